@@ -1,0 +1,120 @@
+"""What a run found, as tables and as JSON."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sqlite3
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.rounds import Outcome, Plan
+from benchmarks.system import System
+from benchmarks.target import Verdict
+
+OURS = "holdfast"
+COLUMNS = {
+    "enqueue": ("enqueue one by one, jobs/s", "{:,.0f}"),
+    "bulk": ("bulk, jobs/s", "{:,.0f}"),
+    "drain": ("drain, jobs/s", "{:,.0f}"),
+    "p50": ("idle latency p50, ms", "{:,.2f}"),
+    "p95": ("p95, ms", "{:,.2f}"),
+}
+WORDS = {True: "[green]pass[/]", False: "[red]fail[/]", None: "not measured"}
+
+
+def show(console: Console, plan: Plan, outcome: Outcome, verdicts: list[Verdict]) -> None:
+    """The figures, their notes, the ratios, the targets and what went wrong are shown, in this order."""
+    console.print(_figures(plan, outcome))
+    for system in _shown(plan):
+        console.print(f"{system.name}: {system.note}", style="dim", highlight=False)
+    console.print(_ratios(plan, outcome))
+    console.print(_targets(verdicts))
+    for failure in dict.fromkeys(outcome.failures):
+        console.print(f"failed: {failure}", style="red", markup=False)
+    console.print(f"{machine()}. Load at the end {os.getloadavg()[0]:.1f}.", style="dim")
+
+
+def as_json(plan: Plan, outcome: Outcome, verdicts: list[Verdict]) -> dict[str, Any]:
+    """Everything, every round included."""
+    return {
+        "machine": machine(),
+        "jobs": plan.jobs,
+        "peer_jobs": plan.peer_jobs,
+        "rounds": plan.rounds,
+        "systems": {system.name: _system(system, outcome) for system in plan.systems},
+        "targets": [{"target": v.target, "figure": v.figure, "kept": v.kept} for v in verdicts],
+        "failures": outcome.failures,
+    }
+
+
+def machine() -> str:
+    return (
+        f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version},"
+        f" {platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+    )
+
+
+def _figures(plan: Plan, outcome: Outcome) -> Table:
+    table = _table(f"Median of {plan.rounds} rounds", "system", *(head for head, _ in COLUMNS.values()))
+    for system in _shown(plan):
+        cells = (_cell(outcome.of(system.name, metric), form) for metric, (_, form) in COLUMNS.items())
+        table.add_row(_title(system, outcome), *cells)
+    return table
+
+
+def _ratios(plan: Plan, outcome: Outcome) -> Table:
+    """More than 1 is better for us everywhere: rates are ours over theirs, latencies theirs over ours."""
+    table = _table("Ratios at the same durability (more than 1: Holdfast is faster)", "", *COLUMNS)
+    for system in _shown(plan):
+        if not system.name.startswith(OURS):
+            cells = (_cell(_ratio(outcome, metric, system), "{:.2f} x") for metric in COLUMNS)
+            table.add_row(f"{system.beside} : {system.name}", *cells)
+    return table
+
+
+def _ratio(outcome: Outcome, metric: str, other: System) -> float | None:
+    if metric in {"p50", "p95"}:
+        return outcome.ratio(metric, other.name, OURS)
+    return outcome.ratio(metric, other.beside, other.name)
+
+
+def _targets(verdicts: list[Verdict]) -> Table:
+    table = _table("Targets", "target", "figure", "")
+    for verdict in verdicts:
+        table.add_row(verdict.target, verdict.figure, WORDS[verdict.kept])
+    return table
+
+
+def _system(system: System, outcome: Outcome) -> dict[str, Any]:
+    metrics = sorted(metric for name, metric in outcome.figures if name == system.name)
+    figures = {
+        metric: {
+            "median": outcome.of(system.name, metric),
+            "rounds": list(outcome.figures[system.name, metric].values()),
+        }
+        for metric in metrics
+    }
+    return {"version": outcome.versions.get(system.name), "note": system.note, "metrics": figures}
+
+
+def _shown(plan: Plan) -> list[System]:
+    """Ours first, whatever the order of measuring."""
+    return sorted(plan.systems, key=lambda system: not system.name.startswith(OURS))
+
+
+def _table(title: str, first: str, *columns: str) -> Table:
+    table = Table(first, title=title, title_justify="left", title_style="bold", header_style="")
+    for column in columns:
+        table.add_column(column, justify="right")
+    return table
+
+
+def _title(system: System, outcome: Outcome) -> str:
+    return f"{system.name} {outcome.versions.get(system.name, '')}".strip()
+
+
+def _cell(value: float | None, form: str) -> str:
+    return "-" if value is None else form.format(value)

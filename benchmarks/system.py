@@ -1,0 +1,48 @@
+"""What is measured: a system, and the place it is given to work in.
+
+Standard library only: every system's own environment imports this module.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+PAYLOAD = "x" * 100
+RATES = ("enqueue", "bulk", "drain")
+MEASURES = (*RATES, "latency", "memory")
+
+
+@dataclass(frozen=True)
+class System:
+    """One row of the table."""
+
+    name: str
+    script: str
+    """A module that Python runs with -m, or a path of a .mjs file that node runs."""
+    store: str
+    measures: tuple[str, ...]
+    packages: tuple[str, ...] = ()
+    """What its own environment needs. None: it runs in the environment of the harness."""
+    variant: str = ""
+    """Handed to the script, where one script is measured in several settings."""
+    most: tuple[tuple[str, int], ...] = ()
+    """The most jobs for one measure, where more would measure something else."""
+    beside: str = "holdfast"
+    """The row of ours that it is compared with: the one at the same durability."""
+    note: str = ""
+
+    def jobs(self, measure: str, wanted: int) -> int:
+        """How many jobs this system gets for one measure."""
+        return min(wanted, dict(self.most).get(measure, wanted))
+
+
+@dataclass(frozen=True)
+class Place:
+    """A fresh store for one measurement."""
+
+    url: str
+    """Where the store is: a file for SQLite, an address for a server."""
+    folder: Path
+    jobs: int
+    variant: str = ""

@@ -1,0 +1,68 @@
+"""What the project promises, and whether this run kept it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from benchmarks.rounds import Outcome
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A target beside its figure. `kept` is None where the run did not measure it."""
+
+    target: str
+    figure: str
+    kept: bool | None
+
+
+def judge(store: str, outcome: Outcome) -> list[Verdict]:
+    """Every target of a store, in the order of the issue that set them."""
+    return _TARGETS[store](outcome) if store in _TARGETS else []
+
+
+def _sqlite(outcome: Outcome) -> list[Verdict]:
+    return [
+        _at_least("drain", "20,000/s", outcome.of("holdfast", "drain"), 20_000),
+        _times("litequeue", outcome, 5),
+        _times("huey", outcome, 10, " as it comes (FULL, ours NORMAL)"),
+        _bulk(outcome),
+        _at_least("memory:// drain", "25,000/s", outcome.of("holdfast memory://", "drain"), 25_000),
+        _idle(outcome),
+        _flat(outcome),
+    ]
+
+
+_TARGETS = {"sqlite": _sqlite}
+
+
+def _at_least(name: str, wanted: str, figure: float | None, least: float) -> Verdict:
+    return _verdict(f"{name} >= {wanted}", figure, "{:,.0f}/s", figure is not None and figure >= least)
+
+
+def _times(peer: str, outcome: Outcome, least: float, remark: str = "") -> Verdict:
+    ratio = outcome.ratio("drain", "holdfast", peer)
+    return _verdict(f"drain >= {least:g} x {peer}{remark}", ratio, "{:.1f} x", ratio is not None and ratio >= least)
+
+
+def _bulk(outcome: Outcome) -> Verdict:
+    """50,000/s, or half of the bare store on a machine too slow for that."""
+    figure, share = outcome.of("holdfast", "bulk"), outcome.ratio("bulk", "holdfast", "floor")
+    kept = (figure or 0) >= 50_000 or (share or 0) >= 0.5
+    shown = "{:,.0f}/s" + (f", {share:.2f} x the floor" if share else "")
+    return _verdict("enqueue_many >= 50,000/s, or half of the floor if that is less", figure, shown, kept)
+
+
+def _idle(outcome: Outcome) -> Verdict:
+    p50 = outcome.of("holdfast", "p50")
+    return _verdict("idle p50 < 5 ms", p50, "{:.2f} ms", p50 is not None and p50 < 5)
+
+
+def _flat(outcome: Outcome) -> Verdict:
+    growth = outcome.of("holdfast", "rss_growth")
+    kept = growth is not None and growth <= 1.1
+    return _verdict("worker memory after 200,000 jobs <= 1.1 x after 20,000", growth, "{:.3f} x", kept)
+
+
+def _verdict(target: str, figure: float | None, shown: str, kept: bool) -> Verdict:
+    return Verdict(target, "-", None) if figure is None else Verdict(target, shown.format(figure), kept)

@@ -1,0 +1,1 @@
+"""A job queue for Python that never lets go of a job."""

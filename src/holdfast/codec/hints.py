@@ -1,0 +1,98 @@
+"""The parameters of a handler and what their annotations mean, as far as they can be resolved."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
+from types import SimpleNamespace, UnionType
+from typing import (
+    Annotated,
+    Any,
+    Never,
+    NoReturn,
+    ParamSpecArgs,
+    ParamSpecKwargs,
+    Union,
+    Unpack,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from holdfast.errors import ConfigError
+
+Parameter = inspect.Parameter
+
+
+def parameters_of(fn: Callable[..., Any]) -> list[Parameter]:
+    """The parameters of a function, or ConfigError if Python cannot tell them."""
+    try:
+        return list(inspect.signature(fn).parameters.values())
+    except (TypeError, ValueError) as error:
+        raise ConfigError(
+            f"{fn!r} has no signature that Python can read: wrap it in a function with named parameters"
+        ) from error
+
+
+def hints_of(fn: Callable[..., Any], known: tuple[type, ...] = ()) -> dict[str, Any]:
+    """The annotations of a function; one that cannot be resolved is Any.
+
+    A name that only a type checker imports (`if TYPE_CHECKING:`) is found among the `known` classes.
+    """
+    target = _annotated(fn)
+    try:
+        return get_type_hints(target, include_extras=True)
+    except Exception:
+        names = {each.__name__: each for each in known} | _globals(target)
+        annotations = getattr(target, "__annotations__", {})
+        return {name: _resolve(annotation, names) for name, annotation in annotations.items()}
+
+
+def _annotated(fn: Any) -> Any:
+    """The function behind a partial or a callable object."""
+    while isinstance(fn, partial):
+        fn = fn.func
+    return fn if inspect.isroutine(fn) else type(fn).__call__
+
+
+def _globals(fn: Any) -> dict[str, Any]:
+    return dict(getattr(inspect.unwrap(fn), "__globals__", {}))
+
+
+def _resolve(annotation: Any, names: dict[str, Any]) -> Any:
+    holder = SimpleNamespace(__annotations__={"it": annotation})
+    try:
+        return get_type_hints(holder, globalns=names, include_extras=True)["it"]
+    except Exception:
+        return Any
+
+
+def is_injected(hint: Any, inject: tuple[type, ...]) -> bool:
+    """True for a class to inject, a subscription of it, or an optional one."""
+    if get_origin(hint) is Annotated:
+        return is_injected(get_args(hint)[0], inject)
+    if get_origin(hint) in (Union, UnionType):
+        members = [member for member in get_args(hint) if member is not type(None)]
+        return all(is_injected(member, inject) for member in members)
+    kind = get_origin(hint) or hint
+    return isinstance(kind, type) and issubclass(kind, inject)
+
+
+def payload_type(parameter: Parameter, hint: Any) -> Any:
+    """The type under which a parameter travels: `*items: T` is a list of T, `**options: T` a dict of T."""
+    if isinstance(hint, ParamSpecArgs | ParamSpecKwargs):
+        hint = Any
+    unpacked = get_origin(hint) is Unpack
+    if parameter.kind is Parameter.VAR_POSITIONAL:
+        return list[Any] if unpacked else list[hint]
+    if parameter.kind is Parameter.VAR_KEYWORD:
+        return get_args(hint)[0] if unpacked else dict[str, hint]
+    return hint
+
+
+def result_type(hint: Any) -> Any:
+    """The type of a result: the awaited one of an Awaitable, and Any where nothing is promised."""
+    if get_origin(hint) in (Awaitable, Coroutine):
+        return get_args(hint)[-1]
+    return Any if hint in (NoReturn, Never) else hint

@@ -1,0 +1,144 @@
+"""What a codec has prepared for one annotation: how to check a value, encode it and decode it.
+
+`encode` raises anything at all for a value that would come back different; `blame` finds the words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypedDict
+
+import msgspec
+
+from holdfast.codec.plain import Check, check_for, kinds_of
+from holdfast.codec.same import compare
+
+Encode = Callable[[Any], bytes]
+Decode = Callable[[bytes], Any]
+
+
+class Misfit(Exception):
+    """The value is not one of the plain values that its annotation allows."""
+
+
+class Unsupported(Exception):
+    """The value is not plain, and msgspec cannot decode its annotation, for the reason given."""
+
+
+class Wire(Protocol):
+    """One format of msgspec, as far as shapes need it."""
+
+    binary: bool
+    pack: Encode
+
+    def unpacker(self, annotation: Any) -> Decode:
+        """A decoder to this type; TypeError if msgspec has none."""
+
+
+class Shape(Protocol):
+    """What a codec has prepared for one annotation, which `annotation` spells as msgspec decodes it."""
+
+    annotation: Any
+
+    def encode(self, value: Any) -> bytes:
+        """The bytes of a value that will come back the same; any exception for another."""
+
+    def decode(self, data: bytes) -> Any:
+        """The value of these bytes; any exception if they do not fit the annotation."""
+
+
+class Plain:
+    """Values checked by their exact types, which need no trial decoding."""
+
+    def __init__(self, wire: Wire, annotation: Any, kinds: frozenset[type], unsupported: str = "") -> None:
+        self.annotation = Any if unsupported else annotation
+        self.kinds = kinds
+        self.check: Check = check_for(kinds, wire.binary)
+        self.decode = wire.unpacker(self.annotation)
+        self._pack = wire.pack
+        self._unsupported = unsupported
+
+    def encode(self, value: Any) -> bytes:
+        """The bytes of a plain value."""
+        if not self.check(value):
+            raise Unsupported(self._unsupported) if self._unsupported else Misfit
+        return self._pack(value)
+
+
+class Rich:
+    """Values that are decoded once, to see that they come back the same."""
+
+    def __init__(self, wire: Wire, annotation: Any) -> None:
+        self.annotation = annotation
+        self.decode = wire.unpacker(annotation)
+        self._pack = wire.pack
+
+    def encode(self, value: Any) -> bytes:
+        """The bytes of a value that equals its decoding."""
+        data = self._pack(value)
+        compare(value, self.decode(data))
+        return data
+
+
+class Arguments:
+    """Arguments by name: plain ones are checked, and only the rich ones are decoded and compared."""
+
+    def __init__(self, wire: Wire, annotation: Any) -> None:
+        self.annotation = annotation
+        shapes = {name: shape_for(wire, hint) for name, hint in annotation.__annotations__.items()}
+        self._checks = {name: shape.check for name, shape in shapes.items() if isinstance(shape, Plain)}
+        self._names = tuple(shapes)
+        self._pack = wire.pack
+        self._unpack = wire.unpacker(_struct(shapes))
+
+    def encode(self, value: Any) -> bytes:
+        """The bytes of arguments that will all come back the same."""
+        checks = self._checks
+        rich = []
+        for name, argument in value.items():
+            check = checks.get(name)
+            if check is None:
+                rich.append(name)
+            elif not check(argument):
+                raise Misfit
+        data = self._pack(value)
+        if rich:
+            back = self.decode(data)
+            for name in rich:
+                compare(value[name], back[name])
+        return data
+
+    def decode(self, data: bytes) -> dict[str, Any]:
+        """The arguments that were passed, by name."""
+        values = msgspec.structs.astuple(self._unpack(data))
+        unset = msgspec.UNSET
+        return {name: value for name, value in zip(self._names, values, strict=True) if value is not unset}
+
+
+def _struct(shapes: dict[str, Shape]) -> type[msgspec.Struct]:
+    """A Struct that refuses unknown arguments, which msgspec does not do for a TypedDict."""
+    fields = [(f"_{index}", shape.annotation, msgspec.UNSET) for index, shape in enumerate(shapes.values())]
+    # a parameter may have a name that a Struct needs for itself, so the names live in the data only
+    rename = {f"_{index}": name for index, name in enumerate(shapes)}
+    return msgspec.defstruct("Arguments", fields, rename=rename, forbid_unknown_fields=True)
+
+
+def arguments_type(name: str, fields: dict[str, Any]) -> Any:
+    """A TypedDict of arguments, any of which may be left out, marked for `shape_for`."""
+    make: Any = TypedDict
+    made = make(name, fields, total=False)
+    made.__holdfast_arguments__ = True
+    return made
+
+
+def shape_for(wire: Wire, annotation: Any) -> Shape:
+    """The shape of an annotation. One that msgspec cannot decode carries plain values only."""
+    if getattr(annotation, "__holdfast_arguments__", False):
+        return Arguments(wire, annotation)
+    kinds = kinds_of(annotation)
+    if kinds is not None:
+        return Plain(wire, annotation, kinds)
+    try:
+        return Rich(wire, annotation)
+    except Exception as error:
+        return Plain(wire, Any, frozenset(), unsupported=str(error))

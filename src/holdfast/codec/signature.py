@@ -1,0 +1,128 @@
+"""The arguments and the result of one handler, as payloads.
+
+A payload is an object of the arguments by name. Arguments that were not passed are left out, so that the
+worker's own defaults apply. `*items` travels as a list and `**options` as an object, each under its own
+name, which no other parameter can have; an empty one is left out too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from holdfast.codec.binder import binder
+from holdfast.codec.format import Codec
+from holdfast.codec.hints import Parameter, hints_of, is_injected, parameters_of, payload_type, result_type
+from holdfast.codec.shape import arguments_type
+from holdfast.errors import ConfigError, PayloadError
+
+_POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+_VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+
+
+class Signature:
+    """How the arguments and the result of one handler become bytes and come back.
+
+    `name` is the handler's, `type` a TypedDict of its arguments, `returns` the type of its result, and
+    `injected` names the parameters that the framework fills in.
+    """
+
+    def __init__(self, name: str, parameters: Sequence[Parameter], hints: Mapping[str, Any]) -> None:
+        self.name = name
+        self.injected: tuple[str, ...] = ()
+        self.returns = result_type(hints.get("return", Any))
+        self.type = arguments_type(
+            f"{name} arguments",
+            {each.name: payload_type(each, hints.get(each.name, Any)) for each in parameters},
+        )
+        self._bind = binder(name, parameters)
+        self._names = frozenset(each.name for each in parameters)
+        self._required = frozenset(
+            each.name for each in parameters if each.default is each.empty and each.kind not in _VARIADIC
+        )
+        self._positional = [each.name for each in parameters if each.kind in _POSITIONAL]
+        self._positional_only = [each.name for each in parameters if each.kind is each.POSITIONAL_ONLY]
+        self._rest = _name_of(parameters, Parameter.VAR_POSITIONAL)
+        self._options = _name_of(parameters, Parameter.VAR_KEYWORD)
+        self._by_name = not (self._positional_only or self._rest or self._options)
+
+    @classmethod
+    def of(cls, fn: Callable[..., Any], *, inject: tuple[type, ...] = ()) -> Signature:
+        """The signature of a handler, without the parameters that are annotated with a class of `inject`."""
+        name = getattr(fn, "__name__", None) or type(fn).__name__
+        hints = hints_of(fn, inject)
+        parameters = parameters_of(fn)
+        injected = [each for each in parameters if is_injected(hints.get(each.name), inject)]
+        _check_injected(name, injected, parameters)
+        made = cls(name, [each for each in parameters if each not in injected], hints)
+        made.injected = tuple(each.name for each in injected)
+        return made
+
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments by name, or the TypeError that calling the handler would raise."""
+        return self._bind(*args, **kwargs)
+
+    def encode(self, args: Sequence[Any], kwargs: Mapping[str, Any], codec: Codec) -> bytes:
+        """The payload of a call; TypeError if the call is wrong, PayloadError if a value would change."""
+        return codec.encode(self._bind(*args, **kwargs), self.type, path="")
+
+    def decode(self, data: bytes, codec: Codec) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments to call the handler with; PayloadError if the payload does not fit it."""
+        try:
+            payload = codec.decode(data, self.type)
+        except Exception as error:
+            raise self._misfit(str(error), getattr(error, "path", "")) from error
+        if type(payload) is not dict:
+            raise self._misfit(f"payload is a {type(payload).__name__}, not an object of arguments")
+        if not (self._required <= payload.keys() <= self._names):
+            self._refuse_names(payload)
+        return ((), payload) if self._by_name else self._split(payload)
+
+    def encode_result(self, value: Any, codec: Codec) -> bytes:
+        """The bytes of a result; PayloadError if it would change or does not fit the return annotation."""
+        return codec.encode(value, self.returns, path="result")
+
+    def decode_result(self, data: bytes, codec: Codec) -> Any:
+        """The result of these bytes, as the return annotation says."""
+        try:
+            return codec.decode(data, self.returns)
+        except Exception as error:
+            raise PayloadError(
+                f"the result of {self.name}() cannot be read ({error}): another version of the code may "
+                "have written it; read it with that version, or run the job again",
+                path=getattr(error, "path", ""),
+            ) from error
+
+    def _split(self, payload: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        rest = payload.pop(self._rest, ())
+        options = payload.pop(self._options, {})
+        names = self._positional if rest else [name for name in self._positional_only if name in payload]
+        if missing := [name for name in names if name not in payload]:
+            raise self._misfit(f"argument {missing[0]!r} is missing before *{self._rest}", missing[0])
+        args = tuple(payload.pop(name) for name in names)
+        return (*args, *rest), payload | options
+
+    def _refuse_names(self, payload: dict[str, Any]) -> None:
+        for name in payload.keys() - self._names:
+            raise self._misfit(f"argument {name!r} is unknown", name)
+        for name in self._required - payload.keys():
+            raise self._misfit(f"argument {name!r} is missing", name)
+
+    def _misfit(self, reason: str, path: str = "") -> PayloadError:
+        return PayloadError(
+            f"{self.name}() cannot take this payload ({reason}): another version of the code may have sent "
+            f"it; let {self.name}() accept what older producers send, or cancel the job and enqueue it again",
+            path=path,
+        )
+
+
+def _name_of(parameters: Sequence[Parameter], kind: Any) -> str:
+    return next((each.name for each in parameters if each.kind is kind), "")
+
+
+def _check_injected(name: str, injected: list[Parameter], parameters: list[Parameter]) -> None:
+    """Each injected parameter can be passed by name, whatever the payload holds."""
+    rest = _name_of(parameters, Parameter.VAR_POSITIONAL)
+    for each in injected:
+        if each.kind in _VARIADIC or each.kind is each.POSITIONAL_ONLY or (rest and each.kind in _POSITIONAL):
+            raise ConfigError(f"{name}() must take {each.name!r} by keyword: declare it after a * in the signature")

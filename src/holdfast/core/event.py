@@ -1,0 +1,36 @@
+"""What happened: one event for each transition."""
+
+from __future__ import annotations
+
+import msgspec
+
+from .policy import Counters
+from .state import State
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One transition of one run, as the log keeps it. `state` is the state afterwards, `None` when gone."""
+
+    position: str
+    at_ms: int
+    queue: str
+    id: str
+    run: int
+    attempt: int
+    transition: str
+    state: State | None
+    cause: str | None = None
+    task: str | None = None
+    worker: str | None = None
+    key: str | None = None
+    priority: int = 0
+    run_at_ms: int | None = None
+    counters: Counters = Counters()
+    wait_ms: int | None = None
+    """From the time it could have run to its claim; set by `claim`."""
+    run_ms: int | None = None
+    """From its claim to the end of the attempt; set by whatever ends an attempt."""
+    error_type: str | None = None
+    error_signature: str | None = None
+    payload: bytes | None = None
+    """Kept only by queues with `history="payloads"`."""

@@ -1,0 +1,72 @@
+"""A job as stores keep it and clients see it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Any
+
+import msgspec
+
+from .policy import Counters
+from .state import State
+
+
+class ErrorRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What an attempt that went wrong leaves behind."""
+
+    type: str
+    message: str
+    kind: str = "failure"
+    traceback: str = ""
+    fields: dict[str, Any] = {}
+
+    @property
+    def signature(self) -> str:
+        """The same for errors of the same kind from the same place, whatever numbers they mention."""
+        places = re.findall(r'File "[^"]*?([^"/\\]+)", line \d+, in (\S+)', self.traceback)
+        shape = re.sub(r"0x[0-9a-fA-F]+|\d+|'[^']*'|\"[^\"]*\"", "#", self.message)
+        text = "|".join([self.type, shape, *(f"{file}:{name}" for file, name in places[-3:])])
+        return hashlib.blake2s(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a handler says that it is."""
+
+    fraction: float | None = None
+    message: str = ""
+
+
+class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of a job, as it stands in the store. Instants are milliseconds since the epoch."""
+
+    queue: str
+    id: str
+    run: int
+    task: str | None
+    state: State
+    payload: bytes
+    priority: int = 0
+    key: str | None = None
+    run_at_ms: int
+    enqueued_at_ms: int
+    started_at_ms: int | None = None
+    finished_at_ms: int | None = None
+    counters: Counters = Counters()
+    worker: str | None = None
+    result: bytes | None = None
+    error: ErrorRecord | None = None
+    progress: Progress | None = None
+    checkpoint: bytes | None = None
+    headers: dict[str, str] = {}
+    holds_id: bool = True
+    expires_at_ms: int | None = None
+    """When a finished run is removed."""
+    cancel_requested: bool = False
+    successor: bool = False
+    """True when another dispatch of this id waits for this run to end."""
+
+    @property
+    def failing(self) -> bool:
+        """True for a job that failed before and will run again."""
+        return self.state in (State.WAITING, State.SCHEDULED) and self.counters.failures > 0

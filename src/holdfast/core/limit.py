@@ -1,0 +1,107 @@
+"""The live settings of a queue, and the token bucket."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import msgspec
+
+from ..errors import ConfigError
+
+LOWEST_PRIORITY = -1000
+HIGHEST_PRIORITY = 1000
+
+
+class Rate(msgspec.Struct, frozen=True, kw_only=False):
+    """`count` starts per `per` seconds, up to `burst` at once (default: `count`)."""
+
+    count: float
+    per: float = 1.0
+    burst: int | None = None
+
+    def __post_init__(self) -> None:
+        if not (self.count > 0 and self.per > 0):
+            raise ConfigError(f"Rate({self.count!r}, per={self.per!r}): both are above 0")
+        if self.burst is not None and self.burst < 1:
+            raise ConfigError(f"Rate(burst={self.burst!r}): a burst is at least 1")
+
+    @property
+    def capacity(self) -> float:
+        """The most tokens that the bucket holds."""
+        return float(self.burst) if self.burst is not None else max(1.0, self.count)
+
+    @property
+    def per_ms(self) -> float:
+        """Tokens that come back each millisecond."""
+        return self.count / (self.per * 1000)
+
+
+class Bucket(msgspec.Struct, frozen=True):
+    """A token bucket as it stood at an instant."""
+
+    tokens: float
+    at_ms: int
+
+
+def refill(rate: Rate, bucket: Bucket | None, now_ms: int) -> Bucket:
+    """Return the bucket as it stands now. A clock that went back takes no token away."""
+    if bucket is None:
+        return Bucket(rate.capacity, now_ms)
+    gained = max(0, now_ms - bucket.at_ms) * rate.per_ms
+    return Bucket(min(rate.capacity, bucket.tokens + gained), now_ms)
+
+
+def next_token_ms(rate: Rate, bucket: Bucket) -> int:
+    """Return the instant at which the bucket holds a whole token."""
+    if bucket.tokens >= 1:
+        return bucket.at_ms
+    return bucket.at_ms + math.ceil((1 - bucket.tokens) / rate.per_ms)
+
+
+class Retention(msgspec.Struct, frozen=True, kw_only=True):
+    """How long and how many finished runs a queue keeps. `completed_ms=None` means their result TTL."""
+
+    completed_ms: int | None = None
+    failed_ms: int = 7 * 24 * 3600 * 1000
+    failed_count: int = 1000
+
+
+HOUR_MS = 3600 * 1000
+
+
+class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What holds for a queue: limits at claim time, and how long finished runs stay."""
+
+    paused: bool = False
+    priority: int = 0
+    concurrency: int | None = None
+    key_concurrency: int | None = None
+    rate: Rate | None = None
+    key_rate: Rate | None = None
+    result_ttl_ms: int = HOUR_MS
+    retention: Retention = Retention()
+    history: Literal["events", "payloads"] = "events"
+    history_events: int = 1_000_000
+    """How many events the log keeps at least, once it is trimmed."""
+
+    def __post_init__(self) -> None:
+        for name in ("concurrency", "key_concurrency"):
+            value = getattr(self, name)
+            if value is not None and (type(value) is not int or value < 1):
+                raise ConfigError(f"{name}={value!r}: a whole number from 1, or None for no limit")
+        check_priority(self.priority)
+
+    @property
+    def limited(self) -> bool:
+        """True when a claim has more to look at than the order of the jobs."""
+        return self.concurrency is not None or self.rate is not None
+
+
+def check_priority(priority: int) -> int:
+    """Return the priority, or raise when it is out of range."""
+    if type(priority) is not int or not LOWEST_PRIORITY <= priority <= HIGHEST_PRIORITY:
+        raise ConfigError(
+            f"priority={priority!r}: a whole number from {LOWEST_PRIORITY} to {HIGHEST_PRIORITY}, higher first"
+        )
+    return priority

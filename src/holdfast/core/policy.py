@@ -1,0 +1,137 @@
+"""What limits a job's attempts, and when the next one comes."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal
+
+import msgspec
+
+from ..errors import ConfigError
+
+
+class Cause(StrEnum):
+    """Why an attempt, or a job, ended as it did."""
+
+    FAILURE = "failure"
+    TIMEOUT = "timeout"
+    STALL = "stall"
+    RELEASE = "release"
+    PERMANENT = "permanent"
+    CORRUPT = "corrupt"
+    CANCELLED = "cancelled"
+
+
+COUNTER = {
+    Cause.FAILURE: "failures",
+    Cause.TIMEOUT: "timeouts",
+    Cause.STALL: "stalls",
+    Cause.RELEASE: "releases",
+}
+"""The counter that each cause eats. A permanent failure eats `failures` and ends at once."""
+
+
+class Counters(msgspec.Struct, frozen=True, kw_only=True):
+    """How often a run was started, and how often it came back, by cause."""
+
+    attempts: int = 0
+    failures: int = 0
+    stalls: int = 0
+    timeouts: int = 0
+    releases: int = 0
+
+
+class Retry(msgspec.Struct, frozen=True, kw_only=True):
+    """How often a job may come back, and how long it waits each time.
+
+    A limit of N means that the Nth is final; `None` is unlimited. Times are in seconds:
+    the nth wait is `min(initial * multiplier**(n-1), maximum)`, plus or minus `jitter` of itself.
+    """
+
+    failures: int | None = 3
+    stalls: int | None = 3
+    timeouts: int | None = 3
+    releases: int | None = 100
+    initial: float = 2.0
+    multiplier: float = 2.0
+    maximum: float = 300.0
+    jitter: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("failures", "stalls", "timeouts", "releases"):
+            limit = getattr(self, name)
+            if limit is not None and (type(limit) is not int or limit < 1):
+                raise ConfigError(f"Retry({name}={limit!r}): a limit is a whole number from 1, or None")
+        if self.initial < 0 or self.maximum < 0 or self.multiplier < 1:
+            raise ConfigError("Retry: initial and maximum are at least 0, and multiplier at least 1")
+        if not 0 <= self.jitter <= 1:
+            raise ConfigError(f"Retry(jitter={self.jitter!r}): jitter is a share from 0 to 1")
+
+    def limit(self, cause: Cause) -> int | None:
+        """Return how many of this cause are final, `None` for no limit."""
+        value: int | None = getattr(self, COUNTER[cause])
+        return value
+
+    def backoff_ms(self, nth: int, spread: float = 0.0) -> int:
+        """Return the wait before the next attempt, after the nth failure or timeout.
+
+        `spread` is a random number from -1 to 1, which `jitter` scales.
+        """
+        exponent = min(nth - 1, 1023)
+        try:
+            seconds = min(self.initial * self.multiplier**exponent, self.maximum)
+        except OverflowError:
+            seconds = self.maximum
+        return round(seconds * (1 + self.jitter * spread) * 1000)
+
+
+FAIL_HANDLER_RETRY = Retry(failures=100, initial=10.0, maximum=900.0)
+"""How a fail handler is retried unless it says otherwise."""
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker declares of a task: every node can retry, reap or fail its jobs by it."""
+
+    retry: Retry = Retry()
+    timeout_ms: int | None = None
+    size: int = 1
+    on_failure: tuple[str, str] | None = None
+    """The queue and name of the fail handler."""
+
+
+class Overrides(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a job's caller set for this job alone; unset fields follow the policy."""
+
+    retry: Retry | None = None
+    timeout_ms: int | None = None
+
+    def __bool__(self) -> bool:
+        return self.retry is not None or self.timeout_ms is not None
+
+
+def effective(policy: Policy, overrides: Overrides | None) -> Policy:
+    """Return the policy that holds for one job."""
+    if not overrides:
+        return policy
+    return msgspec.structs.replace(
+        policy,
+        retry=overrides.retry or policy.retry,
+        timeout_ms=policy.timeout_ms if overrides.timeout_ms is None else overrides.timeout_ms,
+    )
+
+
+def verdict(retry: Retry, cause: Cause, counted: int) -> Literal["return", "fail"]:
+    """Say whether a run whose counter has just become `counted` comes back or fails for good."""
+    if cause not in COUNTER:
+        return "fail"
+    limit = retry.limit(cause)
+    return "fail" if limit is not None and counted >= limit else "return"
+
+
+def spent(retry: Retry, counters: Counters) -> Cause | None:
+    """Return the cause whose limit a waiting run has already reached, after the limit was lowered."""
+    for cause, name in COUNTER.items():
+        limit = retry.limit(cause)
+        if limit is not None and getattr(counters, name) >= limit:
+            return cause
+    return None

@@ -1,0 +1,142 @@
+"""Every error that Holdfast raises.
+
+HoldfastError
+├── ConfigError            an option, URL or declaration that cannot be right
+│   ├── UnknownScheme      a store URL of a kind that nobody registered
+│   └── MissingExtra       the package for this feature is not installed
+├── PayloadError           arguments or a result that would not come back as they went in
+├── PolicyConflict         the same version of a declaration with another value
+├── StoreError             the store could not do it
+│   ├── StoreBusy          another process held the store for too long
+│   ├── StoreFull          no room left on the disk or in memory
+│   ├── StoreCorrupt       the file is damaged, or is not a Holdfast store
+│   ├── StoreReadOnly      the file or its folder cannot be written
+│   ├── StoreTooNew        the store was written by a newer Holdfast
+│   └── StoreClosed        the app was not opened, or is closed already
+├── JobError               a job did not give a result
+│   ├── JobFailed          it failed for good; carries the stored error
+│   ├── JobCancelled       it was cancelled
+│   ├── JobTimeout         it gave no result in time; the job goes on
+│   └── JobMissing         there is no such job, or its result has expired
+├── LeaseLost              raised inside a handler whose lease was taken away
+└── Outcome                raised by a handler, to say how its attempt ends
+    ├── Snooze             run again at an exact time; costs no failure
+    └── Permanent          do not try again
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+
+class HoldfastError(Exception):
+    """Base of every error that Holdfast raises."""
+
+
+class ConfigError(HoldfastError, ValueError):
+    """An option, URL or declaration that cannot be right."""
+
+
+class UnknownScheme(ConfigError):
+    """A store URL of a kind that nobody registered."""
+
+
+class MissingExtra(ConfigError, ImportError):
+    """The package for this feature is not installed; the message names the extra to install."""
+
+
+class PayloadError(HoldfastError, TypeError):
+    """Arguments or a result that would not come back as they went in.
+
+    `path` names the value (`payload.items[2].when`).
+    """
+
+    def __init__(self, message: str, *, path: str = "") -> None:
+        super().__init__(message)
+        self.path = path
+
+
+class PolicyConflict(ConfigError):
+    """The same version of a declaration was made with another value."""
+
+
+class StoreError(HoldfastError):
+    """The store could not do what it was asked."""
+
+
+class StoreBusy(StoreError):
+    """Another process held the store for too long."""
+
+
+class StoreFull(StoreError):
+    """No room is left on the disk or in memory."""
+
+
+class StoreCorrupt(StoreError):
+    """The file is damaged, or is not a Holdfast store."""
+
+
+class StoreReadOnly(StoreError):
+    """The file or its folder cannot be written."""
+
+
+class StoreTooNew(StoreError):
+    """The store was written by a newer Holdfast."""
+
+
+class StoreClosed(StoreError):
+    """The app was not opened, or is closed already."""
+
+
+class JobError(HoldfastError):
+    """A job did not give a result."""
+
+    def __init__(self, message: str, *, queue: str = "", job_id: str = "", run: int | None = None) -> None:
+        super().__init__(message)
+        self.queue = queue
+        self.job_id = job_id
+        self.run = run
+
+
+class JobFailed(JobError):
+    """The job failed for good; `error` is what its last attempt left."""
+
+    def __init__(self, message: str, *, error: Any = None, **where: Any) -> None:
+        super().__init__(message, **where)
+        self.error = error
+
+
+class JobCancelled(JobError):
+    """The job was cancelled."""
+
+
+class JobTimeout(JobError, TimeoutError):
+    """The job gave no result in time. It goes on; ask again later."""
+
+
+class JobMissing(JobError, LookupError):
+    """There is no such job, or its result has expired."""
+
+
+class LeaseLost(HoldfastError):
+    """This attempt no longer holds its job; whatever it writes now is refused."""
+
+
+class Outcome(HoldfastError):
+    """Raised by a handler to say how its attempt ends."""
+
+
+class Snooze(Outcome):
+    """Run again at an exact time. It costs no failure."""
+
+    def __init__(self, *, at: datetime | float | None = None, after: timedelta | float | None = None) -> None:
+        if (at is None) == (after is None):
+            raise ConfigError("Snooze takes exactly one of at= (a time) and after= (a duration)")
+        super().__init__(f"snoozed until {at}" if at is not None else f"snoozed for {after}")
+        self.at = at
+        self.after = after
+
+
+class Permanent(Outcome):
+    """The job fails now, whatever retries it has left."""

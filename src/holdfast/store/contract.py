@@ -1,0 +1,444 @@
+"""What a store must do. Batch-first, words for replies, and every call may be repeated.
+
+A method that is named after a transition does that transition, atomically. `settle_and_claim` loops
+over the same transitions: it is what a worker calls, and is one atomic step as a whole.
+
+A call that changes something may carry a `request` id. A repeat of it, after a lost reply, gets the
+first answer and changes nothing. Settling is repeatable by its lease alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from ..core.event import Event
+from ..core.job import ErrorRecord, JobRecord, Progress
+from ..core.limit import QueueSettings
+from ..core.policy import Cause, Counters, Overrides, Policy
+from ..core.state import State
+from ..core.transition import Reply
+
+OnConflict = Literal["keep", "update"]
+OnFailed = Literal["keep", "requeue"]
+UpdateRunAt = Literal["always", "never", "if_later", "if_earlier"]
+Running = Literal["refuse", "signal", "kill"]
+Abort = Literal["cancelled", "timeout", "lease_lost", "completed_elsewhere", "deleted", "shutdown"]
+Status = Literal["queued", "duplicate", "completed", "updated", "successor", "requeued"]
+
+
+class DedupSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A key under which at most one job is taken in, whatever its id."""
+
+    key: str
+    scope: Literal["incomplete", "any"] = "incomplete"
+    window_ms: int | None = None
+    exclude: tuple[str, ...] = ()
+    """Ids that do not count as the existing job."""
+
+
+class Conflict(msgspec.Struct, frozen=True, kw_only=True):
+    """What happens to an id that exists."""
+
+    on_conflict: OnConflict = "keep"
+    on_failed: OnFailed = "keep"
+    update_payload: bool = True
+    update_run_at: UpdateRunAt = "always"
+    reset_counts: bool | None = None
+    """`None`: the same as `update_payload`."""
+
+    @property
+    def resets(self) -> bool:
+        """True when an update starts the counters anew."""
+        return self.update_payload if self.reset_counts is None else self.reset_counts
+
+
+KEEP = Conflict()
+
+
+class NewJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job to be taken in. `run_at_ms` is an instant, `delay_ms` counts from the store's own now."""
+
+    id: str
+    task: str | None
+    payload: bytes
+    fresh: bool = False
+    """The id was generated for this call, so that it cannot exist yet."""
+    run_at_ms: int | None = None
+    delay_ms: int | None = None
+    priority: int = 0
+    key: str | None = None
+    headers: dict[str, str] | None = None
+    overrides: Overrides | None = None
+    result_ttl_ms: int | None = None
+    dedup: DedupSpec | None = None
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one enqueued job. `state` is where the run that answers stands."""
+
+    status: Status
+    id: str
+    run: int
+    state: State
+    result: bytes | None = None
+    error: ErrorRecord | None = None
+
+
+class Lease(msgspec.Struct, frozen=True):
+    """The token of one attempt: no other attempt has the same run and attempt."""
+
+    queue: str
+    id: str
+    run: int
+    attempt: int
+
+
+class Claimed(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that was given to a worker."""
+
+    lease: Lease
+    task: str | None
+    payload: bytes
+    priority: int
+    key: str | None
+    run_at_ms: int
+    enqueued_at_ms: int
+    claimed_at_ms: int
+    counters: Counters
+    headers: dict[str, str]
+    overrides: Overrides | None = None
+    last_error: ErrorRecord | None = None
+    checkpoint: bytes | None = None
+
+
+class Complete(msgspec.Struct, frozen=True, tag="complete"):
+    """The handler returned."""
+
+    lease: Lease
+    result: bytes
+    result_ttl_ms: int | None = None
+
+
+class Retried(msgspec.Struct, frozen=True, tag="retry"):
+    """The handler raised or ran out of time; at the cause's limit the store fails the job instead."""
+
+    lease: Lease
+    error: ErrorRecord
+    cause: Cause = Cause.FAILURE
+
+
+class Failed(msgspec.Struct, frozen=True, tag="fail"):
+    """The job is to fail for good."""
+
+    lease: Lease
+    error: ErrorRecord
+    cause: Cause = Cause.PERMANENT
+    result_ttl_ms: int | None = None
+
+
+class Snoozed(msgspec.Struct, frozen=True, tag="snooze"):
+    """The handler asked to run again at an exact time."""
+
+    lease: Lease
+    run_at_ms: int | None = None
+    delay_ms: int | None = None
+
+
+class Released(msgspec.Struct, frozen=True, tag="release"):
+    """The worker hands the job back, unfinished."""
+
+    lease: Lease
+    delay_ms: int = 0
+    error: ErrorRecord | None = None
+
+
+Settlement = Complete | Retried | Failed | Snoozed | Released
+
+
+class Settled(msgspec.Struct, frozen=True):
+    """What became of one settlement. `state` is the state afterwards, when the reply is `ok`."""
+
+    reply: Reply
+    state: State | None = None
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker's registration, under a random id that is new at every start."""
+
+    id: str
+    name: str
+    host: str
+    pid: int
+    queues: tuple[str, ...]
+    lease_ms: int = 15_000
+    slots: int = 1
+    address: str | None = None
+    """Where the store can wake this worker; made by `listen`."""
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
+    """The reply to `settle_and_claim`."""
+
+    evicted: bool = False
+    """The session was declared dead: nothing was settled or claimed."""
+    late: bool = False
+    """The lease had expired but nobody had reaped it; it counts, with a warning."""
+    settled: list[Settled] = []
+    claimed: list[Claimed] = []
+    next_at_ms: int | None = None
+    """When something next becomes claimable, if nothing else happens."""
+    now_ms: int = 0
+    settings: dict[str, QueueSettings] = {}
+    more: bool = False
+    """Something may be claimable now that this worker had no room for."""
+    aborts: list[tuple[Lease, Abort]] = []
+    """Held jobs whose handlers must be told to stop, and why."""
+
+
+class Extended(msgspec.Struct, frozen=True, kw_only=True):
+    """The reply to a heartbeat."""
+
+    evicted: bool = False
+    late: bool = False
+    aborts: list[tuple[Lease, Abort]] = []
+    """Held jobs whose handlers must be told to stop, and why."""
+
+
+class Reaped(msgspec.Struct, frozen=True, kw_only=True):
+    """What one call of `reap` did."""
+
+    sessions: tuple[str, ...] = ()
+    returned: int = 0
+    failed: int = 0
+    shifted_ms: int = 0
+    """By how much expiries were moved because the store had been away."""
+    more: bool = False
+
+
+class Cancelled(msgspec.Struct, frozen=True, kw_only=True):
+    """What `cancel` found and did."""
+
+    reply: Reply
+    state: State | None = None
+    """The state in which the job was found."""
+    run: int | None = None
+    signalled: bool = False
+    successor: bool = False
+    """A successor was waiting, and is cancelled too."""
+
+
+class Filter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which jobs: every field that is set must match."""
+
+    queue: str | None = None
+    states: tuple[State, ...] = ()
+    task: str | None = None
+    key: str | None = None
+    ids: tuple[str, ...] = ()
+    enqueued_after_ms: int | None = None
+    enqueued_before_ms: int | None = None
+
+
+class JobPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some jobs, newest first, and where the next page begins."""
+
+    jobs: list[JobRecord]
+    cursor: str | None = None
+
+
+class EventPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some events in commit order, and the position after them."""
+
+    events: list[Event]
+    position: str
+    gap: int = 0
+    """How many events were trimmed before they could be read."""
+    reset: bool = False
+    """The log is another one than the position was made for; reading began at its start."""
+
+
+class QueueInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue at a glance."""
+
+    name: str
+    counts: dict[str, int]
+    settings: QueueSettings
+    overrides: dict[str, Any] = {}
+    key_overrides: dict[str, int] = {}
+    workers: int = 0
+    oldest_waiting_ms: int | None = None
+    """When the oldest waiting job became claimable."""
+
+
+class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker as the store knows it."""
+
+    session: Session
+    started_at_ms: int
+    heard_at_ms: int
+    expires_at_ms: int
+    active: int
+    alive: bool = True
+
+
+class Declaration(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker says of a queue and its tasks when it starts."""
+
+    queue: str
+    version: int = 0
+    settings: dict[str, Any] = {}
+    """The fields of `QueueSettings` that the code sets; the rest keep the library's defaults."""
+    tasks: dict[str, Policy] = {}
+
+
+class Finished(msgspec.Struct, frozen=True):
+    """What a waiter hears: which run ended, and how."""
+
+    queue: str
+    id: str
+    run: int
+    state: State
+
+
+class Listener(Protocol):
+    """An ear of this process: workers park on it, callers wait for results on it."""
+
+    address: str
+
+    def close(self) -> None:
+        """Hear nothing more."""
+
+
+class Store(Protocol):
+    """The contract. Everything is safe to call from several tasks at once."""
+
+    url: str
+    transactional: bool
+    """True when `enqueue` can join a caller's own transaction."""
+    shared: bool
+    """True when other processes can reach the same jobs."""
+
+    async def open(self) -> None:
+        """The store can be used; its schema is there."""
+
+    async def close(self) -> None:
+        """Everything that was begun is done, and nothing is held open."""
+
+    def twin(self) -> Store:
+        """Return a store for another event loop: the same jobs, with connections of its own where needed."""
+
+    async def now_ms(self) -> int:
+        """Return the store's own time."""
+
+    # --- producing
+
+    async def enqueue(
+        self, queue: str, jobs: Sequence[NewJob], conflict: Conflict = KEEP, request: str | None = None
+    ) -> list[Answer]:
+        """Every job is taken in, or answered by the one that holds its id, in the order given."""
+
+    async def cancel(self, queue: str, id: str, running: Running = "refuse", request: str | None = None) -> Cancelled:
+        """The job and its successor are cancelled, or an active one is left or signalled."""
+
+    async def promote(self, queue: str, id: str) -> Reply:
+        """A scheduled job may be claimed now."""
+
+    async def requeue(
+        self, which: Filter, *, limit: int = 1000, dry_run: bool = False, request: str | None = None
+    ) -> list[tuple[str, str, int]]:
+        """Finished jobs run anew: (queue, id, new run) of each; with `dry_run`, of what would be."""
+
+    async def delete(self, queue: str, id: str) -> Reply:
+        """The job is gone, in whatever state it was."""
+
+    async def set_result_ttl(self, queue: str, id: str, ttl_ms: int) -> Reply:
+        """A finished job's result is kept for so long from now; an unfinished one's from its end."""
+
+    # --- working
+
+    async def declare(self, declarations: Sequence[Declaration]) -> None:
+        """Policies and settings are in force, unless a higher version is there already."""
+
+    async def register(self, session: Session) -> None:
+        """The session may claim."""
+
+    async def settle_and_claim(
+        self,
+        session: Session,
+        settlements: Sequence[Settlement],
+        queues: Sequence[str],
+        room: int,
+        park: bool = False,
+    ) -> Turn:
+        """Every settlement has its word, and up to `room` jobs are claimed, from the queues in that order.
+
+        With `park`, a session that got less than it had room for is woken when there is more.
+        """
+
+    async def extend(self, session: Session) -> Extended:
+        """The session's expiry is moved in every queue that it serves."""
+
+    async def progress(
+        self, session: Session, lease: Lease, progress: Progress | None, checkpoint: bytes | None
+    ) -> Reply:
+        """Progress, checkpoint, or both are stored with the run."""
+
+    async def held(self, session: Session) -> list[Claimed]:
+        """Return what the store thinks this session is working on."""
+
+    async def leave(self, session: Session) -> None:
+        """The session is over; it must hold nothing any more."""
+
+    async def reap(self, queue: str, limit: int = 100, but: str | None = None) -> Reaped:
+        """Jobs of expired sessions are back in their queue, at most `limit` of them."""
+
+    async def expire(self, queue: str, limit: int = 1000) -> int:
+        """Finished runs past their retention, and events past theirs, are gone, at most `limit` of each."""
+
+    # --- looking
+
+    async def get(self, queue: str, id: str, run: int | None = None) -> JobRecord | None:
+        """Return the run that answers for an id, or one run of it."""
+
+    async def jobs(self, which: Filter, *, limit: int = 50, cursor: str | None = None) -> JobPage:
+        """Return jobs that match, newest first."""
+
+    async def queues(self) -> list[QueueInfo]:
+        """Return every queue that the store knows."""
+
+    async def sessions(self) -> list[SessionInfo]:
+        """Return every worker that the store knows."""
+
+    async def policies(self, queue: str) -> Mapping[str, Policy]:
+        """Return the declared policy of every task of a queue."""
+
+    async def events(self, position: str | None = None, *, queue: str | None = None, limit: int = 1000) -> EventPage:
+        """Return events after a position, in commit order; `None` is the beginning, `"end"` the end."""
+
+    # --- steering
+
+    async def configure(self, queue: str, set: Mapping[str, Any], clear: Sequence[str] = ()) -> QueueSettings:
+        """An operator's settings are in force above what workers declare; cleared ones no more."""
+
+    async def limit_key(self, queue: str, key: str, concurrency: int | None) -> None:
+        """One key has a concurrency of its own; `None` takes it away."""
+
+    # --- hearing
+
+    async def listen(self, on_wake: Callable[[], None], on_finished: Callable[[Finished], None]) -> Listener:
+        """The callbacks run in this event loop: when a parked session has work, when a watched run ends."""
+
+    async def watch(self, listener: Listener, queue: str, id: str, run: int) -> bool:
+        """The listener hears when the run ends. False: it has ended already, or is not there."""
+
+    async def unwatch(self, listener: Listener, queue: str, id: str, run: int) -> None:
+        """The listener hears no more of the run."""
+
+    async def doctor(self) -> list[tuple[str, bool, str]]:
+        """Return checks of the store itself: name, whether it is well, and a line for people."""
+
+
+__all__ = [name for name in globals() if name[0].isupper()] + ["KEEP"]

@@ -1,0 +1,286 @@
+"""enqueue and update: a job is taken in, or the one that holds its id answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from ...core.job import ErrorRecord
+from ...core.state import State
+from ..contract import Answer, Conflict, NewJob, Status
+from . import lane
+from .tx import Row, Tx
+
+_json = msgspec.json.Encoder().encode
+MOST_LOOKED_AT = 50
+
+
+def enqueue(tx: Tx, queue: str, jobs: Sequence[NewJob], conflict: Conflict) -> list[Answer]:
+    """Every job has its answer, in the order given."""
+    if all(job.dedup is None for job in jobs):
+        answers = _all_new(tx, queue, jobs)
+        if answers is not None:
+            return answers
+    return [_one(tx, queue, job, conflict) for job in jobs]
+
+
+def _all_new(tx: Tx, queue: str, jobs: Sequence[NewJob]) -> list[Answer] | None:
+    """Take in the whole batch at once; `None`, with nothing changed, when an id among them is held."""
+    tx.savepoint("SAVEPOINT")
+    first = tx.next_runs(len(jobs))
+    rows = [_row(tx, queue, job, run) for run, job in enumerate(jobs, first)]
+    added = tx.run_many("enqueue", "insert", rows)
+    if added != len(jobs):
+        tx.savepoint("ROLLBACK TO")
+        tx.savepoint("RELEASE")
+        return None
+    payload = tx.queue(queue).settings.history == "payloads"
+    tx.run("event", "append_range", now=tx.now, first=first, last=first + len(jobs) - 1, payload=payload)
+    tx.savepoint("RELEASE")
+    _arrived(tx, queue, jobs, rows)
+    return [
+        Answer(
+            status="queued",
+            id=job.id,
+            run=run,
+            state=State.WAITING if row[3] == "waiting" else State.SCHEDULED,
+        )
+        for run, (job, row) in enumerate(zip(jobs, rows, strict=True), first)
+    ]
+
+
+def _row(tx: Tx, queue: str, job: NewJob, run: int) -> tuple[Any, ...]:
+    run_at = starts_at(tx, job)
+    dedup = job.dedup
+    return (
+        run,
+        queue,
+        job.id,
+        "scheduled" if run_at > tx.now else "waiting",
+        job.task,
+        job.priority,
+        job.key,
+        run_at,
+        run_at,
+        tx.now,
+        job.result_ttl_ms,
+        dedup.key if dedup else None,
+        tx.now + dedup.window_ms if dedup and dedup.window_ms is not None else None,
+        _json(job.overrides) if job.overrides else None,
+        _json(job.headers) if job.headers else None,
+        job.payload,
+    )
+
+
+def starts_at(tx: Tx, job: NewJob) -> int:
+    """Return the job's run_at, a past one raised to now."""
+    if job.run_at_ms is not None:
+        return max(job.run_at_ms, tx.now)
+    return tx.now + max(job.delay_ms or 0, 0)
+
+
+def _arrived(tx: Tx, queue: str, jobs: Sequence[NewJob], rows: Sequence[tuple[Any, ...]]) -> None:
+    """Lanes are right and workers awake, after these rows were inserted."""
+    for key in {job.key for job in jobs if job.key is not None}:
+        lane.recheck(tx, queue, key)
+    waiting = sum(row[3] == "waiting" for row in rows)
+    if waiting:
+        tx.wake(queue, waiting)
+    else:
+        tx.wake_for(queue, min(row[7] for row in rows))
+
+
+def _one(tx: Tx, queue: str, job: NewJob, conflict: Conflict) -> Answer:
+    if job.dedup is not None and (found := _deduplicated(tx, queue, job)):
+        return _as_it_is(found)
+    existing = holder(tx, queue, job.id)
+    if existing is None:
+        return insert(tx, queue, job, "queued")
+    state = State(existing["state"])
+    if conflict.on_conflict == "update":
+        if state is State.ACTIVE:
+            return _succeed(tx, existing, job, conflict)
+        if not state.finished:
+            return _update(tx, existing, job, conflict)
+    elif not (state is State.FAILED and conflict.on_failed == "requeue"):
+        return _as_it_is(existing)
+    tx.run("requeue", "mark", run=existing["run"], requeued_as=None)
+    return insert(tx, queue, job, "requeued" if state is State.FAILED else "queued")
+
+
+def holder(tx: Tx, queue: str, id: str) -> Row | None:
+    """Return the run that holds an id. A finished one whose TTL is over lets go of it here."""
+    row = tx.row("enqueue", "existing", queue=queue, id=id)
+    if row is not None and row["free_at_ms"] is not None and row["free_at_ms"] <= tx.now:
+        tx.run("enqueue", "free_id", run=row["run"])
+        return None
+    return row
+
+
+def _deduplicated(tx: Tx, queue: str, job: NewJob) -> Row | None:
+    spec = job.dedup
+    assert spec is not None
+    found = tx.rows("enqueue", "deduplicated", queue=queue, task=job.task, key=spec.key, most=MOST_LOOKED_AT)
+    for row in found:
+        gone = row["expires_at_ms"] is not None and row["expires_at_ms"] <= tx.now
+        over = State(row["state"]).finished and (spec.scope == "incomplete" or row["state"] == "cancelled")
+        old = spec.window_ms is not None and row["enqueued_at_ms"] + spec.window_ms <= tx.now
+        if not (gone or over or old or row["id"] in spec.exclude):
+            return row
+    return None
+
+
+def insert(tx: Tx, queue: str, job: NewJob, status: Status, *, cause: str | None = None) -> Answer:
+    """A new run of a free id is there."""
+    run = tx.next_runs(1)
+    row = _row(tx, queue, job, run)
+    tx.run_many("enqueue", "insert", [row])
+    transition = "requeue" if status == "requeued" else "enqueue"
+    payload = tx.queue(queue).settings.history == "payloads"
+    tx.append(transition, [run], cause=cause, payload=payload)
+    _arrived(tx, queue, [job], [row])
+    return Answer(status=status, id=job.id, run=run, state=State(row[3]))
+
+
+def _as_it_is(row: Row) -> Answer:
+    state = State(row["state"])
+    error = row["error"]
+    return Answer(
+        status="completed" if state is State.COMPLETED else "duplicate",
+        id=row["id"],
+        run=row["run"],
+        state=state,
+        result=row["result"],
+        error=msgspec.json.decode(error, type=ErrorRecord) if error and state is State.FAILED else None,
+    )
+
+
+def _update(tx: Tx, row: Row, job: NewJob, conflict: Conflict) -> Answer:
+    """update: a run that has not started takes what is new, field by field."""
+    new = job_as_update(tx, job, conflict, run=row["run"])
+    state = merge(tx, row, new, cause=None)
+    return Answer(status="updated", id=job.id, run=row["run"], state=state)
+
+
+def _succeed(tx: Tx, active: Row, job: NewJob, conflict: Conflict) -> Answer:
+    """The active run has a successor; a further dispatch updates that one by its own flags."""
+    queue, id = active["queue"], active["id"]
+    earlier = tx.row("update", "successor", queue=queue, id=id)
+    run = earlier["run"] if earlier else tx.next_runs(1)
+    new = {**job_as_update(tx, job, conflict, run=run), "queue": queue}
+    if earlier:
+        new = _combined(earlier, new)
+    tx.run("update", "put_successor", **new)
+    tx.append("update", [active["run"]], cause="successor")
+    return Answer(status="successor", id=id, run=run, state=State.ACTIVE)
+
+
+def job_as_update(tx: Tx, job: NewJob, conflict: Conflict, *, run: int) -> Row:
+    """Return a job in the form of a successor's row: what it brings, and which of it counts."""
+    return {
+        "queue": "",
+        "id": job.id,
+        "run": run,
+        "task": job.task,
+        "priority": job.priority,
+        "key": job.key,
+        "run_at_ms": starts_at(tx, job),
+        "enqueued_at_ms": tx.now,
+        "update_payload": conflict.update_payload,
+        "update_run_at": conflict.update_run_at,
+        "reset_counts": conflict.resets,
+        "result_ttl_ms": job.result_ttl_ms,
+        "overrides": _json(job.overrides) if job.overrides else None,
+        "headers": _json(job.headers) if job.headers else None,
+        "payload": job.payload,
+    }
+
+
+def _combined(earlier: Row, later: Row) -> Row:
+    """Return the successor after a further dispatch: as an update of the first by the second's flags."""
+    both = dict(later)
+    both["run"] = earlier["run"]
+    both["enqueued_at_ms"] = earlier["enqueued_at_ms"]
+    if not later["update_payload"]:
+        for name in ("task", "priority", "key", "result_ttl_ms", "overrides", "headers", "payload"):
+            both[name] = earlier[name]
+    both["update_payload"] = earlier["update_payload"] or later["update_payload"]
+    both["reset_counts"] = earlier["reset_counts"] or later["reset_counts"]
+    both["run_at_ms"] = _later_run_at(earlier["run_at_ms"], later)
+    if later["update_run_at"] == "never":
+        both["update_run_at"] = earlier["update_run_at"]
+    return both
+
+
+def _later_run_at(current: int, new: Row) -> int:
+    mode, wanted = new["update_run_at"], int(new["run_at_ms"])
+    if mode == "never":
+        return current
+    if mode == "if_later":
+        return max(current, wanted)
+    return min(current, wanted) if mode == "if_earlier" else wanted
+
+
+def merge(tx: Tx, row: Row, new: Row, *, cause: str | None) -> State:
+    """A run that is not active has taken over what an update or a successor brings; return its state."""
+    run_at = max(_later_run_at(row["run_at_ms"], new), 0)
+    if row["state"] == "blocked":
+        state = State.BLOCKED
+    else:
+        state = State.SCHEDULED if run_at > tx.now else State.WAITING
+        # A waiting job keeps its place unless its time was really changed.
+        run_at = run_at if state is State.SCHEDULED or run_at == row["run_at_ms"] else max(run_at, tx.now)
+    source = new if new["update_payload"] else row
+    keep = not new["reset_counts"]
+    tx.run(
+        "update",
+        "change",
+        run=row["run"],
+        state=state,
+        run_at=run_at,
+        result_ttl=source["result_ttl_ms"],
+        absorbed_to=max(new["run"], row["run"]),
+        **{name: source[name] for name in ("task", "payload", "headers", "overrides", "priority", "key")},
+        **{name: row[name] if keep else 0 for name in ("failures", "stalls", "timeouts", "releases")},
+    )
+    payload = bool(new["update_payload"]) and tx.queue(row["queue"]).settings.history == "payloads"
+    tx.append("update", [row["run"]], cause=cause, payload=payload)
+    lane.recheck_all(tx, row["queue"], {row["key"], source["key"]})
+    if state is not State.BLOCKED:
+        tx.wake_for(row["queue"], run_at)
+    return state
+
+
+def succeed(tx: Tx, row: Row) -> bool:
+    """A finished run's successor, if it has one, is the id's next run. True when there was one."""
+    new = tx.row("update", "successor", queue=row["queue"], id=row["id"])
+    if new is None:
+        return False
+    tx.run("update", "drop_successor", queue=row["queue"], id=row["id"])
+    tx.run("enqueue", "free_id", run=row["run"])
+    run_at = max(new["run_at_ms"], tx.now)
+    state = "scheduled" if run_at > tx.now else "waiting"
+    values = (
+        new["run"], row["queue"], row["id"], state, new["task"], new["priority"], new["key"], run_at, run_at,
+        new["enqueued_at_ms"], new["result_ttl_ms"], None, None, new["overrides"], new["headers"], new["payload"],
+    )  # fmt: skip
+    tx.run_many("enqueue", "insert", [values])
+    payload = tx.queue(row["queue"]).settings.history == "payloads"
+    tx.append("enqueue", [new["run"]], cause="successor", payload=payload)
+    if new["key"] is not None:
+        lane.recheck(tx, row["queue"], new["key"])
+    tx.wake_for(row["queue"], run_at)
+    return True
+
+
+def absorb(tx: Tx, row: Row) -> None:
+    """A run that came back from active has merged with its successor, if it has one."""
+    new = tx.row("update", "successor", queue=row["queue"], id=row["id"])
+    if new is None:
+        return
+    tx.run("update", "drop_successor", queue=row["queue"], id=row["id"])
+    current = tx.job(row["run"])
+    assert current is not None
+    merge(tx, current, new, cause="successor")

@@ -1,0 +1,214 @@
+"""Looking: jobs, queues, workers and the event log."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+from ...core.event import Event
+from ...core.job import ErrorRecord, JobRecord, Progress
+from ...core.policy import Counters, Policy
+from ...core.state import State
+from ...errors import ConfigError
+from ..contract import EventPage, Filter, JobPage, QueueInfo, Session, SessionInfo
+from .tx import Row, Tx
+
+_LAST = 2**62
+
+
+def get(tx: Tx, queue: str, id: str, run: int | None) -> JobRecord | None:
+    """Return the run that answers for an id, or else its latest that is still kept; or a given run of it."""
+    if run is not None:
+        row = tx.row("job", "run", queue=queue, id=id, run=run)
+    else:
+        row = tx.row("job", "held", queue=queue, id=id) or tx.row("job", "latest", queue=queue, id=id)
+    if row is None or (row["queue"], row["id"]) != (queue, id) or _is_gone(tx, row):
+        return None
+    return record(tx, row)
+
+
+def _is_gone(tx: Tx, row: Row) -> bool:
+    return row["expires_at_ms"] is not None and row["expires_at_ms"] <= tx.now
+
+
+def record(tx: Tx, row: Row) -> JobRecord:
+    """Return a row as everybody else sees it."""
+    return JobRecord(
+        queue=row["queue"],
+        id=row["id"],
+        run=row["run"],
+        task=row["task"],
+        state=State(row["state"]),
+        payload=row["payload"],
+        priority=row["priority"],
+        key=row["key"],
+        run_at_ms=row["run_at_ms"],
+        enqueued_at_ms=row["enqueued_at_ms"],
+        started_at_ms=row["claimed_at_ms"],
+        finished_at_ms=row["finished_at_ms"],
+        counters=_counters(row, row["attempts"]),
+        worker=row["session"],
+        result=row["result"],
+        error=_decoded(row["error"], ErrorRecord),
+        progress=_decoded(row["progress"], Progress),
+        checkpoint=row["checkpoint"],
+        headers=_decoded(row["headers"], dict[str, str]) or {},
+        holds_id=bool(row["held"]) and not (row["free_at_ms"] is not None and row["free_at_ms"] <= tx.now),
+        expires_at_ms=row["expires_at_ms"],
+        cancel_requested=bool(row["cancel"]),
+        successor=bool(row["successor"]),
+    )
+
+
+def _counters(row: Row, attempts: int) -> Counters:
+    return Counters(
+        attempts=attempts,
+        failures=row["failures"],
+        stalls=row["stalls"],
+        timeouts=row["timeouts"],
+        releases=row["releases"],
+    )
+
+
+def _decoded(blob: bytes | None, type: Any) -> Any:
+    if blob is None:
+        return None
+    try:
+        return msgspec.json.decode(blob, type=type)
+    except msgspec.MsgspecError:
+        return None  # a damaged field must not hide the job from whoever looks for it
+
+
+def rows(tx: Tx, which: Filter, limit: int, cursor: str | None, *, requeued: bool) -> list[Row]:
+    """Return rows that match, newest first. Without `requeued`, those that were started anew are left out."""
+    return tx.rows(
+        "job",
+        "list",
+        before=_before(cursor),
+        queue=which.queue,
+        states=json.dumps(which.states) if which.states else None,
+        task=which.task,
+        key=which.key,
+        ids=json.dumps(which.ids) if which.ids else None,
+        after=which.enqueued_after_ms,
+        until=which.enqueued_before_ms,
+        now=tx.now,
+        requeued=requeued,
+        limit=limit,
+    )
+
+
+def _before(cursor: str | None) -> int:
+    if cursor is None:
+        return _LAST
+    if not cursor.isdigit():
+        raise ConfigError(f"cursor {cursor!r} is not one that a list of jobs gave")
+    return int(cursor)
+
+
+def jobs(tx: Tx, which: Filter, limit: int, cursor: str | None) -> JobPage:
+    """Return jobs that match, newest first."""
+    found = rows(tx, which, limit + 1, cursor, requeued=True)
+    page = [record(tx, row) for row in found[:limit]]
+    return JobPage(jobs=page, cursor=str(page[-1].run) if len(found) > limit else None)
+
+
+def queues(tx: Tx) -> list[QueueInfo]:
+    """Return every queue with its counts and settings."""
+    counts: dict[str, dict[str, int]] = {}
+    for queue, state, count in tx.run("queue", "counts"):
+        counts.setdefault(queue, {})[state] = count
+    serving = dict(tx.run("session", "serving").fetchall())
+    names = [name for (name,) in tx.run("queue", "names").fetchall()]
+    return [_queue(tx, name, counts.get(name, {}), serving.get(name, 0)) for name in names]
+
+
+def _queue(tx: Tx, name: str, counts: dict[str, int], workers: int) -> QueueInfo:
+    row = tx.row("queue", "get", queue=name)
+    assert row is not None
+    return QueueInfo(
+        name=name,
+        counts={state: counts.get(state, 0) for state in State},
+        settings=tx.queue(name).settings,
+        overrides=msgspec.json.decode(row["operator"]),
+        key_overrides=dict(tx.run("lane", "limits", queue=name).fetchall()),
+        workers=workers,
+        oldest_waiting_ms=tx.value("queue", "oldest", queue=name),
+    )
+
+
+def sessions(tx: Tx) -> list[SessionInfo]:
+    """Return every worker that the store knows."""
+    return [
+        SessionInfo(
+            session=msgspec.json.decode(info, type=Session),
+            started_at_ms=started,
+            heard_at_ms=heard,
+            expires_at_ms=expires,
+            active=active,
+            alive=not dead and expires > tx.now,
+        )
+        for _, info, started, heard, expires, dead, active in tx.run("session", "all")
+    ]
+
+
+def policies(tx: Tx, queue: str) -> dict[str, Policy]:
+    """Return the declared policy of every task of a queue."""
+    found = tx.run("queue", "policies", queue=queue)
+    return {task: msgspec.json.decode(blob, type=Policy) for task, _, blob in found}
+
+
+def events(tx: Tx, position: str | None, queue: str | None, limit: int) -> EventPage:
+    """Return events after a position. In SQLite one writer commits at a time, so that order is commit order."""
+    epoch = tx.value("job", "epoch")
+    after, reset, gap = _after(tx, epoch, position)
+    name = "events" if queue is None else "events_of_queue"
+    found = tx.rows("job", name, after=after, queue=queue, limit=limit)
+    if len(found) < limit:
+        last = max(after, tx.value("job", "last_event") or 0)
+    else:
+        last = found[-1]["seq"]
+    return EventPage(events=[_event(epoch, row) for row in found], position=f"{epoch}:{last}", gap=gap, reset=reset)
+
+
+def _after(tx: Tx, epoch: str, position: str | None) -> tuple[int, bool, int]:
+    """Return where to read on, whether the log is another one, and how many events were trimmed unread."""
+    if position == "end":
+        return tx.value("job", "last_event") or 0, False, 0
+    if position is None:
+        return 0, False, 0
+    theirs, _, seq = position.partition(":")
+    if not seq.isdigit():
+        raise ConfigError(f"position {position!r} is not one that the event log gave")
+    if theirs != epoch:
+        return 0, True, 0
+    first = tx.value("job", "first_event")
+    gap = max(0, first - int(seq) - 1) if first is not None else 0
+    return int(seq), False, gap
+
+
+def _event(epoch: str, row: Row) -> Event:
+    return Event(
+        position=f"{epoch}:{row['seq']}",
+        at_ms=row["at_ms"],
+        queue=row["queue"],
+        id=row["id"],
+        run=row["run"],
+        attempt=row["attempt"],
+        transition=row["transition"],
+        state=State(row["state"]) if row["state"] else None,
+        cause=row["cause"],
+        task=row["task"],
+        worker=row["worker"],
+        key=row["key"],
+        priority=row["priority"],
+        run_at_ms=row["run_at_ms"],
+        counters=_counters(row, row["attempt"]),
+        wait_ms=row["wait_ms"],
+        run_ms=row["run_ms"],
+        error_type=row["error_type"],
+        error_signature=row["error_signature"],
+        payload=row["payload"],
+    )

@@ -1,0 +1,174 @@
+"""register, extend, reap: who works here, and what becomes of the jobs of those who vanished."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+
+from ...core.job import ErrorRecord
+from ...core.policy import Cause
+from ...core.state import State
+from ..contract import Abort, Claimed, Extended, Lease, Reaped, Session, Settlement, Turn
+from . import lane
+from .claim import claim, claimed_again
+from .settle import cancelled, come_back, settle
+from .tx import Tx
+
+
+def register(tx: Tx, session: Session) -> None:
+    """The session may claim in each of its queues."""
+    _after_an_outage(tx, session.lease_ms)
+    info = msgspec.json.encode(session)
+    for queue in session.queues:
+        tx.queue(queue)
+        tx.run(
+            "session", "register", queue=queue, session=session.id, info=info, now=tx.now,
+            lease=session.lease_ms, address=session.address,
+        )  # fmt: skip
+
+
+def _after_an_outage(tx: Tx, lease_ms: int) -> int:
+    """When nobody at all was heard for a while, the store was away: expiries move by that gap."""
+    heard = tx.value("session", "heard")
+    gap = tx.now - heard
+    if 0 <= gap < 1000:
+        return 0
+    tx.run("session", "hear", now=tx.now)
+    if heard and gap > lease_ms * 2 // 3:
+        tx.run("session", "shift", gap=gap)
+        return int(gap)
+    return 0
+
+
+def _hear(tx: Tx, session: Session) -> tuple[bool, bool]:
+    """Return whether the session is alive, and whether it comes late; a late one is renewed."""
+    _after_an_outage(tx, session.lease_ms)
+    expires, count, parked, heard = tx.run("session", "alive", session=session.id).fetchone()
+    if count < len(session.queues):
+        return False, False
+    late = expires <= tx.now
+    if late or tx.now - heard > session.lease_ms // 3:
+        tx.run("extend", "renew", session=session.id, now=tx.now, lease=session.lease_ms)
+    if parked:
+        tx.run("session", "park", session=session.id, room=None)
+    return True, late
+
+
+def turn(tx: Tx, session: Session, settlements: list[Settlement], queues: list[str], room: int, park: bool) -> Turn:
+    """Everything finished is settled, and what there is room for is claimed, in one step."""
+    alive, late = _hear(tx, session)
+    if not alive:
+        return Turn(evicted=True, now_ms=tx.now)
+    settled = settle(tx, session, settlements) if settlements else []
+    claimed: list[Claimed] = []
+    next_at: int | None = None
+    more = False
+    for queue in queues:
+        if room <= len(claimed):
+            break
+        offer = claim(tx, session, queue, room - len(claimed))
+        claimed += offer.claimed
+        more = more or offer.more
+        if offer.next_at_ms is not None:
+            next_at = offer.next_at_ms if next_at is None else min(next_at, offer.next_at_ms)
+    _pass_on(tx, settlements)
+    if park and len(claimed) < room:
+        tx.run("session", "park", session=session.id, room=room - len(claimed))
+    return Turn(
+        late=late,
+        settled=settled,
+        claimed=claimed,
+        next_at_ms=next_at,
+        now_ms=tx.now,
+        settings={queue: tx.settings(queue) for queue in session.queues},
+        more=more,
+        aborts=_aborts(tx, session),
+    )
+
+
+def _pass_on(tx: Tx, settlements: list[Settlement]) -> None:
+    """Room that was freed under a limit, and not taken here, wakes somebody else."""
+    for queue in {entry.lease.queue for entry in settlements}:
+        settings = tx.settings(queue)
+        if settings.limited or settings.key_concurrency or tx.value("lane", "any", queue=queue):
+            tx.wake(queue, 1)
+
+
+def _aborts(tx: Tx, session: Session) -> list[tuple[Lease, Abort]]:
+    found = tx.run("extend", "aborts", session=session.id).fetchall()
+    return [(Lease(queue, id, run, attempt), reason) for queue, id, run, attempt, reason in found]
+
+
+def extend(tx: Tx, session: Session) -> Extended:
+    """extend: the session lives for another lease."""
+    _after_an_outage(tx, session.lease_ms)
+    expires, count, _, _ = tx.run("session", "alive", session=session.id).fetchone()
+    if count < len(session.queues):
+        return Extended(evicted=True)
+    tx.run("extend", "renew", session=session.id, now=tx.now, lease=session.lease_ms)
+    return Extended(late=expires <= tx.now, aborts=_aborts(tx, session))
+
+
+def held(tx: Tx, session: Session) -> list[Claimed]:
+    """Return what the store thinks this session is working on."""
+    return [claimed_again(row) for row in tx.rows("session", "held", session=session.id)]
+
+
+def leave(tx: Tx, session: Session) -> None:
+    """The session is over. Whatever it still held counts as stalled at the next reap."""
+    if tx.rows("session", "held", session=session.id):
+        tx.run("session", "expire_now", session=session.id, now=tx.now)
+        return
+    tx.run("session", "leave", session=session.id)
+    tx.run("session", "forget_aborts", session=session.id)
+
+
+def reap(tx: Tx, queue: str, limit: int, but: str, lease_ms: int) -> Reaped:
+    """reap: jobs of expired sessions wait in their old place, with a stall counted; or fail at their limit."""
+    tx.queue(queue)
+    shifted = _after_an_outage(tx, lease_ms)
+    tx.run("reap", "declare_dead", queue=queue, now=tx.now, but=but)
+    dead = [id for (id,) in tx.run("reap", "dead", queue=queue).fetchall()]
+    if not dead:
+        return Reaped(shifted_ms=shifted)
+    states = [_reap(tx, row) for row in tx.rows("reap", "held", queue=queue, limit=limit)]
+    tx.run("reap", "forget", queue=queue)
+    tx.run("reap", "forget_aborts")
+    return Reaped(
+        sessions=tuple(dead),
+        returned=sum(state is State.WAITING for state in states),
+        failed=sum(state is State.FAILED for state in states),
+        shifted_ms=shifted,
+        more=len(states) == limit,
+    )
+
+
+def _reap(tx: Tx, row: dict[str, object]) -> State:
+    if row["cancel"]:
+        state = cancelled(tx, row, "reap")
+    else:
+        error = ErrorRecord(
+            type="Stalled", kind=Cause.STALL, message=f"its worker {row['session']} vanished while it ran"
+        )
+        state = come_back(tx, row, Cause.STALL, error, exit="reap")
+    lane.recheck_all(tx, str(row["queue"]), {row["key"]})  # type: ignore[arg-type]
+    return state
+
+
+def expire(tx: Tx, queue: str, limit: int, history: int, remembered_ms: int) -> int:
+    """expire: finished runs past their retention are gone, and so are old events and answers."""
+    settings = tx.queue(queue).settings
+    runs = [run for (run,) in tx.run("expire", "aged", queue=queue, now=tx.now, limit=limit)]
+    if len(runs) < limit:
+        most = settings.retention.failed_count
+        crowd = tx.run("expire", "crowded", queue=queue, now=tx.now, most=most, limit=limit - len(runs))
+        runs += [run for (run,) in crowd if run not in set(runs)]
+    if runs:
+        numbers = json.dumps(runs)
+        tx.run("event", "append_gone", now=tx.now, transition="expire", runs=numbers)
+        tx.run("expire", "remove", runs=numbers)
+    tx.run("expire", "events", most=history, limit=limit)
+    tx.run("expire", "requests", before=tx.now - remembered_ms, limit=limit)
+    lane.promote_due(tx, queue, limit)
+    return len(runs)

@@ -1,0 +1,39 @@
+"""The SQL, one file for each transition, by file and statement name."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.resources import files
+
+PREFIX = "holdfast_"
+_STATEMENT = re.compile(r"^-- :(\w+)\n(.*?);\s*$", re.MULTILINE | re.DOTALL)
+
+
+def text(path: str) -> str:
+    """Return a file below `sql/`."""
+    return files(__package__).joinpath("sql", path).read_text("utf-8")
+
+
+def migrations() -> list[tuple[int, str]]:
+    """Return every migration with its number, in order."""
+    folder = files(__package__).joinpath("sql", "migration")
+    names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
+    return [(int(name.partition(".")[0]), text(f"migration/{name}")) for name in names]
+
+
+@cache
+def statements(namespace: str) -> dict[str, dict[str, str]]:
+    """Return every statement for a namespace: `statements("holdfast")["claim"]["keyless"]`."""
+    folder = files(__package__).joinpath("sql")
+    names = [entry.name for entry in folder.iterdir() if entry.name.endswith(".sql")]
+    return {name.removesuffix(".sql"): _parse(text(name), namespace) for name in names}
+
+
+def _parse(source: str, namespace: str) -> dict[str, str]:
+    return {name: rename(body, namespace) for name, body in _STATEMENT.findall(source)}
+
+
+def rename(source: str, namespace: str) -> str:
+    """Put the namespace in front of every table and index."""
+    return source.replace(PREFIX, f"{namespace}_")

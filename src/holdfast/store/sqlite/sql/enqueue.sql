@@ -1,0 +1,18 @@
+-- enqueue: nothing -> waiting | scheduled | blocked
+-- guard: no run holds the id
+-- effects: number the run, hold the id, append event, wake one worker
+
+-- :insert
+INSERT INTO holdfast_job (run, queue, id, state, task, priority, key, run_at_ms, ready_at_ms, enqueued_at_ms,
+    result_ttl_ms, dedup_key, dedup_until_ms, overrides, headers, payload)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT DO NOTHING;
+
+-- :existing
+SELECT * FROM holdfast_job WHERE queue = :queue AND id = :id AND held = 1;
+
+-- :free_id
+UPDATE holdfast_job SET held = 0 WHERE run = :run;
+
+-- :deduplicated
+SELECT * FROM holdfast_job WHERE queue = :queue AND task IS :task AND dedup_key = :key ORDER BY run DESC LIMIT :most;

@@ -1,0 +1,26 @@
+-- The one log. Every transition appends to it in its own transaction.
+
+-- :append
+INSERT INTO holdfast_event (at_ms, queue, id, run, attempt, transition, state, cause, task, worker, key, priority,
+    run_at_ms, failures, stalls, timeouts, releases, wait_ms, run_ms, error_type, error_signature, payload)
+SELECT :now, queue, id, run, attempts, :transition, state, :cause, task,
+    CASE WHEN :ran OR :transition = 'claim' THEN session END, key, priority, run_at_ms,
+    failures, stalls, timeouts, releases,
+    CASE WHEN :transition = 'claim' THEN max(0, :now - ready_at_ms) END,
+    CASE WHEN :ran THEN max(0, :now - claimed_at_ms) END,
+    :error_type, :error_signature, CASE WHEN :payload THEN payload END
+FROM holdfast_job WHERE run IN (SELECT value FROM json_each(:runs));
+
+-- :append_range
+INSERT INTO holdfast_event (at_ms, queue, id, run, attempt, transition, state, task, key, priority,
+    run_at_ms, failures, stalls, timeouts, releases, payload)
+SELECT :now, queue, id, run, attempts, 'enqueue', state, task, key, priority, run_at_ms,
+    failures, stalls, timeouts, releases, CASE WHEN :payload THEN payload END
+FROM holdfast_job WHERE run BETWEEN :first AND :last;
+
+-- :append_gone
+INSERT INTO holdfast_event (at_ms, queue, id, run, attempt, transition, state, task, key, priority,
+    run_at_ms, failures, stalls, timeouts, releases)
+SELECT :now, queue, id, run, attempts, :transition, NULL, task, key, priority, run_at_ms,
+    failures, stalls, timeouts, releases
+FROM holdfast_job WHERE run IN (SELECT value FROM json_each(:runs));

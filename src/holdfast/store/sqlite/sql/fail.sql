@@ -1,0 +1,11 @@
+-- fail: waiting | active -> failed
+-- guard: the caller holds the lease, or a limit is reached at claim, reap or release
+-- effects: drop lease, store error, enqueue the fail handler, start the successor, append event, tell waiters
+
+-- :finish
+UPDATE holdfast_job
+SET state = 'failed', exit = :exit, error = :error, finished_at_ms = :now,
+    failures = :failures, stalls = :stalls, timeouts = :timeouts, releases = :releases,
+    free_at_ms = :now + coalesce(:ttl, result_ttl_ms, :queue_ttl),
+    expires_at_ms = max(:now + max(:kept, coalesce(:ttl, result_ttl_ms, :queue_ttl)), coalesce(dedup_until_ms, 0))
+WHERE run = :run;

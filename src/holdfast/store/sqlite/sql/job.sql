@@ -1,0 +1,63 @@
+-- Looking at jobs.
+
+-- :get
+SELECT * FROM holdfast_job WHERE run = :run;
+
+-- :held
+SELECT j.*, EXISTS (SELECT 1 FROM holdfast_successor s WHERE s.queue = j.queue AND s.id = j.id) AS successor
+FROM holdfast_job j WHERE j.queue = :queue AND j.id = :id AND j.held = 1;
+
+-- :latest
+SELECT *, 0 AS successor FROM holdfast_job WHERE queue = :queue AND id = :id AND held = 0 ORDER BY run DESC LIMIT 1;
+
+-- :run
+SELECT j.*, EXISTS (SELECT 1 FROM holdfast_successor s WHERE s.queue = j.queue AND s.id = j.id AND j.state = 'active')
+    AS successor
+FROM holdfast_job j
+WHERE j.run = :run OR j.run IN (
+    SELECT a.run FROM holdfast_job a WHERE a.queue = :queue AND a.id = :id AND a.held = 1
+        AND a.run <= :run AND a.absorbed_to >= :run
+    UNION
+    SELECT b.run FROM holdfast_job b WHERE b.queue = :queue AND b.id = :id AND b.held = 0
+        AND b.run <= :run AND b.absorbed_to >= :run);
+
+-- :list
+SELECT j.*, EXISTS (SELECT 1 FROM holdfast_successor s WHERE s.queue = j.queue AND s.id = j.id AND j.state = 'active')
+    AS successor
+FROM holdfast_job j
+WHERE j.run < :before
+    AND (:queue IS NULL OR j.queue = :queue)
+    AND (:states IS NULL OR j.state IN (SELECT value FROM json_each(:states)))
+    AND (:task IS NULL OR j.task = :task)
+    AND (:key IS NULL OR j.key = :key)
+    AND (:ids IS NULL OR j.id IN (SELECT value FROM json_each(:ids)))
+    AND (:after IS NULL OR j.enqueued_at_ms >= :after)
+    AND (:until IS NULL OR j.enqueued_at_ms < :until)
+    AND (j.expires_at_ms IS NULL OR j.expires_at_ms > :now)
+    AND (:requeued OR j.requeued_as IS NULL)
+ORDER BY j.run DESC LIMIT :limit;
+
+-- :set_ttl
+UPDATE holdfast_job
+SET result_ttl_ms = :ttl,
+    free_at_ms = CASE WHEN finished_at_ms IS NULL THEN NULL ELSE :now + :ttl END,
+    expires_at_ms = CASE
+        WHEN finished_at_ms IS NULL THEN NULL
+        WHEN state = 'failed' THEN max(expires_at_ms, :now + :ttl)
+        ELSE :now + :ttl END
+WHERE run = :run;
+
+-- :events
+SELECT * FROM holdfast_event WHERE seq > :after ORDER BY seq LIMIT :limit;
+
+-- :events_of_queue
+SELECT * FROM holdfast_event WHERE seq > :after AND queue = :queue ORDER BY seq LIMIT :limit;
+
+-- :first_event
+SELECT min(seq) FROM holdfast_event;
+
+-- :last_event
+SELECT max(seq) FROM holdfast_event;
+
+-- :epoch
+SELECT value FROM holdfast_meta WHERE name = 'epoch';

@@ -1,0 +1,26 @@
+-- reap: active -> waiting
+-- guard: the holder's session has expired
+-- effects: drop lease, count the stall (at its limit: fail), keep its place, merge the successor, append event
+
+-- :declare_dead
+UPDATE holdfast_session SET dead = 1, parked = NULL
+WHERE queue = :queue AND dead = 0 AND expires_at_ms <= :now AND id <> :but;
+
+-- :dead
+SELECT id FROM holdfast_session WHERE queue = :queue AND dead = 1;
+
+-- :held
+SELECT * FROM holdfast_job WHERE queue = :queue AND state = 'active'
+    AND session IN (SELECT id FROM holdfast_session WHERE queue = :queue AND dead = 1)
+ORDER BY run LIMIT :limit;
+
+-- :put_back
+UPDATE holdfast_job SET state = 'waiting', exit = 'reap', ready_at_ms = :now, stalls = :stalls, error = :error
+WHERE run = :run;
+
+-- :forget
+DELETE FROM holdfast_session WHERE queue = :queue AND dead = 1 AND id NOT IN (
+    SELECT session FROM holdfast_job WHERE queue = :queue AND state = 'active');
+
+-- :forget_aborts
+DELETE FROM holdfast_abort WHERE session NOT IN (SELECT id FROM holdfast_session);

@@ -1,0 +1,72 @@
+-- Workers, and whoever waits to hear of something.
+
+-- :register
+INSERT OR REPLACE INTO holdfast_session (queue, id, info, started_at_ms, heard_at_ms, expires_at_ms, address)
+VALUES (:queue, :session, :info, :now, :now, :now + :lease, :address);
+
+-- :alive
+SELECT min(expires_at_ms), count(*), sum(parked IS NOT NULL), max(heard_at_ms)
+FROM holdfast_session WHERE id = :session AND dead = 0;
+
+-- :heard
+SELECT value FROM holdfast_meta WHERE name = 'heard_at_ms';
+
+-- :hear
+UPDATE holdfast_meta SET value = :now WHERE name = 'heard_at_ms';
+
+-- :shift
+UPDATE holdfast_session SET expires_at_ms = expires_at_ms + :gap WHERE dead = 0;
+
+-- :park
+UPDATE holdfast_session SET parked = :room WHERE id = :session AND dead = 0;
+
+-- :parked
+SELECT id, parked, address FROM holdfast_session
+WHERE queue = :queue AND parked IS NOT NULL ORDER BY heard_at_ms LIMIT :limit;
+
+-- :leave
+DELETE FROM holdfast_session WHERE id = :session;
+
+-- :forget_aborts
+DELETE FROM holdfast_abort WHERE session = :session;
+
+-- :forget_abort
+DELETE FROM holdfast_abort WHERE run = :run AND attempt = :attempt;
+
+-- :address
+SELECT address FROM holdfast_session WHERE id = :session AND address IS NOT NULL LIMIT 1;
+
+-- :all
+SELECT s.id, s.info, min(s.started_at_ms), max(s.heard_at_ms), min(s.expires_at_ms), max(s.dead),
+    (SELECT count(*) FROM holdfast_job j WHERE j.state = 'active' AND j.session = s.id)
+FROM holdfast_session s GROUP BY s.id ORDER BY min(s.started_at_ms);
+
+-- :serving
+SELECT queue, count(*) FROM holdfast_session WHERE dead = 0 GROUP BY queue;
+
+-- :held
+SELECT * FROM holdfast_job WHERE state = 'active' AND session = :session
+    AND queue IN (SELECT queue FROM holdfast_session WHERE id = :session) ORDER BY run;
+
+-- :watch
+INSERT OR IGNORE INTO holdfast_watch (queue, id, run, address) VALUES (:queue, :id, :run, :address);
+
+-- :unwatch
+DELETE FROM holdfast_watch WHERE queue = :queue AND id = :id AND run = :run AND address = :address;
+
+-- :watchers
+DELETE FROM holdfast_watch WHERE queue = :queue AND id = :id AND run BETWEEN :first AND :last
+RETURNING run, address;
+
+-- :busy
+SELECT EXISTS (SELECT 1 FROM holdfast_watch), EXISTS (SELECT 1 FROM holdfast_successor),
+    EXISTS (SELECT 1 FROM holdfast_abort), EXISTS (SELECT 1 FROM holdfast_lane);
+
+-- :answered
+SELECT answer FROM holdfast_request WHERE id = :request;
+
+-- :answer
+INSERT INTO holdfast_request (id, at_ms, answer) VALUES (:request, :now, :answer);
+
+-- :expire_now
+UPDATE holdfast_session SET expires_at_ms = :now, parked = NULL WHERE id = :session;

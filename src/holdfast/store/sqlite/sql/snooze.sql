@@ -1,0 +1,6 @@
+-- snooze: active -> scheduled
+-- guard: the caller holds the lease
+-- effects: drop lease, set run_at, merge the successor, append event
+
+-- :put_back
+UPDATE holdfast_job SET state = :state, exit = 'snooze', run_at_ms = :run_at, ready_at_ms = :run_at WHERE run = :run;

@@ -1,0 +1,23 @@
+-- update: blocked | scheduled | waiting -> waiting | scheduled
+-- guard: the run has not started; an active one gets a successor instead
+-- effects: change payload, run_at and counters by the update flags, append event
+
+-- :change
+UPDATE holdfast_job
+SET state = :state, run_at_ms = :run_at, ready_at_ms = :run_at, task = :task, payload = :payload, headers = :headers,
+    overrides = :overrides, result_ttl_ms = :result_ttl, priority = :priority, key = :key,
+    failures = :failures, stalls = :stalls, timeouts = :timeouts, releases = :releases,
+    absorbed_to = max(coalesce(absorbed_to, 0), :absorbed_to)
+WHERE run = :run;
+
+-- :successor
+SELECT * FROM holdfast_successor WHERE queue = :queue AND id = :id;
+
+-- :put_successor
+INSERT OR REPLACE INTO holdfast_successor (queue, id, run, task, priority, key, run_at_ms, enqueued_at_ms,
+    update_payload, update_run_at, reset_counts, result_ttl_ms, overrides, headers, payload)
+VALUES (:queue, :id, :run, :task, :priority, :key, :run_at_ms, :enqueued_at_ms,
+    :update_payload, :update_run_at, :reset_counts, :result_ttl_ms, :overrides, :headers, :payload);
+
+-- :drop_successor
+DELETE FROM holdfast_successor WHERE queue = :queue AND id = :id;

@@ -1,0 +1,215 @@
+"""cancel, promote, requeue, delete, and the settings that people and workers give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from ...core.limit import QueueSettings
+from ...core.policy import Policy
+from ...core.state import State
+from ...core.transition import Reply, judge
+from ...errors import ConfigError, PolicyConflict
+from ..contract import Cancelled, Declaration, Filter, Running
+from . import enqueue, lane, look
+from .settle import cancelled
+from .tx import Row, Tx
+
+
+def cancel(tx: Tx, queue: str, id: str, running: Running) -> Cancelled:
+    """cancel: job and successor are over, or the active job is left or signalled."""
+    row = enqueue.holder(tx, queue, id)
+    if row is None:
+        return Cancelled(reply=judge("cancel", None))
+    state = State(row["state"])
+    successor = _drop_successor(tx, row)
+    if state is State.ACTIVE:
+        signalled = running != "refuse"
+        if signalled:
+            _signal(tx, row)
+        return Cancelled(
+            reply=Reply.OK if signalled or successor else Reply.WRONG_STATE,
+            state=state, run=row["run"], signalled=signalled, successor=successor,
+        )  # fmt: skip
+    reply = judge("cancel", state)
+    if reply is Reply.OK:
+        cancelled(tx, row, "cancel", ran=False)
+        lane.recheck_all(tx, queue, {row["key"]})
+    return Cancelled(reply=reply, state=state, run=row["run"], successor=successor)
+
+
+def _drop_successor(tx: Tx, row: Row) -> bool:
+    successor = tx.row("update", "successor", queue=row["queue"], id=row["id"])
+    if successor is None:
+        return False
+    tx.run("update", "drop_successor", queue=row["queue"], id=row["id"])
+    tx.append("cancel", [row["run"]], cause="successor")
+    tx.tell_watchers({**row, "run": successor["run"], "absorbed_to": None}, State.CANCELLED)
+    return True
+
+
+def _signal(tx: Tx, row: Row) -> None:
+    tx.run("cancel", "signal", run=row["run"])
+    abort(tx, row, "cancelled")
+
+
+def abort(tx: Tx, row: Row, reason: str) -> None:
+    """The handler of an active run will hear that it must stop."""
+    tx.run(
+        "cancel", "tell", session=row["session"], run=row["run"], attempt=row["attempts"],
+        queue=row["queue"], id=row["id"], reason=reason,
+    )  # fmt: skip
+    tx.ring_session(row["session"])
+
+
+def promote(tx: Tx, queue: str, id: str) -> Reply:
+    """promote: a scheduled job may be claimed now."""
+    row = enqueue.holder(tx, queue, id)
+    reply = judge("promote", State(row["state"]) if row else None)
+    if row is not None and reply is Reply.OK:
+        tx.run("promote", "now", run=row["run"], now=tx.now)
+        tx.append("promote", [row["run"]], cause="asked")
+        lane.recheck_all(tx, queue, {row["key"]})
+        tx.wake(queue, 1)
+    return reply
+
+
+def requeue(tx: Tx, which: Filter, limit: int, dry_run: bool) -> list[tuple[str, str, int]]:
+    """requeue: finished jobs run anew, oldest first, each as a new run of its id."""
+    if any(not state.finished for state in which.states):
+        raise ConfigError("only finished jobs are requeued: completed, failed or cancelled ones")
+    states = which.states or (State.FAILED,)
+    found = look.rows(tx, msgspec.structs.replace(which, states=states), limit, None, requeued=False)
+    done = []
+    for row in reversed(found):
+        holder = enqueue.holder(tx, row["queue"], row["id"])
+        if holder is not None and holder["run"] != row["run"]:
+            continue
+        done.append((row["queue"], row["id"], row["run"] if dry_run else _again(tx, row)))
+    return done
+
+
+def _again(tx: Tx, row: Row) -> int:
+    run = tx.next_runs(1)
+    tx.run("requeue", "mark", run=row["run"], requeued_as=run)
+    values = (
+        run, row["queue"], row["id"], "waiting", row["task"], row["priority"], row["key"], tx.now, tx.now, tx.now,
+        row["result_ttl_ms"], row["dedup_key"], None, row["overrides"], row["headers"], row["payload"],
+    )  # fmt: skip
+    tx.run_many("enqueue", "insert", [values])
+    payload = tx.queue(row["queue"]).settings.history == "payloads"
+    tx.append("requeue", [run], payload=payload)
+    lane.recheck_all(tx, row["queue"], {row["key"]})
+    tx.wake(row["queue"], 1)
+    return run
+
+
+def delete(tx: Tx, queue: str, id: str) -> Reply:
+    """delete: the job is gone, in whatever state; its handler, if it runs, is told to stop."""
+    row = enqueue.holder(tx, queue, id) or tx.row("job", "latest", queue=queue, id=id)
+    reply = judge("delete", State(row["state"]) if row else None)
+    if row is None or reply is not Reply.OK:
+        return reply
+    tx.run("event", "append_gone", now=tx.now, transition="delete", runs=f"[{row['run']}]")
+    tx.run("delete", "remove", run=row["run"])
+    tx.run("update", "drop_successor", queue=queue, id=id)
+    if row["state"] == "active":
+        abort(tx, row, "deleted")
+        tx.wake(queue, 1)
+    lane.recheck_all(tx, queue, {row["key"]})
+    tx.tell_watchers(row, State.CANCELLED)
+    return reply
+
+
+def set_result_ttl(tx: Tx, queue: str, id: str, ttl_ms: int) -> Reply:
+    """A finished job's result is kept for so long from now; an unfinished one's from its end."""
+    row = enqueue.holder(tx, queue, id)
+    if row is None:
+        return Reply.MISSING
+    tx.run("job", "set_ttl", run=row["run"], now=tx.now, ttl=ttl_ms)
+    return Reply.OK
+
+
+def declare(tx: Tx, declarations: Sequence[Declaration]) -> None:
+    """What workers say of queues and tasks holds, unless a higher version is there already."""
+    for declaration in declarations:
+        tx.queue(declaration.queue)
+        changed = _declare_queue(tx, declaration)
+        for task, policy in declaration.tasks.items():
+            changed = _declare_task(tx, declaration, task, policy) or changed
+        if changed:
+            tx.run("queue", "touch", queue=declaration.queue)
+            lane.recheck_queue(tx, declaration.queue)
+
+
+def _declare_queue(tx: Tx, declaration: Declaration) -> bool:
+    msgspec.convert(declaration.settings, QueueSettings)
+    row = tx.row("queue", "get", queue=declaration.queue)
+    assert row is not None
+    new = msgspec.json.encode(declaration.settings, order="sorted")
+    if new == bytes(row["declared"], "utf-8") if isinstance(row["declared"], str) else new == row["declared"]:
+        return False
+    known = bool(msgspec.json.decode(row["declared"]))
+    if not _wins(declaration.version, row["version"], known, f"queue {declaration.queue!r}"):
+        return False
+    tx.run("queue", "declare", queue=declaration.queue, version=declaration.version, declared=new)
+    return True
+
+
+def _declare_task(tx: Tx, declaration: Declaration, task: str, policy: Policy) -> bool:
+    new = msgspec.json.encode(policy, order="sorted")
+    for name, version, declared in tx.run("queue", "policies", queue=declaration.queue).fetchall():
+        if name == task:
+            if declared == new:
+                return False
+            if not _wins(declaration.version, version, True, f"task {task!r} of queue {declaration.queue!r}"):
+                return False
+    tx.run("queue", "put_policy", queue=declaration.queue, task=task, version=declaration.version, declared=new)
+    return True
+
+
+def _wins(version: int, stored: int, known: bool, what: str) -> bool:
+    if known and version == stored:
+        raise PolicyConflict(
+            f"{what} was declared before with version {version} and other values: "
+            "raise the version to change it (Holdfast(..., version=N))"
+        )
+    return version >= stored
+
+
+def configure(tx: Tx, queue: str, set: Mapping[str, Any], clear: Sequence[str]) -> QueueSettings:
+    """An operator's settings hold above what workers declare, until they are cleared."""
+    view = tx.queue(queue)
+    row = tx.row("queue", "get", queue=queue)
+    assert row is not None
+    operator = msgspec.json.decode(row["operator"])
+    unknown = [name for name in (*set, *clear) if name not in QueueSettings.__struct_fields__]
+    if unknown:
+        known = ", ".join(QueueSettings.__struct_fields__)
+        raise ConfigError(f"{unknown[0]!r} is not a setting of a queue; known are {known}")
+    operator = {name: value for name, value in {**operator, **set}.items() if name not in clear}
+    declared = msgspec.json.decode(row["declared"])
+    try:
+        settings = msgspec.convert({**declared, **operator}, QueueSettings)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"queue {queue!r}: {error}") from None
+    tx.run("queue", "operate", queue=queue, operator=msgspec.json.encode(operator))
+    if (settings.key_concurrency, settings.key_rate) != (
+        view.settings.key_concurrency,
+        view.settings.key_rate,
+    ):
+        lane.recheck_queue(tx, queue)
+    tx.wake(queue, settings.concurrency or 1_000_000)
+    return settings
+
+
+def limit_key(tx: Tx, queue: str, key: str, concurrency: int | None) -> None:
+    """One key has a concurrency of its own, or no longer."""
+    if concurrency is None:
+        tx.run("lane", "clear_limit", queue=queue, key=key)
+    else:
+        tx.run("lane", "set_limit", queue=queue, key=key, concurrency=concurrency)
+    lane.recheck(tx, queue, key)
+    tx.wake(queue, 1)

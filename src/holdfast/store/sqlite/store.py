@@ -1,0 +1,248 @@
+"""The store as everybody else sees it: each method is one piece of work for one of the two threads."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from ...core.job import JobRecord, Progress
+from ...core.limit import QueueSettings
+from ...core.policy import Policy
+from ...core.transition import Reply
+from ..contract import (
+    KEEP,
+    Answer,
+    Cancelled,
+    Claimed,
+    Conflict,
+    Declaration,
+    EventPage,
+    Extended,
+    Filter,
+    Finished,
+    JobPage,
+    Lease,
+    Listener,
+    NewJob,
+    QueueInfo,
+    Reaped,
+    Running,
+    Session,
+    SessionInfo,
+    Settlement,
+    Store,
+    Turn,
+)
+from . import enqueue, look, session, settle, sql, steer
+from .bell import Ear
+from .connection import parse
+from .thread import After, ConnectionThread
+from .tx import Cache, Tx
+
+T = TypeVar("T")
+REMEMBERED_MS = 10 * 60 * 1000
+"""For how long the answer to a request id is kept."""
+DEFAULT_LEASE_MS = 15_000
+
+_memories: dict[str, ConnectionThread] = {}
+
+
+class SqliteStore:
+    """Jobs in a SQLite file (`sqlite:///path`) or in this process's memory (`memory://`)."""
+
+    transactional = True
+
+    def __init__(self, url: str, *, clock: Callable[[], int] | None = None) -> None:
+        self.url = url
+        self.place = parse(url)
+        self.shared = self.place.path is not None
+        self._clock = clock or (lambda: time.time_ns() // 1_000_000)
+        self._sql = sql.statements(self.place.namespace)
+        self._cache: Cache = {}
+        self._read_cache: Cache = {}
+        self._opened = 0
+        self._writer = self._make_writer()
+        self._reader = ConnectionThread(self.place, writes=False) if self.shared else self._writer
+
+    def _make_writer(self) -> ConnectionThread:
+        if self.shared or not self.place.name:
+            return ConnectionThread(self.place, writes=True)
+        return _memories.setdefault(self.place.name, ConnectionThread(self.place, writes=True))
+
+    async def open(self) -> None:
+        self._opened += 1
+        if self._opened == 1 and self._writer.connection is None:
+            await asyncio.to_thread(self._writer.start)
+        if self._opened == 1 and self._reader is not self._writer:
+            await asyncio.to_thread(self._reader.start)
+
+    async def close(self) -> None:
+        if self._opened == 0:
+            return
+        self._opened -= 1
+        if self._opened == 0 and self.shared:
+            await asyncio.to_thread(self._reader.stop)
+            await asyncio.to_thread(self._writer.stop)
+
+    def twin(self) -> Store:
+        return self
+
+    async def _write(self, work: Callable[[Tx], T]) -> T:
+        return await self._writer.ask(
+            lambda connection, after: work(Tx(connection, self._sql, self._clock(), self._cache, after))
+        )
+
+    async def _write_once(self, request: str | None, work: Callable[[Tx], T], answer: Any) -> T:
+        """Like `_write`; a repeat of the same request gets the first answer."""
+        if request is None:
+            return await self._write(work)
+
+        def once(tx: Tx) -> T:
+            first = tx.value("session", "answered", request=request)
+            if first is not None:
+                known: T = msgspec.msgpack.decode(first, type=answer)
+                return known
+            result = work(tx)
+            tx.run("session", "answer", request=request, now=tx.now, answer=msgspec.msgpack.encode(result))
+            return result
+
+        return await self._write(once)
+
+    async def _read(self, work: Callable[[Tx], T]) -> T:
+        cache = self._read_cache if self.shared else self._cache
+        return await self._reader.ask(
+            lambda connection, after: work(Tx(connection, self._sql, self._clock(), cache, after))
+        )
+
+    async def now_ms(self) -> int:
+        return self._clock()
+
+    async def enqueue(
+        self, queue: str, jobs: Sequence[NewJob], conflict: Conflict = KEEP, request: str | None = None
+    ) -> list[Answer]:
+        if not jobs:
+            return []
+        return await self._write_once(request, lambda tx: enqueue.enqueue(tx, queue, jobs, conflict), list[Answer])
+
+    async def cancel(self, queue: str, id: str, running: Running = "refuse", request: str | None = None) -> Cancelled:
+        return await self._write_once(request, lambda tx: steer.cancel(tx, queue, id, running), Cancelled)
+
+    async def promote(self, queue: str, id: str) -> Reply:
+        return await self._write(lambda tx: steer.promote(tx, queue, id))
+
+    async def requeue(
+        self, which: Filter, *, limit: int = 1000, dry_run: bool = False, request: str | None = None
+    ) -> list[tuple[str, str, int]]:
+        return await self._write_once(
+            request, lambda tx: steer.requeue(tx, which, limit, dry_run), list[tuple[str, str, int]]
+        )
+
+    async def delete(self, queue: str, id: str) -> Reply:
+        return await self._write(lambda tx: steer.delete(tx, queue, id))
+
+    async def set_result_ttl(self, queue: str, id: str, ttl_ms: int) -> Reply:
+        return await self._write(lambda tx: steer.set_result_ttl(tx, queue, id, ttl_ms))
+
+    async def declare(self, declarations: Sequence[Declaration]) -> None:
+        await self._write(lambda tx: steer.declare(tx, declarations))
+
+    async def register(self, session_: Session) -> None:
+        await self._write(lambda tx: session.register(tx, session_))
+
+    async def settle_and_claim(
+        self,
+        session_: Session,
+        settlements: Sequence[Settlement],
+        queues: Sequence[str],
+        room: int,
+        park: bool = False,
+    ) -> Turn:
+        return await self._write(lambda tx: session.turn(tx, session_, list(settlements), list(queues), room, park))
+
+    async def extend(self, session_: Session) -> Extended:
+        return await self._write(lambda tx: session.extend(tx, session_))
+
+    async def progress(
+        self, session_: Session, lease: Lease, progress: Progress | None, checkpoint: bytes | None
+    ) -> Reply:
+        return await self._write(lambda tx: settle.progress(tx, session_, lease, progress, checkpoint))
+
+    async def held(self, session_: Session) -> list[Claimed]:
+        return await self._write(lambda tx: session.held(tx, session_))
+
+    async def leave(self, session_: Session) -> None:
+        await self._write(lambda tx: session.leave(tx, session_))
+
+    async def reap(self, queue: str, limit: int = 100, but: str | None = None) -> Reaped:
+        return await self._write(lambda tx: session.reap(tx, queue, limit, but or "", DEFAULT_LEASE_MS))
+
+    async def expire(self, queue: str, limit: int = 1000) -> int:
+        return await self._write(lambda tx: session.expire(tx, queue, limit, self.place.history, REMEMBERED_MS))
+
+    async def get(self, queue: str, id: str, run: int | None = None) -> JobRecord | None:
+        return await self._read(lambda tx: look.get(tx, queue, id, run))
+
+    async def jobs(self, which: Filter, *, limit: int = 50, cursor: str | None = None) -> JobPage:
+        return await self._read(lambda tx: look.jobs(tx, which, limit, cursor))
+
+    async def queues(self) -> list[QueueInfo]:
+        return await self._read(look.queues)
+
+    async def sessions(self) -> list[SessionInfo]:
+        return await self._read(look.sessions)
+
+    async def policies(self, queue: str) -> Mapping[str, Policy]:
+        return await self._read(lambda tx: look.policies(tx, queue))
+
+    async def events(self, position: str | None = None, *, queue: str | None = None, limit: int = 1000) -> EventPage:
+        return await self._read(lambda tx: look.events(tx, position, queue, limit))
+
+    async def configure(self, queue: str, set: Mapping[str, Any], clear: Sequence[str] = ()) -> QueueSettings:
+        return await self._write(lambda tx: steer.configure(tx, queue, set, clear))
+
+    async def limit_key(self, queue: str, key: str, concurrency: int | None) -> None:
+        await self._write(lambda tx: steer.limit_key(tx, queue, key, concurrency))
+
+    async def listen(self, on_wake: Callable[[], None], on_finished: Callable[[Finished], None]) -> Listener:
+        return await Ear(on_wake, on_finished).open(other_processes=self.shared)
+
+    async def watch(self, listener: Listener, queue: str, id: str, run: int) -> bool:
+        def work(tx: Tx) -> bool:
+            job = look.get(tx, queue, id, run)
+            if job is None or job.state.finished:
+                successor = tx.row("update", "successor", queue=queue, id=id)
+                if successor is None or successor["run"] != run:
+                    return False
+            tx.run("session", "watch", queue=queue, id=id, run=run, address=listener.address)
+            return True
+
+        return await self._write(work)
+
+    async def unwatch(self, listener: Listener, queue: str, id: str, run: int) -> None:
+        await self._write(
+            lambda tx: tx.run("session", "unwatch", queue=queue, id=id, run=run, address=listener.address) and None
+        )
+
+    async def doctor(self) -> list[tuple[str, bool, str]]:
+        def work(connection: Any, after: After) -> list[tuple[str, bool, str]]:
+            check = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+            mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
+            version = connection.execute("SELECT sqlite_version()").fetchone()[0]
+            return [
+                ("integrity", check == "ok", str(check)),
+                (
+                    "journal",
+                    mode in ("wal", "memory"),
+                    f"journal mode {mode}, synchronous {self.place.synchronous}",
+                ),
+                ("sqlite", True, f"SQLite {version}"),
+            ]
+
+        return await self._reader.ask(work)
+
+
+__all__ = ["SqliteStore"]

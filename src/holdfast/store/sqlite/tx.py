@@ -1,0 +1,189 @@
+"""One piece of work inside a transaction: its time, its statements, and what it leaves to do after."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from ...core.job import ErrorRecord
+from ...core.limit import QueueSettings
+from ...core.policy import Policy
+from ...core.state import State
+from ..contract import Finished
+from . import bell
+from .thread import After
+
+_EMPTY = Policy()
+MOST_WOKEN = 64
+
+
+class QueueView(msgspec.Struct, frozen=True):
+    """A queue's settings and policies at one revision, decoded."""
+
+    revision: int
+    settings: QueueSettings
+    policies: dict[str, Policy]
+
+
+Row = dict[str, Any]
+Cache = dict[str, QueueView]
+
+
+class Tx:
+    """What every transition works with."""
+
+    __slots__ = ("_after", "_cache", "_connection", "_sql", "_views", "now")
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        sql: dict[str, dict[str, str]],
+        now: int,
+        cache: Cache,
+        after: After,
+    ) -> None:
+        self._connection = connection
+        self._sql = sql
+        self._cache = cache
+        self._after = after
+        self._views: dict[str, QueueView] = {}
+        self.now = now
+
+    # --- statements
+
+    def run(self, file: str, name: str, **values: Any) -> sqlite3.Cursor:
+        """Run one statement of one file."""
+        return self._connection.execute(self._sql[file][name], values)
+
+    def run_many(self, file: str, name: str, rows: Iterable[Any]) -> int:
+        """Run one statement for many rows; return how many rows it changed."""
+        return self._connection.executemany(self._sql[file][name], rows).rowcount
+
+    def value(self, file: str, name: str, **values: Any) -> Any:
+        """Return the first column of the first row, or `None`."""
+        row = self._connection.execute(self._sql[file][name], values).fetchone()
+        return None if row is None else row[0]
+
+    def row(self, file: str, name: str, **values: Any) -> Row | None:
+        """Return the first row by column name."""
+        cursor = self._connection.execute(self._sql[file][name], values)
+        row = cursor.fetchone()
+        return None if row is None else named(cursor, row)
+
+    def rows(self, file: str, name: str, **values: Any) -> list[Row]:
+        """Return every row by column name."""
+        cursor = self._connection.execute(self._sql[file][name], values)
+        return [named(cursor, row) for row in cursor.fetchall()]
+
+    def savepoint(self, what: str) -> None:
+        """Set, `RELEASE` or `ROLLBACK TO` the savepoint of a batch that is first tried as a whole."""
+        self._connection.execute(f"{what} batch")
+
+    # --- what every transition needs
+
+    def job(self, run: int) -> Row | None:
+        """Return a run's row."""
+        return self.row("job", "get", run=run)
+
+    def next_runs(self, count: int) -> int:
+        """Return the first of so many new run numbers."""
+        last: int = self.value("queue", "number", n=count)
+        return last - count + 1
+
+    def append(
+        self,
+        transition: str,
+        runs: Sequence[int],
+        *,
+        cause: str | None = None,
+        ran: bool = False,
+        error: ErrorRecord | None = None,
+        payload: bool = False,
+    ) -> None:
+        """Every run has its event. `ran` says that an attempt ended with it."""
+        self.run(
+            "event",
+            "append",
+            now=self.now,
+            transition=transition,
+            cause=cause,
+            ran=ran,
+            error_type=error.type if error else None,
+            error_signature=error.signature if error else None,
+            payload=payload,
+            runs=json.dumps(runs),
+        )
+
+    def queue(self, name: str) -> QueueView:
+        """Return the queue's settings and policies as they stand in this transaction."""
+        row = self.run("queue", "revision", queue=name).fetchone()
+        if row is None:
+            self.run("queue", "create", queue=name)
+            row = (0,)
+        view = self._cache.get(name)
+        if view is None or view.revision != row[0]:
+            view = self._cache[name] = self._load(name)
+        return view
+
+    def settings(self, name: str) -> QueueSettings:
+        """Return the queue's settings, loaded once for this transaction."""
+        view = self._views.get(name)
+        if view is None:
+            view = self._views[name] = self.queue(name)
+        return view.settings
+
+    def policy(self, queue: str, task: str | None) -> Policy:
+        """Return what was declared of a task, or the library's defaults."""
+        return self.queue(queue).policies.get(task or "", _EMPTY)
+
+    def _load(self, name: str) -> QueueView:
+        row = self.row("queue", "get", queue=name)
+        assert row is not None
+        declared = {**msgspec.json.decode(row["declared"]), **msgspec.json.decode(row["operator"])}
+        policies = {
+            task: msgspec.json.decode(blob, type=Policy)
+            for task, _, blob in self.run("queue", "policies", queue=name)
+        }
+        return QueueView(row["revision"], msgspec.convert(declared, QueueSettings), policies)
+
+    # --- what happens after the commit
+
+    def wake(self, queue: str, jobs: int) -> None:
+        """Enough parked workers for so many jobs are woken, no more."""
+        if jobs <= 0:
+            return
+        for session, room, address in self.run("session", "parked", queue=queue, limit=MOST_WOKEN).fetchall():
+            self.run("session", "park", session=session, room=None)
+            if address:
+                self._after.append(lambda address=address: bell.ring([address]))  # type: ignore[misc]
+            jobs -= room
+            if jobs <= 0:
+                return
+
+    def wake_for(self, queue: str, run_at: int) -> None:
+        """Somebody knows of a job that came back to the queue: now, or when to wake for it."""
+        if run_at <= self.now or self.value("claim", "next_scheduled", queue=queue) == run_at:
+            self.wake(queue, 1)
+
+    def ring_session(self, session: str) -> None:
+        """One worker looks at once, because there is something to tell it."""
+        if address := self.value("session", "address", session=session):
+            self._after.append(lambda: bell.ring([address]))
+
+    def tell_watchers(self, row: Mapping[str, Any], state: State) -> None:
+        """Whoever waits for this run, or for one that it absorbed, hears that it is over."""
+        queue, id, run = row["queue"], row["id"], row["run"]
+        last = max(run, row["absorbed_to"] or run)
+        found = self.run("session", "watchers", queue=queue, id=id, first=run, last=last).fetchall()
+        for watched, address in found:
+            finished = Finished(queue, id, watched, state)
+            self._after.append(lambda a=address, f=finished: bell.announce([a], f))  # type: ignore[misc]
+
+
+def named(cursor: sqlite3.Cursor, row: Sequence[Any]) -> Row:
+    """Return a row by column name."""
+    return {column[0]: value for column, value in zip(cursor.description, row, strict=True)}

@@ -1,0 +1,59 @@
+"""A store by its URL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any
+from urllib.parse import urlsplit
+
+from ..errors import ConfigError, MissingExtra, UnknownScheme
+from .contract import Store
+
+Factory = Callable[..., Store]
+
+_BUILT_IN = {
+    "sqlite": "holdfast.store.sqlite:SqliteStore",
+    "memory": "holdfast.store.sqlite:SqliteStore",
+}
+_EXTRAS: dict[str, str] = {}
+_registered: dict[str, Factory] = {}
+
+
+def register_store(scheme: str, factory: Factory) -> None:
+    """URLs of this scheme open this store. Packages may use the entry point group `holdfast.stores`."""
+    _registered[scheme] = factory
+
+
+def open_store(url: str, **options: Any) -> Store:
+    """Return the store that a URL names, not yet opened."""
+    if not isinstance(url, str) or "://" not in url:
+        raise ConfigError(f"{url!r} is not a store URL; try sqlite:///jobs.db or memory://")
+    scheme = urlsplit(url).scheme
+    return _factory(scheme, url)(url, **options)
+
+
+def _factory(scheme: str, url: str) -> Factory:
+    if scheme in _registered:
+        return _registered[scheme]
+    if scheme in _BUILT_IN:
+        return _load(scheme, _BUILT_IN[scheme])
+    for entry in entry_points(group="holdfast.stores"):
+        if entry.name == scheme:
+            factory: Factory = entry.load()
+            return factory
+    known = ", ".join(sorted({*_BUILT_IN, *_registered}))
+    raise UnknownScheme(f"{url!r}: there is no store for {scheme}://; known are {known}")
+
+
+def _load(scheme: str, path: str) -> Factory:
+    module, _, name = path.partition(":")
+    try:
+        factory: Factory = getattr(import_module(module), name)
+    except ImportError as error:
+        extra = _EXTRAS.get(scheme)
+        if extra is None:
+            raise
+        raise MissingExtra(f"{scheme}:// needs a package that is missing: pip install 'holdfast[{extra}]'") from error
+    return factory
