@@ -119,6 +119,14 @@ class JobMissing(JobError, LookupError):
     """There is no such job, or its result has expired."""
 
 
+class Aborted(HoldfastError):
+    """The handler was told to stop; `reason` says why."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"told to stop: {reason}")
+        self.reason = reason
+
+
 class LeaseLost(HoldfastError):
     """This attempt no longer holds its job; whatever it writes now is refused."""
 

@@ -19,7 +19,9 @@ def enc_hook(value: Any) -> Any:
 
 
 def dec_hook(annotation: Any, data: Any) -> Any:
-    """The pydantic model of these plain values; an error for any other annotation."""
+    """The pydantic model of these plain values; `object` takes them as they are, and nothing else does."""
+    if annotation is object:
+        return data
     if not _is_model(annotation):
         raise TypeError(f"{getattr(annotation, '__name__', annotation)} is not a type that a codec knows")
     try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from holdfast.codec.binder import binder
+from holdfast.codec.binder import Binder, binder
 from holdfast.codec.format import Codec
 from holdfast.codec.hints import Parameter, hints_of, is_injected, parameters_of, payload_type, result_type
 from holdfast.codec.shape import arguments_type
@@ -56,6 +56,8 @@ class Signature:
         _check_injected(name, injected, parameters)
         made = cls(name, [each for each in parameters if each not in injected], hints)
         made.injected = tuple(each.name for each in injected)
+        if injected and made._options:
+            made._bind = _reserving(made.injected, made._bind)
         return made
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -118,6 +120,17 @@ class Signature:
 
 def _name_of(parameters: Sequence[Parameter], kind: Any) -> str:
     return next((each.name for each in parameters if each.kind is kind), "")
+
+
+def _reserving(injected: tuple[str, ...], bind: Binder) -> Binder:
+    """A binder that keeps the injected names out of `**options`, where Python would put them."""
+
+    def reserving(*args: Any, **kwargs: Any) -> dict[str, Any]:
+        if taken := [name for name in injected if name in kwargs]:
+            raise TypeError(f"{bind.__name__}() got an unexpected keyword argument {taken[0]!r}")
+        return bind(*args, **kwargs)
+
+    return reserving
 
 
 def _check_injected(name: str, injected: list[Parameter], parameters: list[Parameter]) -> None:

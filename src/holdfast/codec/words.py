@@ -6,7 +6,7 @@ import re
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
-from typing import Annotated, Any, NamedTuple, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, get_args, get_origin, is_typeddict
 from uuid import UUID
 
 import msgspec
@@ -153,7 +153,7 @@ def _unfit(refusal: Refusal) -> str:
 def _has_kind(value: Any, annotation: Any) -> bool:
     if get_origin(annotation) is Annotated:
         return _has_kind(value, get_args(annotation)[0])
-    return type(value) is (get_origin(annotation) or annotation)
+    return type(value) is (dict if is_typeddict(annotation) else get_origin(annotation) or annotation)
 
 
 def _unencodable(refusal: Refusal) -> str:
@@ -162,9 +162,9 @@ def _unencodable(refusal: Refusal) -> str:
 
 
 def a(kind: type) -> str:
-    """The name of a type with its article; None stands alone."""
+    """The name of a type with its article, if it takes one."""
     name = type_name(kind)
-    if name == "None":
+    if name in ("None", "bytes"):
         return name
     return f"an {name}" if name[0] in "aeiouAEIO" else f"a {name}"
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import re
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
+from .duration import to_datetime
 from .policy import Counters
 from .state import State
 
@@ -65,6 +67,26 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     cancel_requested: bool = False
     successor: bool = False
     """True when another dispatch of this id waits for this run to end."""
+
+    @property
+    def run_at(self) -> datetime:
+        """When it may run, or could have."""
+        return datetime.fromtimestamp(self.run_at_ms / 1000, UTC)
+
+    @property
+    def enqueued_at(self) -> datetime:
+        """When it was taken in."""
+        return datetime.fromtimestamp(self.enqueued_at_ms / 1000, UTC)
+
+    @property
+    def started_at(self) -> datetime | None:
+        """When its last attempt began."""
+        return to_datetime(self.started_at_ms)
+
+    @property
+    def finished_at(self) -> datetime | None:
+        """When it was over."""
+        return to_datetime(self.finished_at_ms)
 
     @property
     def failing(self) -> bool:

@@ -82,8 +82,6 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     result_ttl_ms: int = HOUR_MS
     retention: Retention = Retention()
     history: Literal["events", "payloads"] = "events"
-    history_events: int = 1_000_000
-    """How many events the log keeps at least, once it is trimmed."""
 
     def __post_init__(self) -> None:
         for name in ("concurrency", "key_concurrency"):

@@ -74,6 +74,8 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     overrides: Overrides | None = None
     result_ttl_ms: int | None = None
     dedup: DedupSpec | None = None
+    watcher: str | None = None
+    """The address of a listener that wants to hear when the answering run ends."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -405,6 +407,9 @@ class Store(Protocol):
 
     async def jobs(self, which: Filter, *, limit: int = 50, cursor: str | None = None) -> JobPage:
         """Return jobs that match, newest first."""
+
+    async def pending(self, queues: Sequence[str]) -> bool:
+        """True while a job waits to be claimed, or, once started, for another attempt. Paused queues do not count."""
 
     async def queues(self) -> list[QueueInfo]:
         """Return every queue that the store knows."""

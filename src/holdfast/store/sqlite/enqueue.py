@@ -23,7 +23,11 @@ def enqueue(tx: Tx, queue: str, jobs: Sequence[NewJob], conflict: Conflict) -> l
         answers = _all_new(tx, queue, jobs)
         if answers is not None:
             return answers
-    return [_one(tx, queue, job, conflict) for job in jobs]
+    answers = [_one(tx, queue, job, conflict) for job in jobs]
+    for job, answer in zip(jobs, answers, strict=True):
+        if job.watcher is not None and not answer.state.finished:
+            tx.watch(queue, answer.id, answer.run, job.watcher)
+    return answers
 
 
 def _all_new(tx: Tx, queue: str, jobs: Sequence[NewJob]) -> list[Answer] | None:
@@ -40,6 +44,9 @@ def _all_new(tx: Tx, queue: str, jobs: Sequence[NewJob]) -> list[Answer] | None:
     tx.run("event", "append_range", now=tx.now, first=first, last=first + len(jobs) - 1, payload=payload)
     tx.savepoint("RELEASE")
     _arrived(tx, queue, jobs, rows)
+    for run, job in enumerate(jobs, first):
+        if job.watcher is not None:
+            tx.watch(queue, job.id, run, job.watcher)
     return [
         Answer(
             status="queued",

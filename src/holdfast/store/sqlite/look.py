@@ -115,6 +115,16 @@ def jobs(tx: Tx, which: Filter, limit: int, cursor: str | None) -> JobPage:
     return JobPage(jobs=page, cursor=str(page[-1].run) if len(found) > limit else None)
 
 
+def pending(tx: Tx, queue: str) -> bool:
+    """True while a job waits to be claimed, or, once started, for another attempt."""
+    row = tx.row("queue", "get", queue=queue)
+    return (
+        row is not None
+        and not tx.queue(queue).settings.paused
+        and bool(tx.value("job", "pending", queue=queue, now=tx.now))
+    )
+
+
 def queues(tx: Tx) -> list[QueueInfo]:
     """Return every queue with its counts and settings."""
     counts: dict[str, dict[str, int]] = {}
@@ -166,10 +176,7 @@ def events(tx: Tx, position: str | None, queue: str | None, limit: int) -> Event
     after, reset, gap = _after(tx, epoch, position)
     name = "events" if queue is None else "events_of_queue"
     found = tx.rows("job", name, after=after, queue=queue, limit=limit)
-    if len(found) < limit:
-        last = max(after, tx.value("job", "last_event") or 0)
-    else:
-        last = found[-1]["seq"]
+    last = found[-1]["seq"] if found else after
     return EventPage(events=[_event(epoch, row) for row in found], position=f"{epoch}:{last}", gap=gap, reset=reset)
 
 

@@ -189,6 +189,9 @@ class SqliteStore:
     async def jobs(self, which: Filter, *, limit: int = 50, cursor: str | None = None) -> JobPage:
         return await self._read(lambda tx: look.jobs(tx, which, limit, cursor))
 
+    async def pending(self, queues: Sequence[str]) -> bool:
+        return await self._read(lambda tx: any(look.pending(tx, queue) for queue in queues))
+
     async def queues(self) -> list[QueueInfo]:
         return await self._read(look.queues)
 
@@ -217,7 +220,7 @@ class SqliteStore:
                 successor = tx.row("update", "successor", queue=queue, id=id)
                 if successor is None or successor["run"] != run:
                     return False
-            tx.run("session", "watch", queue=queue, id=id, run=run, address=listener.address)
+            tx.watch(queue, id, run, listener.address)
             return True
 
         return await self._write(work)

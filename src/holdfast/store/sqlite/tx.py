@@ -174,6 +174,10 @@ class Tx:
         if address := self.value("session", "address", session=session):
             self._after.append(lambda: bell.ring([address]))
 
+    def watch(self, queue: str, id: str, run: int, address: str) -> None:
+        """The address hears when the run ends."""
+        self.run("session", "watch", queue=queue, id=id, run=run, address=address)
+
     def tell_watchers(self, row: Mapping[str, Any], state: State) -> None:
         """Whoever waits for this run, or for one that it absorbed, hears that it is over."""
         queue, id, run = row["queue"], row["id"], row["run"]

@@ -61,3 +61,8 @@ SELECT max(seq) FROM holdfast_event;
 
 -- :epoch
 SELECT value FROM holdfast_meta WHERE name = 'epoch';
+
+-- :pending
+SELECT EXISTS (SELECT 1 FROM holdfast_job WHERE queue = :queue AND state = 'waiting')
+    OR EXISTS (SELECT 1 FROM holdfast_job WHERE queue = :queue AND state = 'scheduled'
+               AND (attempts > 0 OR run_at_ms <= :now));

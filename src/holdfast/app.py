@@ -1,0 +1,239 @@
+"""The app: one store, its tasks and queues, and the ways in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
+
+from .client import Client
+from .codec import Codec, Signature
+from .core.duration import Duration
+from .core.event import Event
+from .core.job import JobRecord
+from .core.policy import Retry
+from .core.state import State
+from .errors import ConfigError
+from .hook import Hook, Hooks
+from .job import Job
+from .queue import FINISHED, Queue
+from .registry import Middleware, Registry
+from .settings import layer, queue_fields
+from .store import Store, open_store
+from .store.contract import Cancelled, Filter, JobPage, QueueInfo, Running, SessionInfo
+from .sync import Sync
+from .task import Executor, Task
+from .worker import Worker
+
+P = ParamSpec("P")
+R = TypeVar("R")
+DEFAULT_URL = "sqlite:///holdfast.db"
+
+
+class _Decorator:
+    """What `@app.task(...)` returns: it makes a function a task, typed by the function."""
+
+    def __init__(self, make: Callable[[Callable[..., Any]], Task[Any, Any]]) -> None:
+        self._make = make
+
+    @overload
+    def __call__(self, fn: Callable[Concatenate[Job, P], Awaitable[R]]) -> Task[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, Awaitable[R]]) -> Task[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[Concatenate[Job, P], R]) -> Task[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, R]) -> Task[P, R]: ...
+    def __call__(self, fn: Callable[..., Any]) -> Task[Any, Any]:
+        return self._make(fn)
+
+
+class Holdfast:
+    """A job queue on the store that a URL names: `sqlite:///jobs.db`, `memory://`, ..."""
+
+    def __init__(
+        self,
+        url: str = DEFAULT_URL,
+        *,
+        retry: Retry | None = None,
+        timeout: Duration | None = None,
+        result_ttl: Duration | None = None,
+        codec: str | Codec | None = None,
+        result_codec: str | Codec | None = None,
+        version: int = 0,
+        store: Store | None = None,
+    ) -> None:
+        self.store: Store = store if store is not None else open_store(url)
+        self.hooks = Hooks()
+        self.client = Client(self.store, self.hooks)
+        app_layer = layer(
+            "app", retry=retry, timeout=timeout, result_ttl=result_ttl, codec=codec, result_codec=result_codec
+        )
+        self.registry = Registry(self.client, app_layer, version)
+        self.sync = Sync(self)
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self._opened = 0
+
+    def __repr__(self) -> str:
+        return f"<Holdfast {self.store.url}>"
+
+    # --- lifetime
+
+    async def open(self) -> Holdfast:
+        """The app can be used in this event loop. May be nested."""
+        loop = asyncio.get_running_loop()
+        if self._opened and self.loop is not loop:
+            raise ConfigError("this app is open in another event loop; open one app in each, or use app.sync")
+        if self._opened == 0:
+            await self.client.open()
+            self.loop = loop
+        self._opened += 1
+        return self
+
+    async def close(self) -> None:
+        """Nothing of the app is open, once every `open` has its `close`."""
+        if self._opened == 0:
+            return
+        self._opened -= 1
+        if self._opened == 0:
+            self.loop = None
+            await self.client.close()
+
+    async def __aenter__(self) -> Holdfast:
+        return await self.open()
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    # --- declaring
+
+    def task(
+        self,
+        *,
+        queue: str = "default",
+        name: str | None = None,
+        retry: Retry | None = None,
+        timeout: Duration | None = None,
+        priority: int | None = None,
+        result_ttl: Duration | None = None,
+        codec: str | Codec | None = None,
+        result_codec: str | Codec | None = None,
+        executor: Executor | None = None,
+        size: int | None = None,
+        on_failure: Task[Any, Any] | None = None,
+    ) -> _Decorator:
+        """Return a decorator that makes a function a task of this app."""
+        own = layer(
+            "task", retry=retry, timeout=timeout, priority=priority, result_ttl=result_ttl, codec=codec,
+            result_codec=result_codec, executor=executor, size=size, on_failure=on_failure,
+        )  # fmt: skip
+
+        def make(fn: Callable[..., Any]) -> Task[Any, Any]:
+            if not callable(fn):
+                raise ConfigError(f"@app.task() takes a function, not {fn!r}; write @app.task(...) with parentheses")
+            known = name or str(getattr(fn, "__name__", type(fn).__name__))
+            signature = Signature.of(fn, inject=(Job,))
+            task: Task[Any, Any] = Task(self.registry, fn, known, queue, own, signature)
+            self.registry.add(task)
+            if on_failure is not None:
+                self.registry.fail_handlers.add(on_failure.name)
+            return task
+
+        return _Decorator(make)
+
+    def queue(
+        self,
+        name: str,
+        *,
+        handler: str | None = None,
+        retry: Retry | None = None,
+        timeout: Duration | None = None,
+        codec: str | Codec | None = None,
+        result_codec: str | Codec | None = None,
+        **settings: Any,
+    ) -> Queue:
+        """Return a queue; with settings, declare them. `handler` is the import path of what runs plain payloads."""
+        declared = self.registry.queue(name)
+        if handler is not None:
+            declared.handler = handler
+        own = layer(
+            "queue", retry=retry, timeout=timeout, codec=codec, result_codec=result_codec,
+            result_ttl=settings.get("result_ttl"),
+        )  # fmt: skip
+        if own.values:
+            declared.layer = own
+        if settings:
+            declared.settings = queue_fields(settings)
+        return Queue(self.registry, name)
+
+    def middleware(self, function: Middleware) -> Middleware:
+        """The function wraps each attempt: `async def around(job, next): return await next()`."""
+        self.registry.middleware.append(function)
+        return function
+
+    def on(self, name: str) -> Callable[[Hook], Hook]:
+        """Return a decorator: the function hears of every such transition or worker event; `"*"` is all."""
+
+        def add(hook: Hook) -> Hook:
+            self.hooks.add(name, hook)
+            return hook
+
+        return add
+
+    # --- working
+
+    def worker(self, queues: Sequence[str] | None = None, **options: Any) -> Worker:
+        """Return a worker for these queues, by default all that the app declares."""
+        return Worker(self, tuple(queues or ()), **options)
+
+    # --- looking, over all queues
+
+    async def status(self, queue: str, job_id: str, run: int | None = None) -> JobRecord:
+        """Return a job as it stands."""
+        return await self.client.status(queue, job_id, run)
+
+    async def cancel(self, queue: str, job_id: str, running: Running = "refuse") -> Cancelled:
+        """The job is cancelled, or the answer says why not."""
+        return await self.client.cancel(queue, job_id, running)
+
+    async def requeue(
+        self,
+        *job_ids: str,
+        queue: str | None = None,
+        state: Literal["failed", "completed", "cancelled"] | None = None,
+        task: str | None = None,
+        limit: int = 1000,
+        dry_run: bool = False,
+    ) -> list[tuple[str, str, int]]:
+        """Finished jobs run anew: those with these ids, or all failed ones that match. (queue, id, run) of each."""
+        states = (State(state),) if state else (FINISHED if job_ids else (State.FAILED,))
+        which = Filter(queue=queue, ids=job_ids, states=states, task=task)
+        return await self.store.requeue(which, limit=limit, dry_run=dry_run)
+
+    async def jobs(
+        self,
+        *,
+        queue: str | None = None,
+        state: str | None = None,
+        task: str | None = None,
+        key: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> JobPage:
+        """Return jobs that match, newest first."""
+        which = Filter(queue=queue, states=(State(state),) if state else (), task=task, key=key)
+        return await self.client.jobs(which, limit, cursor)
+
+    async def queues(self) -> list[QueueInfo]:
+        """Return every queue that the store knows."""
+        return await self.client.queues()
+
+    async def workers(self) -> list[SessionInfo]:
+        """Return every worker that the store knows."""
+        return await self.client.workers()
+
+    def events(
+        self, *, after: str | None = None, queue: str | None = None, follow: bool = False
+    ) -> AsyncIterator[Event]:
+        """Yield events in commit order; `after="end"` with `follow` is from now on."""
+        return self.client.events(after=after, queue=queue, follow=follow)

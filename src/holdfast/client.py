@@ -1,0 +1,281 @@
+"""Producing, waiting and inspecting: everything that needs a store but no handler."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+from .core.duration import Duration, to_ms
+from .core.event import Event
+from .core.job import JobRecord
+from .core.state import State
+from .core.transition import Reply
+from .errors import ConfigError, JobCancelled, JobFailed, JobMissing, JobTimeout, StoreClosed
+from .hook import Happening, Hooks
+from .store.contract import (
+    Answer,
+    Cancelled,
+    Conflict,
+    Filter,
+    Finished,
+    JobPage,
+    Listener,
+    NewJob,
+    QueueInfo,
+    Running,
+    SessionInfo,
+    Status,
+    Store,
+)
+
+R = TypeVar("R")
+DEFAULT_WAIT = 30.0
+POLL = 1.0
+Decode = Callable[[bytes], Any]
+
+_prefix = os.urandom(6).hex()
+_numbers = itertools.count()
+
+
+def _new_prefix() -> None:
+    global _prefix
+    _prefix = os.urandom(6).hex()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_new_prefix)
+
+
+def new_id() -> str:
+    """Return an id that nobody else has. Later ones sort later, which keeps indexes small and quick."""
+    return f"{time.time_ns() // 1_000_000:012x}{next(_numbers) & 0xFFFFFFFF:08x}{_prefix}"
+
+
+class Handle(Generic[R]):
+    """What an enqueue answered, and a way back to the job.
+
+    status: "queued" (new), "duplicate" (another holds the id), "completed" (with its cached result),
+    "updated", "successor" (runs after the active one) or "requeued" (a failed one, started again).
+    """
+
+    __slots__ = ("_answer", "_client", "_decode", "queue")
+
+    def __init__(self, client: Client, queue: str, answer: Answer, decode: Decode) -> None:
+        self._client = client
+        self._answer = answer
+        self._decode = decode
+        self.queue = queue
+
+    def __repr__(self) -> str:
+        return f"<Handle {self.queue}/{self.id} run {self.run}: {self.status}>"
+
+    @property
+    def status(self) -> Status:
+        """What became of the enqueue."""
+        return self._answer.status
+
+    @property
+    def id(self) -> str:
+        """The job's id."""
+        return self._answer.id
+
+    @property
+    def run(self) -> int:
+        """The run that answers: the new one, or the one that was there."""
+        return self._answer.run
+
+    @property
+    def state(self) -> State:
+        """The state of that run when the enqueue was answered."""
+        return self._answer.state
+
+    async def result(self, timeout: Duration | None = DEFAULT_WAIT) -> R:
+        """Return the run's result, waiting for it; raise when it fails, is cancelled or takes too long."""
+        data = await self._client.wait(self.queue, self.id, self.run, timeout, known=self._answer)
+        value: R = self._decode(data)
+        return value
+
+    async def job(self) -> JobRecord:
+        """Return the run as it stands now."""
+        return await self._client.status(self.queue, self.id, self.run)
+
+    async def cancel(self, running: Running = "refuse") -> Cancelled:
+        """The job is cancelled, or the answer says why not."""
+        return await self._client.cancel(self.queue, self.id, running)
+
+
+class Client:
+    """Talks to one store, in one event loop."""
+
+    def __init__(self, store: Store, hooks: Hooks) -> None:
+        self.store = store
+        self.hooks = hooks
+        self._listener: Listener | None = None
+        self._waiters: dict[tuple[str, str, int], set[asyncio.Future[None]]] = {}
+        self._open = False
+
+    async def open(self) -> None:
+        """The store can be used."""
+        await self.store.open()
+        self._open = True
+
+    async def close(self) -> None:
+        """Nothing is held open."""
+        self._open = False
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+        await self.store.close()
+
+    async def listener(self) -> Listener:
+        """Return the one ear of this client, for all who wait."""
+        if not self._open:
+            raise StoreClosed("the app is not open; use it inside `async with app:`")
+        if self._listener is None:
+            self._listener = await self.store.listen(lambda: None, self._on_finished)
+        return self._listener
+
+    def _on_finished(self, finished: Finished) -> None:
+        for future in self._waiters.get((finished.queue, finished.id, finished.run), ()):
+            if not future.done():
+                future.set_result(None)
+
+    async def enqueue(self, queue: str, jobs: Sequence[NewJob], conflict: Conflict) -> list[Answer]:
+        """Every job has its answer."""
+        answers = await self.store.enqueue(queue, jobs, conflict, _request(jobs))
+        if self.hooks.wanted("enqueue"):
+            for answer in answers:
+                if answer.status in ("queued", "requeued", "updated", "successor"):
+                    self.hooks.tell(_enqueued(queue, answer))
+        return answers
+
+    async def wait(
+        self, queue: str, id: str, run: int, timeout: Duration | None, known: Answer | None = None
+    ) -> bytes:
+        """Return the encoded result of a run, once it has one; raise when it has none to give."""
+        if known is not None and known.state is State.COMPLETED and known.result is not None:
+            return known.result
+        seconds = None if timeout is None else to_ms(timeout, "timeout") / 1000
+        record = await self._until_finished(queue, id, run, seconds)
+        return _result(queue, id, run, record)
+
+    async def _until_finished(self, queue: str, id: str, run: int, timeout: float | None) -> JobRecord | None:
+        """Return the record of a run that is over. A lost notification costs a poll."""
+        listener = await self.listener()
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiters = self._waiters.setdefault((queue, id, run), set())
+        waiters.add(future)
+        deadline = None if timeout is None else time.monotonic() + timeout
+        try:
+            unfinished = await self.store.watch(listener, queue, id, run)
+            while unfinished:
+                left = POLL if deadline is None else min(POLL, deadline - time.monotonic())
+                if left <= 0:
+                    raise JobTimeout(
+                        f"{queue}/{id} gave no result within {timeout:g} s; it goes on, ask again later",
+                        queue=queue, job_id=id, run=run,
+                    )  # fmt: skip
+                await asyncio.wait([future], timeout=left)
+                record = await self.store.get(queue, id, run)
+                if record is not None and record.state.finished:
+                    return record
+                if future.done():
+                    future = self._again(waiters, future)
+                unfinished = await self.store.watch(listener, queue, id, run)
+            return await self.store.get(queue, id, run)
+        finally:
+            waiters.discard(future)
+            if not waiters:
+                self._waiters.pop((queue, id, run), None)
+
+    def _again(self, waiters: set[asyncio.Future[None]], heard: asyncio.Future[None]) -> asyncio.Future[None]:
+        waiters.discard(heard)
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiters.add(future)
+        return future
+
+    async def find(self, queue: str, id: str, run: int | None = None) -> JobRecord | None:
+        """Return a job as it stands, or `None`."""
+        return await self.store.get(queue, id, run)
+
+    async def status(self, queue: str, id: str, run: int | None = None) -> JobRecord:
+        """Return a job as it stands; raise when there is none."""
+        record = await self.store.get(queue, id, run)
+        if record is None:
+            raise missing(queue, id, run)
+        return record
+
+    async def cancel(self, queue: str, id: str, running: Running = "refuse") -> Cancelled:
+        """The job and its successor are cancelled, or the answer says why not."""
+        if running == "kill":
+            raise ConfigError(
+                'running="kill" needs a process executor, which this version does not have: use "signal"'
+            )
+        if running not in ("refuse", "signal"):
+            raise ConfigError(f'running={running!r}: "refuse", "signal" or "kill"')
+        answer = await self.store.cancel(queue, id, running, new_id())
+        if answer.reply is Reply.OK and not answer.signalled and self.hooks.wanted("cancel"):
+            self.hooks.tell(Happening(name="cancel", queue=queue, id=id, run=answer.run, state="cancelled"))
+        return answer
+
+    async def jobs(self, which: Filter, limit: int = 50, cursor: str | None = None) -> JobPage:
+        """Return jobs that match, newest first."""
+        return await self.store.jobs(which, limit=limit, cursor=cursor)
+
+    async def queues(self) -> list[QueueInfo]:
+        """Return every queue that the store knows."""
+        return await self.store.queues()
+
+    async def workers(self) -> list[SessionInfo]:
+        """Return every worker that the store knows."""
+        return await self.store.sessions()
+
+    async def events(
+        self, *, after: str | None = None, queue: str | None = None, follow: bool = False
+    ) -> AsyncIterator[Event]:
+        """Yield events in commit order, from the beginning or after a position; `after="end"` is from now on."""
+        position = after
+        while True:
+            page = await self.store.events(position, queue=queue)
+            position = page.position
+            for event in page.events:
+                yield event
+            if not page.events:
+                if not follow:
+                    return
+                await asyncio.sleep(0.2)
+
+
+def _request(jobs: Sequence[NewJob]) -> str | None:
+    """Return a request id. Generated ids are their own: a repeat finds them there."""
+    return None if all(job.fresh for job in jobs) else new_id()
+
+
+def _enqueued(queue: str, answer: Answer) -> Happening:
+    name = {"queued": "enqueue", "requeued": "requeue"}.get(answer.status, "update")
+    return Happening(name=name, queue=queue, id=answer.id, run=answer.run, state=answer.state)
+
+
+def missing(queue: str, id: str, run: int | None = None) -> JobMissing:
+    """Return the error for a job that is not there."""
+    which = f"{queue}/{id}" + (f" run {run}" if run is not None else "")
+    return JobMissing(
+        f"there is no job {which}, or it has expired; `holdfast jobs` lists those there are",
+        queue=queue, job_id=id, run=run,
+    )  # fmt: skip
+
+
+def _result(queue: str, id: str, run: int, record: JobRecord | None) -> bytes:
+    if record is None:
+        raise missing(queue, id, run)
+    if record.state is State.COMPLETED and record.result is not None:
+        return record.result
+    if record.state is State.CANCELLED:
+        raise JobCancelled(f"{queue}/{id} was cancelled", queue=queue, job_id=id, run=run)
+    error = record.error
+    told = f"{error.type}: {error.message}" if error else "no error was stored"
+    raise JobFailed(f"{queue}/{id} failed: {told}", error=error, queue=queue, job_id=id, run=run)

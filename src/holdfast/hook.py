@@ -1,0 +1,86 @@
+"""Hooks: functions that hear what happens. One that raises is reported and harms nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from .core.transition import TRANSITIONS
+from .errors import ConfigError
+
+log = logging.getLogger("holdfast")
+
+WORKER_EVENTS = (
+    "worker_started",
+    "worker_stopped",
+    "worker_error",
+    "lease_lost",
+    "wakeup_degraded",
+    "wakeup_restored",
+)
+KNOWN = (*TRANSITIONS, *WORKER_EVENTS)
+
+
+class Happening(msgspec.Struct, frozen=True, kw_only=True):
+    """What a hook hears. Fields that do not apply are `None`."""
+
+    name: str
+    queue: str | None = None
+    id: str | None = None
+    run: int | None = None
+    attempt: int | None = None
+    state: str | None = None
+    worker: str | None = None
+    error: BaseException | None = None
+    detail: str = ""
+
+
+Hook = Callable[[Happening], Any]
+
+
+class Hooks:
+    """Who wants to hear of what."""
+
+    def __init__(self, parent: Hooks | None = None) -> None:
+        self._parent = parent
+        self._by_name: dict[str, list[Hook]] = {}
+        self._running: set[asyncio.Task[Any]] = set()
+
+    def add(self, name: str, hook: Hook) -> None:
+        """The hook hears of every such happening; `"*"` is all of them."""
+        if name != "*" and name not in KNOWN:
+            raise ConfigError(f"{name!r} is nothing that a hook can hear of; known are *, {', '.join(KNOWN)}")
+        self._by_name.setdefault(name, []).append(hook)
+
+    def wanted(self, name: str) -> bool:
+        """True when somebody listens, so that a hot path can do without."""
+        own = bool(self._by_name) and (name in self._by_name or "*" in self._by_name)
+        return own or (self._parent is not None and self._parent.wanted(name))
+
+    def tell(self, happening: Happening) -> None:
+        """Every hook that wants it has been called; asynchronous ones have been started."""
+        if self._parent is not None:
+            self._parent.tell(happening)
+        for hook in (*self._by_name.get(happening.name, ()), *self._by_name.get("*", ())):
+            try:
+                outcome = hook(happening)
+                if inspect.isawaitable(outcome):
+                    self._start(happening.name, outcome)
+            except Exception:
+                log.exception("a hook for %s raised", happening.name)
+
+    def _start(self, name: str, outcome: Any) -> None:
+        async def run() -> None:
+            try:
+                await outcome
+            except Exception:
+                log.exception("a hook for %s raised", name)
+
+        task = asyncio.get_running_loop().create_task(run())
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)

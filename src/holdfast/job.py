@@ -1,0 +1,165 @@
+"""A job as its handler sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from .abort import Signal
+from .core.duration import Duration, to_datetime, to_ms
+from .core.job import ErrorRecord, Progress
+from .core.policy import Counters
+from .core.transition import Reply
+from .errors import ConfigError, LeaseLost
+from .store.contract import Claimed, Lease
+
+FAILED_HEADER = "holdfast-failed"
+MOST_CHECKPOINT = 64 * 1024
+_current: ContextVar[Job | None] = ContextVar("holdfast_job", default=None)
+
+
+class FailedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """The job for whose sake a fail handler runs."""
+
+    queue: str
+    id: str
+    run: int
+    task: str | None
+    counters: Counters
+    error: ErrorRecord
+
+
+Report = Callable[[Lease, Progress | None, bytes | None], Awaitable[Reply]]
+
+
+class Job:
+    """The attempt that a handler is running. Ask for it by annotation: `async def send(job: Job, to: str)`."""
+
+    __slots__ = ("_claimed", "_report", "_ttl_ms", "context", "signal")
+
+    def __init__(self, claimed: Claimed, report: Report) -> None:
+        self._claimed = claimed
+        self._report = report
+        self._ttl_ms: int | None = None
+        self.signal = Signal()
+        self.context: dict[str, Any] = {}
+
+    def __repr__(self) -> str:
+        return f"<Job {self.queue}/{self.id} run {self.run} attempt {self.attempt}>"
+
+    @property
+    def lease(self) -> Lease:
+        """The token of this attempt."""
+        return self._claimed.lease
+
+    @property
+    def queue(self) -> str:
+        """The queue it was taken from."""
+        return self._claimed.lease.queue
+
+    @property
+    def id(self) -> str:
+        """The caller's id for it, or a generated one."""
+        return self._claimed.lease.id
+
+    @property
+    def run(self) -> int:
+        """The number of this life of the id; never reused."""
+        return self._claimed.lease.run
+
+    @property
+    def attempt(self) -> int:
+        """1 for the first start of the handler in this run."""
+        return self._claimed.lease.attempt
+
+    @property
+    def task(self) -> str | None:
+        """The task's name; `None` for a job of a plain queue."""
+        return self._claimed.task
+
+    @property
+    def counters(self) -> Counters:
+        """How often it was started, and how often it came back, by cause."""
+        return self._claimed.counters
+
+    @property
+    def last_error(self) -> ErrorRecord | None:
+        """What the attempt before this one left, if it went wrong."""
+        return self._claimed.last_error
+
+    @property
+    def priority(self) -> int:
+        """Higher first, from -1000 to 1000."""
+        return self._claimed.priority
+
+    @property
+    def key(self) -> str | None:
+        """Its concurrency key."""
+        return self._claimed.key
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What its caller sent along beside the payload."""
+        return self._claimed.headers
+
+    @property
+    def payload(self) -> bytes:
+        """The encoded arguments."""
+        return self._claimed.payload
+
+    @property
+    def run_at(self) -> datetime | None:
+        """When it was due."""
+        return to_datetime(self._claimed.run_at_ms)
+
+    @property
+    def enqueued_at(self) -> datetime | None:
+        """When it was taken in."""
+        return to_datetime(self._claimed.enqueued_at_ms)
+
+    @property
+    def failed(self) -> FailedJob | None:
+        """In a fail handler: the job that failed, with its counters and error."""
+        header = self.headers.get(FAILED_HEADER)
+        return msgspec.json.decode(header, type=FailedJob) if header else None
+
+    @property
+    def checkpoint(self) -> Any:
+        """What an earlier attempt saved with `save`, or `None`."""
+        blob = self._claimed.checkpoint
+        return None if blob is None else msgspec.json.decode(blob)
+
+    def keep_result(self, ttl: Duration) -> None:
+        """The result of this attempt is kept for so long."""
+        self._ttl_ms = to_ms(ttl, "ttl")
+
+    @property
+    def result_ttl_ms(self) -> int | None:
+        """What `keep_result` set."""
+        return self._ttl_ms
+
+    async def progress(self, fraction: float | None = None, message: str = "") -> None:
+        """Whoever looks at the job sees how far it is. In a `def` handler: `app.sync(job.progress(0.5))`."""
+        if fraction is not None and not 0 <= fraction <= 1:
+            raise ConfigError(f"progress {fraction!r}: a fraction from 0 to 1")
+        self._check(await self._report(self.lease, Progress(fraction=fraction, message=message), None))
+
+    async def save(self, checkpoint: Any) -> None:
+        """The next attempt, if there is one, finds this as `job.checkpoint`. Small JSON, up to 64 kB."""
+        blob = msgspec.json.encode(checkpoint)
+        if len(blob) > MOST_CHECKPOINT:
+            raise ConfigError(f"a checkpoint is at most 64 kB, and this one has {len(blob)} bytes: store a reference")
+        self._check(await self._report(self.lease, None, blob))
+
+    def _check(self, reply: Reply) -> None:
+        if reply is not Reply.OK:
+            raise LeaseLost(f"{self!r} is no longer held by this worker ({reply}): stop, nothing of it will count")
+
+
+def current_job() -> Job | None:
+    """Return the job that this code runs for, if any."""
+    return _current.get()

@@ -1,0 +1,137 @@
+"""What a caller may say of one job."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from .core.duration import Duration, Instant, instant_ms, to_ms
+from .core.limit import check_priority
+from .core.policy import Overrides, Retry
+from .errors import ConfigError
+from .store.contract import KEEP, Conflict, DedupSpec, OnConflict, OnFailed
+
+MOST_ID_BYTES = 1024
+
+
+class Dedup(msgspec.Struct, frozen=True):
+    """At most one job with this key, per queue and task, whatever its id.
+
+    scope: "incomplete" looks at unfinished jobs, "any" at finished ones too, as long as they are kept.
+    window: only jobs enqueued within so many seconds count.
+    exclude: ids that do not count.
+    """
+
+    key: str
+    scope: Literal["incomplete", "any"] = "incomplete"
+    window: Duration | None = None
+    exclude: tuple[str, ...] = ()
+
+    def spec(self) -> DedupSpec:
+        """Return it as stores take it."""
+        if self.scope not in ("incomplete", "any"):
+            raise ConfigError(f'Dedup(scope={self.scope!r}): "incomplete" or "any"')
+        window_ms = None if self.window is None else to_ms(self.window, "window")
+        return DedupSpec(key=self.key, scope=self.scope, window_ms=window_ms, exclude=self.exclude)
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that can be said of one job; `None` leaves it to the task, the queue and the app."""
+
+    job_id: str | None = None
+    delay: Duration | None = None
+    run_at: Instant | None = None
+    priority: int | None = None
+    key: str | None = None
+    on_conflict: OnConflict = "keep"
+    on_failed: OnFailed = "keep"
+    update_payload: bool = True
+    update_run_at: bool | Literal["if_later", "if_earlier"] = True
+    reset_counts: bool | None = None
+    dedup: Dedup | None = None
+    retry: Retry | None = None
+    timeout: Duration | None = None
+    result_ttl: Duration | None = None
+    headers: dict[str, str] | None = None
+
+    def with_(self, **changes: Any) -> Options:
+        """Return these options with some of them changed."""
+        unknown = [name for name in changes if name not in self.__struct_fields__]
+        if unknown:
+            raise ConfigError(f"{unknown[0]!r} is not an option; known are {', '.join(self.__struct_fields__)}")
+        options = msgspec.structs.replace(self, **changes)
+        options.prepared()
+        return options
+
+    def prepared(self) -> Prepared:
+        """Return the options in the form in which stores take them, or say what is wrong with one."""
+        if self.delay is not None and self.run_at is not None:
+            raise ConfigError("delay= and run_at= exclude each other: give one")
+        if self.job_id is not None:
+            check_id(self.job_id)
+        if self.priority is not None:
+            check_priority(self.priority)
+        if self.key is not None and (not isinstance(self.key, str) or not self.key):
+            raise ConfigError(f"key={self.key!r}: a concurrency key is a string of at least one character")
+        overrides = Overrides(
+            retry=_retry(self.retry),
+            timeout_ms=None if self.timeout is None else to_ms(self.timeout, "timeout"),
+        )
+        return Prepared(
+            conflict=self._conflict(),
+            delay_ms=None if self.delay is None else to_ms(self.delay, "delay"),
+            run_at_ms=None if self.run_at is None else instant_ms(self.run_at),
+            overrides=overrides if overrides else None,
+            result_ttl_ms=None if self.result_ttl is None else to_ms(self.result_ttl, "result_ttl"),
+            dedup=self.dedup.spec() if self.dedup is not None else None,
+        )
+
+    def _conflict(self) -> Conflict:
+        if self.on_conflict not in ("keep", "update"):
+            raise ConfigError(f'on_conflict={self.on_conflict!r}: "keep" or "update"')
+        if self.on_failed not in ("keep", "requeue"):
+            raise ConfigError(f'on_failed={self.on_failed!r}: "keep" or "requeue"')
+        if self.update_run_at not in (True, False, "if_later", "if_earlier"):
+            raise ConfigError(f'update_run_at={self.update_run_at!r}: True, False, "if_later" or "if_earlier"')
+        conflict = Conflict(
+            on_conflict=self.on_conflict,
+            on_failed=self.on_failed,
+            update_payload=self.update_payload,
+            update_run_at=_RUN_AT[self.update_run_at],
+            reset_counts=self.reset_counts,
+        )
+        return KEEP if conflict == KEEP else conflict
+
+
+_RUN_AT: dict[Any, Any] = {True: "always", False: "never", "if_later": "if_later", "if_earlier": "if_earlier"}
+
+
+class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+    """Options as stores take them."""
+
+    conflict: Conflict
+    delay_ms: int | None
+    run_at_ms: int | None
+    overrides: Overrides | None
+    result_ttl_ms: int | None
+    dedup: DedupSpec | None
+
+
+def check_id(job_id: str) -> str:
+    """Return the id, or raise when it cannot be one."""
+    if not isinstance(job_id, str) or not job_id:
+        raise ConfigError(f"job_id={job_id!r}: an id is a string of at least one character")
+    try:
+        size = len(job_id.encode())
+    except UnicodeEncodeError:
+        raise ConfigError(f"job_id={job_id!r}: it holds half a surrogate pair, which is no text") from None
+    if size > MOST_ID_BYTES:
+        raise ConfigError(f"job_id: an id is at most {MOST_ID_BYTES} bytes, and this one has {size}")
+    return job_id
+
+
+def _retry(retry: Any) -> Retry | None:
+    if retry is not None and not isinstance(retry, Retry):
+        raise ConfigError(f"retry={retry!r}: give Retry(failures=...)")
+    return retry

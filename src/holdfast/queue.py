@@ -1,0 +1,164 @@
+"""A queue by name: plain payloads in, live settings, and its jobs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator, Iterable
+from typing import Any
+
+from .bulk import Counts, enqueue_all
+from .client import DEFAULT_WAIT, Client, Handle, new_id
+from .core.duration import Duration
+from .core.event import Event
+from .core.job import JobRecord
+from .core.limit import QueueSettings
+from .core.state import State
+from .core.transition import Reply
+from .errors import ConfigError
+from .option import Options
+from .registry import Registry
+from .settings import queue_fields, resolve
+from .store.contract import Cancelled, Filter, JobPage, NewJob, QueueInfo, Running
+from .task import Call
+
+
+class Queue:
+    """Made by `app.queue(name)`."""
+
+    def __init__(self, registry: Registry, name: str) -> None:
+        self._registry = registry
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<Queue {self.name}>"
+
+    @property
+    def _client(self) -> Client:
+        return self._registry.client
+
+    def _codec(self, name: str) -> Any:
+        return self._registry.codec(resolve(name, self._registry.layers(self.name)).value)
+
+    # --- plain payloads
+
+    def _call(self, payload: Any, options: Options, watcher: str | None = None) -> Call[Any]:
+        prepared = options.prepared()
+        job = NewJob(
+            id=options.job_id or new_id(),
+            task=None,
+            payload=self._codec("codec").encode(payload, Any, path="payload"),
+            fresh=options.job_id is None,
+            run_at_ms=prepared.run_at_ms,
+            delay_ms=prepared.delay_ms,
+            priority=options.priority or 0,
+            key=options.key,
+            headers=options.headers,
+            overrides=prepared.overrides,
+            result_ttl_ms=prepared.result_ttl_ms,
+            dedup=prepared.dedup,
+            watcher=watcher,
+        )
+        return Call(self.name, job, prepared)
+
+    async def enqueue(self, payload: Any, **options: Any) -> Handle[Any]:
+        """The payload is a job in the store, for the handler that the worker's queue names."""
+        return await self._enqueue(self._call(payload, Options().with_(**options)))
+
+    async def _enqueue(self, call: Call[Any]) -> Handle[Any]:
+        answers = await self._client.enqueue(self.name, [call.job], call.prepared.conflict)
+        return Handle(self._client, self.name, answers[0], self._decode)
+
+    async def call(self, payload: Any, *, wait: Duration | None = DEFAULT_WAIT, **options: Any) -> Any:
+        """Return the result for a payload, waiting up to `wait` seconds."""
+        listener = await self._client.listener()
+        handle = await self._enqueue(self._call(payload, Options().with_(**options), listener.address))
+        return await handle.result(wait)
+
+    async def enqueue_many(self, payloads: Iterable[Any] | AsyncIterable[Any], *, chunk: int = 500) -> Counts:
+        """Every payload is a job in the store; takes generators."""
+        options = Options()
+
+        async def calls() -> AsyncIterator[Call[Any]]:
+            if isinstance(payloads, AsyncIterable):
+                async for payload in payloads:
+                    yield self._call(payload, options)
+            else:
+                for payload in payloads:
+                    yield self._call(payload, options)
+
+        return await enqueue_all(self._client, calls(), chunk)
+
+    def _decode(self, data: bytes) -> Any:
+        return self._codec("result_codec").decode(data)
+
+    # --- its jobs
+
+    async def status(self, job_id: str) -> JobRecord:
+        """Return the job with this id, as it stands."""
+        return await self._client.status(self.name, job_id)
+
+    async def result(self, job_id: str, timeout: Duration | None = DEFAULT_WAIT) -> Any:
+        """Return the result of the job with this id, waiting for it if need be."""
+        record = await self.status(job_id)
+        return self._decode(await self._client.wait(self.name, job_id, record.run, timeout))
+
+    async def cancel(self, job_id: str, running: Running = "refuse") -> Cancelled:
+        """The job with this id is cancelled, or the answer says why not."""
+        return await self._client.cancel(self.name, job_id, running)
+
+    async def promote(self, job_id: str) -> Reply:
+        """A scheduled job may run now."""
+        return await self._client.store.promote(self.name, job_id)
+
+    async def delete(self, job_id: str) -> Reply:
+        """The job is gone, in whatever state it was."""
+        return await self._client.store.delete(self.name, job_id)
+
+    async def requeue(
+        self, *job_ids: str, state: str = "failed", task: str | None = None, limit: int = 1000, dry_run: bool = False
+    ) -> list[tuple[str, str, int]]:
+        """Finished jobs run anew: those with these ids, or all that match. (queue, id, run) of each."""
+        which = Filter(queue=self.name, ids=job_ids, states=(State(state),) if not job_ids else FINISHED, task=task)
+        return await self._client.store.requeue(which, limit=limit, dry_run=dry_run)
+
+    async def keep_result(self, job_id: str, ttl: float) -> Reply:
+        """The job's result is kept for so many seconds, from now or from its end."""
+        return await self._client.store.set_result_ttl(self.name, job_id, round(ttl * 1000))
+
+    async def jobs(
+        self, *, state: str | None = None, task: str | None = None, limit: int = 50, cursor: str | None = None
+    ) -> JobPage:
+        """Return its jobs, newest first."""
+        states = (State(state),) if state else ()
+        return await self._client.jobs(Filter(queue=self.name, states=states, task=task), limit, cursor)
+
+    def events(self, *, after: str | None = None, follow: bool = False) -> AsyncIterator[Event]:
+        """Yield its events in commit order."""
+        return self._client.events(after=after, queue=self.name, follow=follow)
+
+    # --- its settings
+
+    async def info(self) -> QueueInfo | None:
+        """Return its counts and settings, or `None` when the store does not know it yet."""
+        return next((queue for queue in await self._client.queues() if queue.name == self.name), None)
+
+    async def set(self, *, clear: Iterable[str] = (), **settings: Any) -> QueueSettings:
+        """An operator's settings hold at the next claim, above what workers declare, until cleared."""
+        cleared = [name.replace("result_ttl", "result_ttl_ms") for name in clear]
+        return await self._client.store.configure(self.name, queue_fields(settings), cleared)
+
+    async def pause(self) -> None:
+        """Nothing is claimed from it until `resume`."""
+        await self._client.store.configure(self.name, {"paused": True})
+
+    async def resume(self) -> None:
+        """Jobs are claimed again."""
+        await self._client.store.configure(self.name, {"paused": False})
+
+    async def limit_key(self, key: str, concurrency: int | None) -> None:
+        """One key has a concurrency of its own; `None` takes it away."""
+        if concurrency is not None and concurrency < 1:
+            raise ConfigError(f"concurrency={concurrency!r}: a whole number from 1, or None")
+        await self._client.store.limit_key(self.name, key, concurrency)
+
+
+FINISHED = (State.COMPLETED, State.FAILED, State.CANCELLED)

@@ -1,0 +1,179 @@
+"""What an app knows: its tasks, its queues, and what they say of their settings."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from importlib import import_module
+from typing import Any
+
+import msgspec
+
+from .client import Client
+from .codec import Codec, Signature
+from .codec import codec as find_codec
+from .core.duration import to_ms
+from .core.limit import check_priority
+from .core.policy import FAIL_HANDLER_RETRY, Policy, Retry
+from .errors import ConfigError
+from .hook import Hooks
+from .job import Job
+from .settings import Layer, resolve
+from .store.contract import Declaration
+from .task import Task
+
+Next = Callable[[], Awaitable[Any]]
+Middleware = Callable[[Job, Next], Awaitable[Any]]
+
+
+class QueueDeclaration(msgspec.Struct):
+    """What the code says of a queue."""
+
+    name: str
+    handler: str | None = None
+    layer: Layer | None = None
+    settings: dict[str, Any] = {}
+
+
+class Registry:
+    """The tasks and queues of one app."""
+
+    def __init__(self, client: Client, app_layer: Layer, version: int) -> None:
+        self.client = client
+        self.hooks: Hooks = client.hooks
+        self.version = version
+        self.tasks: dict[str, Task[Any, Any]] = {}
+        self.queues: dict[str, QueueDeclaration] = {}
+        self.middleware: list[Middleware] = []
+        self.fail_handlers: set[str] = set()
+        self._app_layer = app_layer
+        self._ttl: dict[str, int | None] = {}
+        self._priority: dict[str, int] = {}
+        self._timeout: dict[str, int | None] = {}
+
+    # --- declaring
+
+    def add(self, task: Task[Any, Any]) -> None:
+        """The task can be enqueued and run."""
+        if task.name in self.tasks:
+            raise ConfigError(f"there is a task named {task.name!r} already; give one of them name=...")
+        self.check(task)
+        self.tasks[task.name] = task
+        self.queue(task.queue)
+
+    def check(self, task: Task[Any, Any]) -> None:
+        """Every setting of a task is one that it can have."""
+        retry, timeout = task.setting("retry"), task.setting("timeout")
+        if not isinstance(retry, Retry):
+            raise ConfigError(f"task {task.name!r}: retry={retry!r}: give Retry(failures=...)")
+        if timeout is not None and to_ms(timeout, f"task {task.name!r}: timeout") == 0:
+            raise ConfigError(f"task {task.name!r}: timeout=0 leaves no time to run; None is no time-out")
+        check_priority(task.setting("priority"))
+        to_ms(task.setting("result_ttl"), f"task {task.name!r}: result_ttl")
+        if task.setting("executor") not in (None, "inline", "thread"):
+            raise ConfigError(f"task {task.name!r}: executor={task.setting('executor')!r}: 'inline' or 'thread'")
+        self.codec(task.setting("codec"))
+        self.codec(task.setting("result_codec"))
+
+    def queue(self, name: str) -> QueueDeclaration:
+        """Return what is said of a queue, which is known from now on."""
+        if not name or len(name.encode()) > 255:
+            raise ConfigError(f"queue {name!r}: a queue's name has 1 to 255 bytes")
+        return self.queues.setdefault(name, QueueDeclaration(name))
+
+    # --- settings
+
+    def layers(self, queue: str) -> tuple[Layer, ...]:
+        """Return where a queue's settings come from, nearest first."""
+        declared = self.queues.get(queue)
+        return (declared.layer, self._app_layer) if declared and declared.layer else (self._app_layer,)
+
+    def codec(self, choice: Any) -> Codec:
+        """Return a codec by name, or the one given."""
+        return find_codec(choice)
+
+    def task_ttl_ms(self, task: Task[Any, Any]) -> int | None:
+        """Return the result TTL that the task itself sets; a queue's is the store's to know."""
+        if task.name not in self._ttl:
+            own = task.layer.values.get("result_ttl")
+            self._ttl[task.name] = None if own is None else to_ms(own, "result_ttl")
+        return self._ttl[task.name]
+
+    def task_priority(self, task: Task[Any, Any]) -> int:
+        """Return the priority of the task's jobs."""
+        if task.name not in self._priority:
+            self._priority[task.name] = task.setting("priority")
+        return self._priority[task.name]
+
+    def timeout_ms(self, task: Task[Any, Any]) -> int | None:
+        """Return how long the task's handler may run."""
+        if task.name not in self._timeout:
+            self._timeout[task.name] = self.policy(task).timeout_ms
+        return self._timeout[task.name]
+
+    def policy(self, task: Task[Any, Any]) -> Policy:
+        """Return what a worker declares of a task."""
+        retry = resolve("retry", task.layers)
+        if retry.source == "library" and task.name in self.fail_handlers:
+            retry = msgspec.structs.replace(retry, value=FAIL_HANDLER_RETRY)
+        timeout, on_failure = task.setting("timeout"), task.setting("on_failure")
+        return Policy(
+            retry=retry.value,
+            timeout_ms=None if timeout is None else to_ms(timeout, "timeout"),
+            size=task.setting("size"),
+            on_failure=(on_failure.queue, on_failure.name) if on_failure is not None else None,
+        )
+
+    def declarations(self, queues: tuple[str, ...]) -> list[Declaration]:
+        """Return what a worker declares of the queues that it serves."""
+        return [
+            Declaration(
+                queue=name,
+                version=self.version,
+                settings=self._queue_settings(name),
+                tasks={task.name: self.policy(task) for task in self.tasks.values() if task.queue == name},
+            )
+            for name in queues
+        ]
+
+    def _queue_settings(self, name: str) -> dict[str, Any]:
+        """A queue's own settings; the app's result TTL where the queue has none."""
+        declared = self.queue(name).settings
+        ttl = resolve("result_ttl", self.layers(name))
+        if ttl.source != "library" and "result_ttl_ms" not in declared:
+            return {**declared, "result_ttl_ms": to_ms(ttl.value, "result_ttl")}
+        return declared
+
+    # --- running
+
+    def handler(self, queue: str, task: str | None) -> Task[Any, Any] | None:
+        """Return what runs a job: its task, or the handler that this worker's queue names."""
+        if task is not None:
+            return self.tasks.get(task)
+        declared = self.queues.get(queue)
+        return self._plain(declared) if declared and declared.handler else None
+
+    def _plain(self, declared: QueueDeclaration) -> Task[Any, Any]:
+        """A plain queue's handler as a task. The path is this worker's configuration, never the job's."""
+        name = f"{declared.name}:{declared.handler}"
+        if name not in self.tasks:
+            assert declared.handler is not None
+            fn = load(declared.handler)
+            wanted = Signature.of(fn, inject=(Job,))
+            self.tasks[name] = Task(self, fn, name, declared.name, Layer("task", {}), wanted)
+        return self.tasks[name]
+
+
+def load(path: str) -> Any:
+    """Return the object that `package.module:name` names."""
+    module, _, name = path.partition(":")
+    if not module or not name:
+        raise ConfigError(f"{path!r} is no import path; write package.module:name")
+    try:
+        found: Any = import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except ImportError as error:
+        raise ConfigError(f"{path!r} cannot be imported: {error}") from error
+    except AttributeError:
+        raise ConfigError(f"{path!r}: the module {module} has no {name}") from None
+    return found

@@ -1,0 +1,87 @@
+"""Which setting holds: the job's, else its task's, its queue's, the app's, the library's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from .core.duration import to_ms
+from .core.limit import HOUR_MS, QueueSettings
+from .core.policy import Retry
+from .errors import ConfigError
+
+LIBRARY: dict[str, Any] = {
+    "retry": Retry(),
+    "timeout": None,
+    "priority": 0,
+    "result_ttl": HOUR_MS / 1000,
+    "codec": "json",
+    "result_codec": "json",
+    "executor": None,
+    "size": 1,
+    "on_failure": None,
+}
+"""What holds when nobody says otherwise, times in seconds. No executor: inline for `async def`, thread for `def`."""
+
+
+class Layer(msgspec.Struct, frozen=True):
+    """What one place says: its name, and the settings that it sets."""
+
+    source: str
+    values: dict[str, Any]
+
+
+class Won(msgspec.Struct, frozen=True):
+    """A setting's value, and the place that decided it."""
+
+    name: str
+    value: Any
+    source: str
+
+
+def layer(source: str, **values: Any) -> Layer:
+    """Return a layer of those settings that are not `None`."""
+    return Layer(source, {name: value for name, value in values.items() if value is not None})
+
+
+_LIBRARY_LAYER = Layer("library", LIBRARY)
+
+
+def resolve(name: str, layers: Iterable[Layer]) -> Won:
+    """Return the value of a setting by the first layer that has it."""
+    for each in (*layers, _LIBRARY_LAYER):
+        if name in each.values:
+            return Won(name, each.values[name], each.source)
+    raise ConfigError(f"{name!r} is not a setting; known are {', '.join(LIBRARY)}")
+
+
+def resolve_all(layers: Iterable[Layer]) -> list[Won]:
+    """Return every setting with the place that decided it."""
+    known = tuple(layers)
+    return [resolve(name, known) for name in LIBRARY]
+
+
+def queue_fields(values: dict[str, Any]) -> dict[str, Any]:
+    """Return what users call a queue's settings in the form in which stores keep them."""
+    fields: dict[str, Any] = {}
+    for name, value in values.items():
+        if name == "result_ttl":
+            fields["result_ttl_ms"] = to_ms(value, "result_ttl")
+        elif name == "retention":
+            fields["retention"] = value if isinstance(value, dict) else msgspec.to_builtins(value)
+        elif name in ("rate", "key_rate") and value is not None:
+            fields[name] = msgspec.to_builtins(value)
+        elif name in QueueSettings.__struct_fields__:
+            fields[name] = value
+        else:
+            raise ConfigError(f"{name!r} is not a setting of a queue; known are {', '.join(QUEUE_SETTINGS)}")
+    try:
+        msgspec.convert(fields, QueueSettings)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"queue setting: {error}") from None
+    return fields
+
+
+QUEUE_SETTINGS = tuple(name.replace("result_ttl_ms", "result_ttl") for name in QueueSettings.__struct_fields__)

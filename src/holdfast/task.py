@@ -1,0 +1,216 @@
+"""A function that can be enqueued, called and run somewhere else."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterable, Callable, Iterable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar
+
+from .bulk import Counts, enqueue_all
+from .client import DEFAULT_WAIT, Handle, new_id
+from .codec import Codec, Signature
+from .core.duration import Duration, Instant
+from .core.job import JobRecord
+from .core.policy import Policy, Retry
+from .option import Dedup, Options, Prepared
+from .settings import Layer, Won, resolve, resolve_all
+from .store.contract import Cancelled, NewJob, OnConflict, OnFailed, Running
+
+if TYPE_CHECKING:
+    from .registry import Registry
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Executor = Literal["inline", "thread"]
+
+
+class Call(Generic[R]):
+    """A task with its arguments and options: one job that is not enqueued yet."""
+
+    __slots__ = ("job", "prepared", "queue")
+
+    def __init__(self, queue: str, job: NewJob, prepared: Prepared) -> None:
+        self.queue = queue
+        self.job = job
+        self.prepared = prepared
+
+
+class Task(Generic[P, R]):
+    """Made by `@app.task`. Calling it runs the function here and now; `enqueue` and `call` run it in a worker."""
+
+    def __init__(
+        self, registry: Registry, fn: Callable[P, Any], name: str, queue: str, layer: Layer, signature: Signature
+    ) -> None:
+        self._registry = registry
+        self._options = Options()
+        self._prepared = self._options.prepared()
+        self.fn = fn
+        self.name = name
+        self.queue = queue
+        self.layer = layer
+        self.signature = signature
+        self.__name__ = name
+        self.__doc__ = fn.__doc__
+        self.__wrapped__ = fn
+
+    def __repr__(self) -> str:
+        return f"<Task {self.name} in queue {self.queue}>"
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
+        """Run the function itself, here, with no queue."""
+        return self.fn(*args, **kwargs)
+
+    # --- settings
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """Where this task's settings come from, nearest first."""
+        return (self.layer, *self._registry.layers(self.queue))
+
+    def setting(self, name: str) -> Any:
+        """Return the value of a setting for this task."""
+        return resolve(name, self.layers).value
+
+    def settings(self) -> list[Won]:
+        """Return every setting, with the place that decided it; what `options` set comes first."""
+        own = {
+            name: getattr(self._options, name)
+            for name in ("retry", "timeout", "priority", "result_ttl")
+            if getattr(self._options, name) is not None
+        }
+        return resolve_all((Layer("job", own), *self.layers))
+
+    def policy(self) -> Policy:
+        """Return what a worker declares of this task."""
+        return self._registry.policy(self)
+
+    @cached_property
+    def codec(self) -> Codec:
+        """What encodes its arguments."""
+        return self._registry.codec(self.setting("codec"))
+
+    @cached_property
+    def result_codec(self) -> Codec:
+        """What encodes its result."""
+        return self._registry.codec(self.setting("result_codec"))
+
+    @cached_property
+    def runs_in(self) -> Executor:
+        """The executor of its handler: `inline` for `async def`, `thread` for `def`, unless it says otherwise."""
+        chosen: Executor | None = self.setting("executor")
+        return chosen or ("inline" if inspect.iscoroutinefunction(self.fn) else "thread")
+
+    # --- options
+
+    def options(
+        self,
+        *,
+        job_id: str | None = None,
+        delay: Duration | None = None,
+        run_at: Instant | None = None,
+        priority: int | None = None,
+        key: str | None = None,
+        on_conflict: OnConflict | None = None,
+        on_failed: OnFailed | None = None,
+        update_payload: bool | None = None,
+        update_run_at: bool | Literal["if_later", "if_earlier"] | None = None,
+        reset_counts: bool | None = None,
+        dedup: Dedup | None = None,
+        retry: Retry | None = None,
+        timeout: Duration | None = None,
+        result_ttl: Duration | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> Task[P, R]:
+        """Return this task with options for the jobs that are enqueued through it."""
+        given = {
+            "job_id": job_id, "delay": delay, "run_at": run_at, "priority": priority, "key": key,
+            "on_conflict": on_conflict, "on_failed": on_failed, "update_payload": update_payload,
+            "update_run_at": update_run_at, "reset_counts": reset_counts, "dedup": dedup, "retry": retry,
+            "timeout": timeout, "result_ttl": result_ttl, "headers": headers,
+        }  # fmt: skip
+        changed = {name: value for name, value in given.items() if value is not None}
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin._options = self._options.with_(**changed)
+        twin._prepared = twin._options.prepared()
+        return twin
+
+    # --- producing
+
+    def args(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
+        """Return one call of this task, to be enqueued with others (`enqueue_many`)."""
+        return Call(self.queue, self._job(args, kwargs), self._prepared)
+
+    def _job(self, args: Any, kwargs: Any, watcher: str | None = None) -> NewJob:
+        options, prepared = self._options, self._prepared
+        result_ttl = prepared.result_ttl_ms
+        return NewJob(
+            id=options.job_id or new_id(),
+            task=self.name,
+            payload=self.signature.encode(args, kwargs, self.codec),
+            fresh=options.job_id is None,
+            run_at_ms=prepared.run_at_ms,
+            delay_ms=prepared.delay_ms,
+            priority=self._priority(),
+            key=options.key,
+            headers=options.headers,
+            overrides=prepared.overrides,
+            result_ttl_ms=result_ttl if result_ttl is not None else self._registry.task_ttl_ms(self),
+            dedup=prepared.dedup,
+            watcher=watcher,
+        )
+
+    def _priority(self) -> int:
+        if self._options.priority is not None:
+            return self._options.priority
+        value: int = self._registry.task_priority(self)
+        return value
+
+    async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
+        """The job is in the store; the handle says what became of it."""
+        return await self._enqueue(self._job(args, kwargs))
+
+    async def _enqueue(self, job: NewJob) -> Handle[R]:
+        client = self._registry.client
+        answers = await client.enqueue(self.queue, [job], self._prepared.conflict)
+        return Handle(client, self.queue, answers[0], self.decode_result)
+
+    async def call(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Return the result of the job, run by some worker; waits up to 30 s (`call_within` for another time)."""
+        return await self._call(DEFAULT_WAIT, args, kwargs)
+
+    async def call_within(self, timeout: Duration | None, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Like `call`, waiting up to `timeout` seconds; `None` waits for ever."""
+        return await self._call(timeout, args, kwargs)
+
+    async def _call(self, timeout: Duration | None, args: Any, kwargs: Any) -> R:
+        listener = await self._registry.client.listener()
+        handle = await self._enqueue(self._job(args, kwargs, watcher=listener.address))
+        return await handle.result(timeout)
+
+    async def enqueue_many(
+        self, calls: Iterable[Call[Any]] | AsyncIterable[Call[Any]], *, chunk: int = 500
+    ) -> Counts:
+        """Every call is in the store; takes generators, and holds only a few chunks at a time."""
+        return await enqueue_all(self._registry.client, calls, chunk)
+
+    def decode_result(self, data: bytes) -> R:
+        """Return a stored result as the handler returned it."""
+        value: R = self.signature.decode_result(data, self.result_codec)
+        return value
+
+    # --- looking
+
+    async def status(self, job_id: str) -> JobRecord:
+        """Return the job with this id, as it stands."""
+        return await self._registry.client.status(self.queue, job_id)
+
+    async def result(self, job_id: str, timeout: Duration | None = DEFAULT_WAIT) -> R:
+        """Return the result of the job with this id, waiting for it if need be."""
+        record = await self.status(job_id)
+        return self.decode_result(await self._registry.client.wait(self.queue, job_id, record.run, timeout))
+
+    async def cancel(self, job_id: str, running: Running = "refuse") -> Cancelled:
+        """The job with this id is cancelled, or the answer says why not."""
+        return await self._registry.client.cancel(self.queue, job_id, running)

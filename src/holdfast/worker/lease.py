@@ -1,0 +1,87 @@
+"""The heartbeat: sent from a thread of its own, so that a busy handler does not stop it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from ..errors import StoreError
+from ..store.contract import Extended, Session, Store
+
+log = logging.getLogger("holdfast")
+
+
+class Heartbeat:
+    """Extends one session until it is stopped, and tells the worker's loop what the store answers.
+
+    When that loop itself has been stuck for longer than `wedged_after` seconds, heartbeats stop: then the
+    jobs go to somebody who can finish them.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        session: Session,
+        interval: float,
+        wedged_after: float,
+        heard: Callable[[Extended], None],
+    ) -> None:
+        self._store = store
+        self._session = session
+        self._interval = interval
+        self._wedged_after = wedged_after
+        self._heard = heard
+        self._loop = asyncio.get_running_loop()
+        self._stop = threading.Event()
+        self._ticked = time.monotonic()
+        self._thread = threading.Thread(target=self._run, name="holdfast-heartbeat", daemon=True)
+        self._ticker: asyncio.TimerHandle | None = None
+        self.wedged = False
+
+    def start(self) -> None:
+        """Heartbeats are sent."""
+        self._tick()
+        self._thread.start()
+
+    def _tick(self) -> None:
+        self._ticked = time.monotonic()
+        self._ticker = self._loop.call_later(min(1.0, self._interval / 2), self._tick)
+
+    async def stop(self) -> None:
+        """No more heartbeats are sent."""
+        self._stop.set()
+        if self._ticker is not None:
+            self._ticker.cancel()
+        await asyncio.to_thread(self._thread.join)
+
+    def _run(self) -> None:
+        asyncio.run(self._beat())
+
+    async def _beat(self) -> None:
+        store = self._store.twin()
+        await store.open()
+        try:
+            while not self._stop.wait(self._interval):
+                if self._loop_is_stuck():
+                    continue
+                try:
+                    extended = await store.extend(self._session)
+                except StoreError as error:
+                    log.warning("a heartbeat failed, the next may not: %s", error)
+                    continue
+                if not self._stop.is_set():
+                    self._loop.call_soon_threadsafe(self._heard, extended)
+                if extended.evicted:
+                    return
+        finally:
+            await store.close()
+
+    def _loop_is_stuck(self) -> bool:
+        stuck = time.monotonic() - self._ticked
+        if stuck > self._wedged_after and not self.wedged:
+            log.error("the event loop has been stuck for %.0f s: heartbeats stop until it moves again", stuck)
+        self.wedged = stuck > self._wedged_after
+        return self.wedged

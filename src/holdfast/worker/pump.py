@@ -1,0 +1,263 @@
+"""The pump: one call at a time settles every finished attempt and claims as many jobs as there are free slots.
+
+Idle, that is one job at lowest latency; loaded, it is many; no timer is needed to gather a batch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import msgspec
+
+from ..core.transition import Reply
+from ..errors import ConfigError, StoreError
+from ..executor import ThreadExecutor
+from ..hook import Happening, Hooks
+from ..registry import Registry
+from ..store.contract import Abort, Claimed, Lease, Released, Session, Settled, Settlement, Store, Turn
+from .alarm import Alarm
+from .attempt import Attempt
+
+log = logging.getLogger("holdfast")
+FIRST_PAUSE = 0.05
+LONGEST_PAUSE = 5.0
+UNKNOWN_TASK_DELAY_MS = 5_000
+
+
+class Report(msgspec.Struct, kw_only=True):
+    """What a worker did."""
+
+    started: int = 0
+    completed: int = 0
+    retried: int = 0
+    failed: int = 0
+    snoozed: int = 0
+    released: int = 0
+    cancelled: int = 0
+    lost: int = 0
+    """Attempts whose end did not count, because the lease was gone."""
+
+
+_WORD = {"complete": "completed", "retry": "retried", "fail": "failed", "snooze": "snoozed", "release": "released"}
+_STATE_WORD = {"failed": "failed", "cancelled": "cancelled"}
+
+
+class Pulse(Protocol):
+    """Whoever wants to know that the store was talked to."""
+
+    def __call__(self) -> None: ...
+
+
+class Pump:
+    """Keeps the slots full and the store told, for one session at a time."""
+
+    def __init__(self, store: Store, registry: Registry, hooks: Hooks, slots: int, poll: float, pulse: Pulse) -> None:
+        self._store = store
+        self._registry = registry
+        self._hooks = hooks
+        self._slots = slots
+        self._poll = poll
+        self._pulse = pulse
+        self._threads = ThreadExecutor(slots)
+        self._finished: list[Settlement] = []
+        self._unsure = False
+        self.session: Session | None = None
+        self._unknown: set[str] = set()
+        self._served: dict[str, int] = {}
+        self._priority: dict[str, int] = {}
+        self.alarm = Alarm()
+        self.running: dict[tuple[int, int], Attempt] = {}
+        self.report = Report()
+        self.claiming = True
+        self.idle = False
+        self.empty = Alarm()
+        """Rung when nothing runs and nothing is left to settle."""
+        self.drained = asyncio.Event()
+        """Set while nothing runs."""
+        self.drained.set()
+
+    async def run(self, session: Session, evicted: Callable[[], None]) -> None:
+        """Works until it no longer claims and nothing is left to settle; or the session is declared dead."""
+        pause = FIRST_PAUSE
+        while self.claiming or self.running or self._finished:
+            room = self._slots - len(self.running) if self.claiming else 0
+            if room <= 0 and not self._finished and not self._unsure:
+                await self.alarm.wait()
+                continue
+            settlements, self._finished = self._finished, []
+            try:
+                turn = await self._turn(session, settlements, room)
+            except StoreError as error:
+                self._finished = settlements + self._finished
+                self._unsure = True
+                self._trouble(error)
+                await self.alarm.wait(pause * random.uniform(0.5, 1.0))
+                pause = min(pause * 2, LONGEST_PAUSE)
+                continue
+            pause = FIRST_PAUSE
+            if turn.evicted:
+                evicted()
+                return
+            self._after(turn, settlements)
+            await self._rest(turn, room)
+
+    async def _turn(self, session: Session, settlements: list[Settlement], room: int) -> Turn:
+        if self._unsure:
+            await self._take_stock(session, settlements)
+            room = max(0, self._slots - len(self.running)) if self.claiming else 0
+            self._unsure = False
+        queues = sorted(session.queues, key=self._order) if room else ()
+        return await self._store.settle_and_claim(session, settlements, queues, room, park=self.claiming)
+
+    def _order(self, queue: str) -> tuple[int, int]:
+        """Higher priority first, then whoever was served least recently."""
+        return -self._priority.get(queue, 0), self._served.get(queue, 0)
+
+    async def _take_stock(self, session: Session, settlements: list[Settlement]) -> None:
+        """After a lost reply: what the store says we hold, and we do not know of, is taken up or handed back."""
+        known = set(self.running) | {(entry.lease.run, entry.lease.attempt) for entry in settlements}
+        for claimed in await self._store.held(session):
+            if (claimed.lease.run, claimed.lease.attempt) in known:
+                continue
+            if self.claiming and len(self.running) < self._slots:
+                self._start([claimed])
+            else:
+                settlements.append(Released(claimed.lease))
+
+    def _after(self, turn: Turn, settlements: list[Settlement]) -> None:
+        self._pulse()
+        if turn.late:
+            log.warning("this worker's lease had expired before it was heard; nobody had taken its jobs")
+        self._priority = {name: settings.priority for name, settings in turn.settings.items()}
+        for entry, settled in zip(settlements, turn.settled, strict=True):
+            self._count(entry, settled)
+        for lease, reason in turn.aborts:
+            self.abort(lease, reason)
+        if turn.claimed:
+            for claimed in turn.claimed:
+                self._served[claimed.lease.queue] = claimed.lease.run
+            self._start(turn.claimed)
+
+    async def _rest(self, turn: Turn, room: int) -> None:
+        """Sleep until there is something to do, exactly as long as nothing can be claimed."""
+        if not self.running and not self._finished:
+            self.empty.ring()
+        if not self.claiming or self._finished:
+            return
+        if len(turn.claimed) >= room:
+            if self._slots > len(self.running):
+                return
+            await self.alarm.wait()
+            return
+        self.idle = not self.running
+        wait = self._poll
+        if turn.next_at_ms is not None:
+            wait = min(wait, max(0.0, (turn.next_at_ms - turn.now_ms) / 1000))
+        await self.alarm.wait(wait)
+        self.idle = False
+
+    def _start(self, jobs: list[Claimed]) -> None:
+        loop = asyncio.get_running_loop()
+        hooked = self._hooks.wanted("claim")
+        for claimed in jobs:
+            handler = self._handler(claimed)
+            if handler is None:
+                continue
+            attempt = Attempt(claimed, handler, self._store_progress, self._end)
+            self.running[claimed.lease.run, claimed.lease.attempt] = attempt
+            self.drained.clear()
+            self.report.started += 1
+            if hooked:
+                self._tell("claim", claimed.lease, "active")
+            attempt.start(loop, self._registry, self._threads)
+
+    def _handler(self, claimed: Claimed) -> Any:
+        """Return what runs the job; one that nobody here knows is released, for perhaps the next worker does."""
+        try:
+            handler = self._registry.handler(claimed.lease.queue, claimed.task)
+            problem = None if handler else f"no task named {claimed.task!r}" if claimed.task else "no handler"
+        except ConfigError as error:
+            handler, problem = None, str(error)
+        if problem is None:
+            return handler
+        if problem not in self._unknown:
+            self._unknown.add(problem)
+            log.error("queue %s: %s in this worker; such jobs are released", claimed.lease.queue, problem)
+            self._hooks.tell(Happening(name="worker_error", queue=claimed.lease.queue, detail=problem))
+        self._finished.append(Released(claimed.lease, delay_ms=UNKNOWN_TASK_DELAY_MS))
+        return None
+
+    async def _store_progress(self, lease: Lease, progress: Any, checkpoint: bytes | None) -> Reply:
+        assert self.session is not None
+        return await self._store.progress(self.session, lease, progress, checkpoint)
+
+    def _end(self, attempt: Attempt, settlement: Settlement | None) -> None:
+        """The attempt's slot is free, and what it says will be told at the next turn."""
+        lease = attempt.lease
+        if self.running.pop((lease.run, lease.attempt), None) is None:
+            return  # it was given up before
+        if settlement is None:
+            self.report.lost += 1
+        else:
+            self._finished.append(settlement)
+        if not self.running:
+            self.drained.set()
+        self.alarm.ring()
+
+    def _count(self, entry: Settlement, settled: Settled) -> None:
+        name = type(entry).__struct_config__.tag
+        if settled.reply is not Reply.OK:
+            self.report.lost += 1
+            log.warning("%s of %s/%s came too late: %s", name, entry.lease.queue, entry.lease.id, settled.reply)
+            return
+        state = str(settled.state)
+        word = _STATE_WORD.get(state) or _WORD[str(name)]
+        setattr(self.report, word, getattr(self.report, word) + 1)
+        transition = {"failed": "fail", "cancelled": "cancel"}.get(state, str(name))
+        if self._hooks.wanted(transition):
+            self._tell(transition, entry.lease, state)
+
+    def _tell(self, name: str, lease: Lease, state: str) -> None:
+        worker = self.session.id if self.session else None
+        self._hooks.tell(
+            Happening(
+                name=name, queue=lease.queue, id=lease.id, run=lease.run, attempt=lease.attempt, state=state,
+                worker=worker,
+            )
+        )  # fmt: skip
+
+    def _trouble(self, error: StoreError) -> None:
+        log.warning("the store did not answer, trying again: %s", error)
+        self._hooks.tell(Happening(name="worker_error", error=error, detail=str(error)))
+
+    def abort(self, lease: Lease, reason: Abort) -> None:
+        """One handler hears that it should stop."""
+        if attempt := self.running.get((lease.run, lease.attempt)):
+            attempt.abort(reason)
+
+    def abort_all(self, reason: Abort) -> None:
+        """Every handler hears that it should stop."""
+        for attempt in list(self.running.values()):
+            attempt.abort(reason)
+
+    def forget_all(self) -> None:
+        """The session is dead: every handler is aborted, and nothing that was done under it is told."""
+        self.report.lost += len(self._finished)
+        self._finished = []
+        self.abort_all("lease_lost")
+        self.running.clear()
+        self.drained.set()
+
+    def give_up_all(self) -> None:
+        """What still runs is handed back."""
+        for attempt in list(self.running.values()):
+            attempt.give_up()
+        self.alarm.ring()
+
+    def close(self) -> None:
+        """No handler starts any more."""
+        self._threads.close()

@@ -1,0 +1,44 @@
+"""Upkeep: jobs of vanished workers are reaped, and what has expired is removed, in bounded batches."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+
+from ..errors import StoreError
+from ..hook import Happening, Hooks
+from ..store.contract import Session, Store
+
+log = logging.getLogger("holdfast")
+REAPED_AT_ONCE = 100
+EXPIRED_AT_ONCE = 1000
+
+
+async def keep_up(store: Store, session: Session, interval: float, hooks: Hooks) -> None:
+    """Every queue of the session is looked after, every `interval` seconds, for ever."""
+    while True:
+        for queue in session.queues:
+            try:
+                await tidy(store, queue, session, hooks)
+            except StoreError as error:
+                log.warning("upkeep of queue %s failed, the next round may not: %s", queue, error)
+        await asyncio.sleep(interval * random.uniform(0.8, 1.2))
+
+
+async def tidy(store: Store, queue: str, session: Session, hooks: Hooks) -> None:
+    """One queue holds no job of a vanished worker and nothing that has expired."""
+    while True:
+        reaped = await store.reap(queue, REAPED_AT_ONCE, session.id)
+        if reaped.returned or reaped.failed:
+            log.warning(
+                "queue %s: %d jobs of vanished workers %s are back, %d failed",
+                queue, reaped.returned, ", ".join(reaped.sessions), reaped.failed,
+            )  # fmt: skip
+            detail = f"{reaped.returned} back, {reaped.failed} failed"
+            hooks.tell(Happening(name="reap", queue=queue, detail=detail))
+        if not reaped.more:
+            break
+    expired = EXPIRED_AT_ONCE
+    while expired == EXPIRED_AT_ONCE:
+        expired = await store.expire(queue, EXPIRED_AT_ONCE)

@@ -1,0 +1,248 @@
+"""The worker: a session, its pump, its heartbeat and its upkeep, started and stopped in order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal
+
+from ..core.duration import Duration, to_ms
+from ..errors import ConfigError
+from ..hook import Happening, Hook, Hooks
+from ..store.contract import Extended, Session
+from .lease import Heartbeat
+from .pump import Pump, Report
+from .upkeep import keep_up
+
+if TYPE_CHECKING:
+    from ..app import Holdfast
+
+log = logging.getLogger("holdfast")
+GRACE = 5.0
+"""How long handlers have, once they were told to stop, before what is left is handed back."""
+
+
+class Worker:
+    """Runs jobs of some queues, at most `slots` at once. Start and stop are idempotent; it may start again."""
+
+    def __init__(
+        self,
+        app: Holdfast,
+        queues: tuple[str, ...] = (),
+        *,
+        slots: int = 10,
+        lease: Duration = 15.0,
+        poll: Duration = 1.0,
+        drain: Duration = 30.0,
+        grace: Duration = GRACE,
+        wedged_after: Duration | None = None,
+        name: str | None = None,
+        on_evicted: Literal["restart", "exit"] = "restart",
+    ) -> None:
+        if type(slots) is not int or slots < 1:
+            raise ConfigError(f"slots={slots!r}: a whole number from 1")
+        if on_evicted not in ("restart", "exit"):
+            raise ConfigError(f'on_evicted={on_evicted!r}: "restart" or "exit"')
+        self._app = app
+        self.queues = queues or tuple(app.registry.queues)
+        if not self.queues:
+            raise ConfigError("this app declares no task and no queue; name the queues to serve")
+        self._lease_ms = to_ms(lease, "lease")
+        if self._lease_ms < 300:
+            raise ConfigError(f"lease={lease!r}: at least 0.3 s")
+        self._slots = slots
+        self._poll = to_ms(poll, "poll") / 1000
+        self._drain = to_ms(drain, "drain") / 1000
+        self._grace = to_ms(grace, "grace") / 1000
+        self._wedged = (
+            self._lease_ms * 4 / 1000 if wedged_after is None else to_ms(wedged_after, "wedged_after") / 1000
+        )
+        self._on_evicted = on_evicted
+        self.name = name or f"{socket.gethostname()}-{os.getpid()}"
+        self.hooks = Hooks(app.hooks)
+        self._pump: Pump | None = None
+        self._heartbeat: Heartbeat | None = None
+        self._hurry = asyncio.Event()
+        self._stops = 0
+        self._heard_at = 0.0
+        self._done: asyncio.Event | None = None
+        self._stopping: asyncio.Task[None] | None = None
+
+    def on(self, name: str) -> object:
+        """Return a decorator: the function hears of such happenings in this worker."""
+
+        def add(hook: Hook) -> Hook:
+            self.hooks.add(name, hook)
+            return hook
+
+        return add
+
+    @property
+    def healthy(self) -> bool:
+        """True when the worker has talked to the store lately and its event loop moves."""
+        lately = time.monotonic() - self._heard_at < self._lease_ms / 1000
+        return self._pump is not None and lately and not (self._heartbeat and self._heartbeat.wedged)
+
+    @property
+    def active(self) -> int:
+        """How many handlers run now."""
+        return len(self._pump.running) if self._pump else 0
+
+    def _pulse(self) -> None:
+        self._heard_at = time.monotonic()
+
+    async def run(self, *, burst: bool = False, signals: bool = False) -> Report:
+        """Works until it is stopped; with `burst`, until nothing is left. Returns what it did.
+
+        With `signals`, SIGTERM and SIGINT stop it, and a second one skips the drain.
+        """
+        if self._pump is not None:
+            raise ConfigError("this worker runs already")
+        await self._app.open()
+        registry = self._app.registry
+        self._stops = 0
+        self._hurry.clear()
+        self._done = asyncio.Event()
+        pump = self._pump = Pump(self._app.store, registry, self.hooks, self._slots, self._poll, self._pulse)
+        try:
+            await self._app.store.declare(registry.declarations(self.queues))
+            with self._signals(signals):
+                await self._serve(pump, burst)
+            self.hooks.tell(Happening(name="worker_stopped", worker=self.name, detail=str(pump.report)))
+            return pump.report
+        finally:
+            pump.close()
+            self._pump = None
+            self._done.set()
+            await self._app.close()
+
+    async def _serve(self, pump: Pump, burst: bool) -> None:
+        """One session after another, until the worker is told to stop."""
+        while True:
+            evicted = await self._session(pump, burst)
+            if not evicted:
+                return
+            log.error("this worker was declared dead: its handlers were aborted, and what they did does not count")
+            self.hooks.tell(Happening(name="lease_lost", worker=self.name))
+            if self._on_evicted == "exit" or not pump.claiming:
+                return
+
+    async def _session(self, pump: Pump, burst: bool) -> bool:
+        """Work under one session; return whether it was declared dead."""
+        store = self._app.store
+        evicted = False
+        listener = await store.listen(pump.alarm.ring, lambda finished: None)
+
+        def on_evicted() -> None:
+            nonlocal evicted
+            evicted = True
+            pump.forget_all()
+            pumping.cancel()
+
+        def on_heartbeat(extended: Extended) -> None:
+            self._pulse()
+            for lease, reason in extended.aborts:
+                pump.abort(lease, reason)
+            if extended.evicted:
+                on_evicted()
+
+        session = self._new_session(listener.address)
+        await store.register(session)
+        self._pulse()
+        pump.session = session
+        heartbeat = self._heartbeat = Heartbeat(store, session, self._lease_ms / 3000, self._wedged, on_heartbeat)
+        heartbeat.start()
+        upkeep = asyncio.create_task(keep_up(store, session, self._lease_ms / 3000, self.hooks))
+        watching = asyncio.create_task(self._stop_when_empty(pump)) if burst else None
+        pumping = asyncio.create_task(pump.run(session, on_evicted))
+        self.hooks.tell(Happening(name="worker_started", worker=session.id))
+        try:
+            await asyncio.wait([pumping])
+            if not pumping.cancelled() and (error := pumping.exception()):
+                raise error
+        finally:
+            for task in (upkeep, watching):
+                if task is not None:
+                    task.cancel()
+            await heartbeat.stop()
+            listener.close()
+            if not evicted:
+                await store.leave(session)
+        return evicted
+
+    def _new_session(self, address: str) -> Session:
+        return Session(
+            id=f"{self.name}-{os.urandom(6).hex()}",
+            name=self.name,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            queues=self.queues,
+            lease_ms=self._lease_ms,
+            slots=self._slots,
+            address=address,
+        )
+
+    async def _stop_when_empty(self, pump: Pump) -> None:
+        """burst: the worker stops once nothing runs, nothing waits and nothing comes back."""
+        while True:
+            await pump.empty.wait(self._poll)
+            if pump.idle and not await self._app.store.pending(self.queues) and pump.idle:
+                self.stop()
+                return
+
+    # --- stopping
+
+    def stop(self) -> None:
+        """The worker drains and ends; a second call skips the drain."""
+        self._stops += 1
+        if self._pump is not None and self._stops <= 2:
+            self._pump.claiming = False
+            self._pump.alarm.ring()
+            if self._stops == 1:
+                self._stopping = asyncio.get_running_loop().create_task(self._shut_down(self._pump))
+            else:
+                self._hurry.set()
+
+    async def _shut_down(self, pump: Pump) -> None:
+        """Drain, then signal, then hand back what is left."""
+        await _first(self._drain, pump.drained, self._hurry)
+        if pump.running:
+            log.warning("%d handlers still run: telling them to stop", len(pump.running))
+            pump.abort_all("shutdown")
+            await _first(self._grace, pump.drained)
+        if pump.running:
+            log.warning("%d handlers do not stop: their jobs are handed back", len(pump.running))
+            pump.give_up_all()
+
+    async def stopped(self) -> None:
+        """Return once the worker has ended."""
+        if self._done is not None:
+            await self._done.wait()
+
+    @contextmanager
+    def _signals(self, wanted: bool) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        numbers = (signal.SIGTERM, signal.SIGINT) if wanted else ()
+        for number in numbers:
+            loop.add_signal_handler(number, self.stop)
+        try:
+            yield
+        finally:
+            for number in numbers:
+                loop.remove_signal_handler(number)
+
+
+async def _first(seconds: float, *events: asyncio.Event) -> None:
+    """Return when one of the events is set, or the time is over."""
+    waiting = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waiting:
+            wait.cancel()
