@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import suppress
 
 from .errors import Aborted
 from .store.contract import Abort
@@ -37,9 +38,9 @@ class Signal:
 
     async def wait(self) -> Abort:
         """Return the reason, once there is one."""
+        if self._event is None:
+            self._loop, self._event = asyncio.get_running_loop(), asyncio.Event()
         if self._reason is None:
-            if self._event is None:
-                self._loop, self._event = asyncio.get_running_loop(), asyncio.Event()
             await self._event.wait()
         assert self._reason is not None
         return self._reason
@@ -60,5 +61,6 @@ class Signal:
         if self._thread_event is not None:
             self._thread_event.set()
         if self._event is not None and self._loop is not None:
-            self._loop.call_soon_threadsafe(self._event.set)
+            with suppress(RuntimeError):  # the handler's own loop is closed: nobody waits any more
+                self._loop.call_soon_threadsafe(self._event.set)
         return True

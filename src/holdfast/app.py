@@ -16,7 +16,7 @@ from .core.state import State
 from .errors import ConfigError
 from .hook import Hook, Hooks
 from .job import Job
-from .queue import FINISHED, Queue
+from .queue import FINISHED, Queue, known_state
 from .registry import Middleware, Registry
 from .settings import layer, queue_fields
 from .store import Store, open_store
@@ -84,20 +84,25 @@ class Holdfast:
         loop = asyncio.get_running_loop()
         if self._opened and self.loop is not loop:
             raise ConfigError("this app is open in another event loop; open one app in each, or use app.sync")
-        if self._opened == 0:
-            await self.client.open()
-            self.loop = loop
+        self.loop = loop
         self._opened += 1
+        try:
+            await self.client.open()
+        except BaseException:
+            self._closed_once()
+            raise
         return self
 
     async def close(self) -> None:
         """Nothing of the app is open, once every `open` has its `close`."""
-        if self._opened == 0:
-            return
+        if self._opened > 0:
+            self._closed_once()
+            await self.client.close()
+
+    def _closed_once(self) -> None:
         self._opened -= 1
         if self._opened == 0:
             self.loop = None
-            await self.client.close()
 
     async def __aenter__(self) -> Holdfast:
         return await self.open()
@@ -160,10 +165,10 @@ class Holdfast:
             "queue", retry=retry, timeout=timeout, codec=codec, result_codec=result_codec,
             result_ttl=settings.get("result_ttl"),
         )  # fmt: skip
+        self.registry.check_queue(name, own)
+        declared.settings = {**declared.settings, **queue_fields(settings)}
         if own.values:
-            declared.layer = own
-        if settings:
-            declared.settings = queue_fields(settings)
+            declared.layer = layer("queue", **{**(declared.layer.values if declared.layer else {}), **own.values})
         return Queue(self.registry, name)
 
     def middleware(self, function: Middleware) -> Middleware:
@@ -184,6 +189,8 @@ class Holdfast:
 
     def worker(self, queues: Sequence[str] | None = None, **options: Any) -> Worker:
         """Return a worker for these queues, by default all that the app declares."""
+        if isinstance(queues, str):
+            raise ConfigError(f"queues={queues!r}: give a list of names, such as [{queues!r}]")
         return Worker(self, tuple(queues or ()), **options)
 
     # --- looking, over all queues
@@ -206,7 +213,7 @@ class Holdfast:
         dry_run: bool = False,
     ) -> list[tuple[str, str, int]]:
         """Finished jobs run anew: those with these ids, or all failed ones that match. (queue, id, run) of each."""
-        states = (State(state),) if state else (FINISHED if job_ids else (State.FAILED,))
+        states = (known_state(state),) if state else (FINISHED if job_ids else (State.FAILED,))
         which = Filter(queue=queue, ids=job_ids, states=states, task=task)
         return await self.store.requeue(which, limit=limit, dry_run=dry_run)
 
@@ -221,7 +228,7 @@ class Holdfast:
         cursor: str | None = None,
     ) -> JobPage:
         """Return jobs that match, newest first."""
-        which = Filter(queue=queue, states=(State(state),) if state else (), task=task, key=key)
+        which = Filter(queue=queue, states=(known_state(state),) if state else (), task=task, key=key)
         return await self.client.jobs(which, limit, cursor)
 
     async def queues(self) -> list[QueueInfo]:

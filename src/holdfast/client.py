@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from .core.duration import Duration, to_ms
 from .core.event import Event
-from .core.job import JobRecord
+from .core.job import JobRecord, Progress
 from .core.state import State
 from .core.transition import Reply
 from .errors import ConfigError, JobCancelled, JobFailed, JobMissing, JobTimeout, StoreClosed
@@ -36,6 +36,7 @@ R = TypeVar("R")
 DEFAULT_WAIT = 30.0
 POLL = 1.0
 Decode = Callable[[bytes], Any]
+OnProgress = Callable[[Progress], None]
 
 _prefix = os.urandom(6).hex()
 _numbers = itertools.count()
@@ -62,12 +63,13 @@ class Handle(Generic[R]):
     "updated", "successor" (runs after the active one) or "requeued" (a failed one, started again).
     """
 
-    __slots__ = ("_answer", "_client", "_decode", "queue")
+    __slots__ = ("_answer", "_client", "_decode", "_watched", "queue")
 
-    def __init__(self, client: Client, queue: str, answer: Answer, decode: Decode) -> None:
+    def __init__(self, client: Client, queue: str, answer: Answer, decode: Decode, watched: bool = False) -> None:
         self._client = client
         self._answer = answer
         self._decode = decode
+        self._watched = watched
         self.queue = queue
 
     def __repr__(self) -> str:
@@ -93,9 +95,14 @@ class Handle(Generic[R]):
         """The state of that run when the enqueue was answered."""
         return self._answer.state
 
-    async def result(self, timeout: Duration | None = DEFAULT_WAIT) -> R:
-        """Return the run's result, waiting for it; raise when it fails, is cancelled or takes too long."""
-        data = await self._client.wait(self.queue, self.id, self.run, timeout, known=self._answer)
+    async def result(self, timeout: Duration | None = DEFAULT_WAIT, *, on_progress: OnProgress | None = None) -> R:
+        """Return the run's result, waiting for it; raise when it fails, is cancelled or takes too long.
+
+        `on_progress` is called with what the handler reports meanwhile.
+        """
+        data = await self._client.wait(
+            self.queue, self.id, self.run, timeout, self._answer, self._watched, on_progress
+        )
         value: R = self._decode(data)
         return value
 
@@ -116,27 +123,31 @@ class Client:
         self.hooks = hooks
         self._listener: Listener | None = None
         self._waiters: dict[tuple[str, str, int], set[asyncio.Future[None]]] = {}
-        self._open = False
+        self._opened = 0
 
     async def open(self) -> None:
-        """The store can be used."""
+        """The store can be used. May be nested."""
         await self.store.open()
-        self._open = True
+        self._opened += 1
 
     async def close(self) -> None:
-        """Nothing is held open."""
-        self._open = False
-        if self._listener is not None:
+        """Nothing is held open, once every `open` has its `close`."""
+        self._opened -= 1
+        if self._opened == 0 and self._listener is not None:
             self._listener.close()
             self._listener = None
         await self.store.close()
 
     async def listener(self) -> Listener:
         """Return the one ear of this client, for all who wait."""
-        if not self._open:
+        if self._opened == 0:
             raise StoreClosed("the app is not open; use it inside `async with app:`")
         if self._listener is None:
-            self._listener = await self.store.listen(lambda: None, self._on_finished)
+            made = await self.store.listen(lambda: None, self._on_finished)
+            if self._listener is None:
+                self._listener = made
+            else:
+                made.close()  # another caller was quicker
         return self._listener
 
     def _on_finished(self, finished: Finished) -> None:
@@ -147,23 +158,41 @@ class Client:
     async def enqueue(self, queue: str, jobs: Sequence[NewJob], conflict: Conflict) -> list[Answer]:
         """Every job has its answer."""
         answers = await self.store.enqueue(queue, jobs, conflict, _request(jobs))
-        if self.hooks.wanted("enqueue"):
+        if any(self.hooks.wanted(name) for name in ("enqueue", "requeue", "update")):
             for answer in answers:
                 if answer.status in ("queued", "requeued", "updated", "successor"):
                     self.hooks.tell(_enqueued(queue, answer))
         return answers
 
     async def wait(
-        self, queue: str, id: str, run: int, timeout: Duration | None, known: Answer | None = None
+        self,
+        queue: str,
+        id: str,
+        run: int,
+        timeout: Duration | None,
+        known: Answer | None = None,
+        watched: bool = False,
+        on_progress: OnProgress | None = None,
     ) -> bytes:
-        """Return the encoded result of a run, once it has one; raise when it has none to give."""
+        """Return the encoded result of a run, once it has one; raise when it has none to give.
+
+        `watched` says that its enqueue registered this client's listener already.
+        """
         if known is not None and known.state is State.COMPLETED and known.result is not None:
             return known.result
         seconds = None if timeout is None else to_ms(timeout, "timeout") / 1000
-        record = await self._until_finished(queue, id, run, seconds)
+        record = await self._until_finished(queue, id, run, seconds, watched, on_progress)
         return _result(queue, id, run, record)
 
-    async def _until_finished(self, queue: str, id: str, run: int, timeout: float | None) -> JobRecord | None:
+    async def _until_finished(
+        self,
+        queue: str,
+        id: str,
+        run: int,
+        timeout: float | None,
+        watched: bool,
+        on_progress: OnProgress | None,
+    ) -> JobRecord | None:
         """Return the record of a run that is over. A lost notification costs a poll."""
         listener = await self.listener()
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -171,8 +200,15 @@ class Client:
         waiters.add(future)
         deadline = None if timeout is None else time.monotonic() + timeout
         try:
-            unfinished = await self.store.watch(listener, queue, id, run)
-            while unfinished:
+            while True:
+                if not watched and not await self.store.watch(listener, queue, id, run):
+                    return await self.store.get(queue, id, run)
+                record = await self.store.get(queue, id, run) if watched else None
+                if record is not None and record.state.finished:
+                    return record
+                if record is not None and record.progress is not None and on_progress is not None:
+                    on_progress(record.progress)
+                watched = False
                 left = POLL if deadline is None else min(POLL, deadline - time.monotonic())
                 if left <= 0:
                     raise JobTimeout(
@@ -180,13 +216,9 @@ class Client:
                         queue=queue, job_id=id, run=run,
                     )  # fmt: skip
                 await asyncio.wait([future], timeout=left)
-                record = await self.store.get(queue, id, run)
-                if record is not None and record.state.finished:
-                    return record
                 if future.done():
+                    watched = True  # it has just been heard of: look before registering again
                     future = self._again(waiters, future)
-                unfinished = await self.store.watch(listener, queue, id, run)
-            return await self.store.get(queue, id, run)
         finally:
             waiters.discard(future)
             if not waiters:
@@ -235,12 +267,12 @@ class Client:
         return await self.store.sessions()
 
     async def events(
-        self, *, after: str | None = None, queue: str | None = None, follow: bool = False
+        self, *, after: str | None = None, queue: str | None = None, id: str | None = None, follow: bool = False
     ) -> AsyncIterator[Event]:
         """Yield events in commit order, from the beginning or after a position; `after="end"` is from now on."""
         position = after
         while True:
-            page = await self.store.events(position, queue=queue)
+            page = await self.store.events(position, queue=queue, id=id)
             position = page.position
             for event in page.events:
                 yield event

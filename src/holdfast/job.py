@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from datetime import datetime
@@ -15,10 +16,11 @@ from .core.job import ErrorRecord, Progress
 from .core.policy import Counters
 from .core.transition import Reply
 from .errors import ConfigError, LeaseLost
-from .store.contract import Claimed, Lease
+from .store.contract import Abort, Claimed, Lease
 
 FAILED_HEADER = "holdfast-failed"
 MOST_CHECKPOINT = 64 * 1024
+_making = threading.Lock()
 _current: ContextVar[Job | None] = ContextVar("holdfast_job", default=None)
 
 
@@ -39,17 +41,37 @@ Report = Callable[[Lease, Progress | None, bytes | None], Awaitable[Reply]]
 class Job:
     """The attempt that a handler is running. Ask for it by annotation: `async def send(job: Job, to: str)`."""
 
-    __slots__ = ("_claimed", "_report", "_ttl_ms", "context", "signal")
+    __slots__ = ("_claimed", "_context", "_report", "_signal", "_ttl_ms")
 
     def __init__(self, claimed: Claimed, report: Report) -> None:
         self._claimed = claimed
         self._report = report
         self._ttl_ms: int | None = None
-        self.signal = Signal()
-        self.context: dict[str, Any] = {}
+        self._signal: Signal | None = None
+        self._context: dict[str, Any] | None = None
 
     def __repr__(self) -> str:
         return f"<Job {self.queue}/{self.id} run {self.run} attempt {self.attempt}>"
+
+    @property
+    def signal(self) -> Signal:
+        """Fires when the handler should stop, with the reason."""
+        if self._signal is None:
+            with _making:  # its handler's thread may ask just when the loop fires it
+                self._signal = self._signal or Signal()
+        return self._signal
+
+    @property
+    def abort_reason(self) -> Abort | None:
+        """Why the handler should stop; `None` while it need not."""
+        return None if self._signal is None else self._signal.reason
+
+    @property
+    def context(self) -> dict[str, Any]:
+        """Room for what middleware gives to the handler."""
+        if self._context is None:
+            self._context = {}
+        return self._context
 
     @property
     def lease(self) -> Lease:

@@ -32,6 +32,7 @@ class Dedup(msgspec.Struct, frozen=True):
         """Return it as stores take it."""
         if self.scope not in ("incomplete", "any"):
             raise ConfigError(f'Dedup(scope={self.scope!r}): "incomplete" or "any"')
+        check_text(self.key, "Dedup(key", "a key", after=")")
         window_ms = None if self.window is None else to_ms(self.window, "window")
         return DedupSpec(key=self.key, scope=self.scope, window_ms=window_ms, exclude=self.exclude)
 
@@ -69,11 +70,15 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         if self.delay is not None and self.run_at is not None:
             raise ConfigError("delay= and run_at= exclude each other: give one")
         if self.job_id is not None:
-            check_id(self.job_id)
+            check_text(self.job_id, "job_id", "an id")
         if self.priority is not None:
             check_priority(self.priority)
-        if self.key is not None and (not isinstance(self.key, str) or not self.key):
-            raise ConfigError(f"key={self.key!r}: a concurrency key is a string of at least one character")
+        if self.key is not None:
+            check_text(self.key, "key", "a concurrency key")
+        if self.timeout is not None and to_ms(self.timeout, "timeout") == 0:
+            raise ConfigError("timeout=0 leaves no time to run; leave it out for the task's own")
+        if self.headers is not None:
+            _check_headers(self.headers)
         overrides = Overrides(
             retry=_retry(self.retry),
             timeout_ms=None if self.timeout is None else to_ms(self.timeout, "timeout"),
@@ -84,7 +89,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             run_at_ms=None if self.run_at is None else instant_ms(self.run_at),
             overrides=overrides if overrides else None,
             result_ttl_ms=None if self.result_ttl is None else to_ms(self.result_ttl, "result_ttl"),
-            dedup=self.dedup.spec() if self.dedup is not None else None,
+            dedup=_dedup(self.dedup),
         )
 
     def _conflict(self) -> Conflict:
@@ -118,17 +123,33 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     dedup: DedupSpec | None
 
 
-def check_id(job_id: str) -> str:
-    """Return the id, or raise when it cannot be one."""
-    if not isinstance(job_id, str) or not job_id:
-        raise ConfigError(f"job_id={job_id!r}: an id is a string of at least one character")
+def check_text(text: str, name: str, what: str, after: str = "") -> str:
+    """Return a text by which the store finds jobs, or raise when it cannot be one."""
+    if not isinstance(text, str) or not text:
+        raise ConfigError(f"{name}={text!r}{after}: {what} is a string of at least one character")
     try:
-        size = len(job_id.encode())
+        size = len(text.encode())
     except UnicodeEncodeError:
-        raise ConfigError(f"job_id={job_id!r}: it holds half a surrogate pair, which is no text") from None
+        raise ConfigError(f"{name}={text!r}{after}: it holds half a surrogate pair, which is no text") from None
     if size > MOST_ID_BYTES:
-        raise ConfigError(f"job_id: an id is at most {MOST_ID_BYTES} bytes, and this one has {size}")
-    return job_id
+        raise ConfigError(f"{name}{after}: {what} is at most {MOST_ID_BYTES} bytes, and this one has {size}")
+    return text
+
+
+def _check_headers(headers: Any) -> None:
+    try:
+        msgspec.convert(headers, dict[str, str])
+        msgspec.json.encode(headers)
+    except (msgspec.ValidationError, TypeError):
+        raise ConfigError(f"headers={headers!r}: a dict of strings") from None
+    except UnicodeEncodeError:
+        raise ConfigError(f"headers={headers!r}: one holds half a surrogate pair, which is no text") from None
+
+
+def _dedup(dedup: Any) -> DedupSpec | None:
+    if dedup is not None and not isinstance(dedup, Dedup):
+        raise ConfigError(f"dedup={dedup!r}: give Dedup(key)")
+    return dedup.spec() if dedup is not None else None
 
 
 def _retry(retry: Any) -> Retry | None:

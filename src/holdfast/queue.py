@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping
 from typing import Any
 
 from .bulk import Counts, enqueue_all
@@ -11,12 +11,13 @@ from .core.duration import Duration
 from .core.event import Event
 from .core.job import JobRecord
 from .core.limit import QueueSettings
+from .core.policy import Policy
 from .core.state import State
 from .core.transition import Reply
 from .errors import ConfigError
 from .option import Options
 from .registry import Registry
-from .settings import queue_fields, resolve
+from .settings import adjust, queue_fields, resolve
 from .store.contract import Cancelled, Filter, JobPage, NewJob, QueueInfo, Running
 from .task import Call
 
@@ -65,7 +66,7 @@ class Queue:
 
     async def _enqueue(self, call: Call[Any]) -> Handle[Any]:
         answers = await self._client.enqueue(self.name, [call.job], call.prepared.conflict)
-        return Handle(self._client, self.name, answers[0], self._decode)
+        return Handle(self._client, self.name, answers[0], self._decode, call.job.watcher is not None)
 
     async def call(self, payload: Any, *, wait: Duration | None = DEFAULT_WAIT, **options: Any) -> Any:
         """Return the result for a payload, waiting up to `wait` seconds."""
@@ -117,7 +118,8 @@ class Queue:
         self, *job_ids: str, state: str = "failed", task: str | None = None, limit: int = 1000, dry_run: bool = False
     ) -> list[tuple[str, str, int]]:
         """Finished jobs run anew: those with these ids, or all that match. (queue, id, run) of each."""
-        which = Filter(queue=self.name, ids=job_ids, states=(State(state),) if not job_ids else FINISHED, task=task)
+        states = FINISHED if job_ids else (known_state(state),)
+        which = Filter(queue=self.name, ids=job_ids, states=states, task=task)
         return await self._client.store.requeue(which, limit=limit, dry_run=dry_run)
 
     async def keep_result(self, job_id: str, ttl: float) -> Reply:
@@ -128,12 +130,14 @@ class Queue:
         self, *, state: str | None = None, task: str | None = None, limit: int = 50, cursor: str | None = None
     ) -> JobPage:
         """Return its jobs, newest first."""
-        states = (State(state),) if state else ()
+        states = (known_state(state),) if state else ()
         return await self._client.jobs(Filter(queue=self.name, states=states, task=task), limit, cursor)
 
-    def events(self, *, after: str | None = None, follow: bool = False) -> AsyncIterator[Event]:
-        """Yield its events in commit order."""
-        return self._client.events(after=after, queue=self.name, follow=follow)
+    def events(
+        self, *, job_id: str | None = None, after: str | None = None, follow: bool = False
+    ) -> AsyncIterator[Event]:
+        """Yield its events, or those of one of its jobs, in commit order."""
+        return self._client.events(after=after, queue=self.name, id=job_id, follow=follow)
 
     # --- its settings
 
@@ -154,6 +158,14 @@ class Queue:
         """Jobs are claimed again."""
         await self._client.store.configure(self.name, {"paused": False})
 
+    async def adjust(self, task: str, *, clear: Iterable[str] = (), **settings: Any) -> Policy:
+        """Like `Task.adjust`, for a task by name, which this process need not know."""
+        return await adjust(self._client.store, self.name, task, settings, clear)
+
+    async def policies(self) -> Mapping[str, Policy]:
+        """Return the policy in force of every task that workers have declared here."""
+        return await self._client.store.policies(self.name)
+
     async def limit_key(self, key: str, concurrency: int | None) -> None:
         """One key has a concurrency of its own; `None` takes it away."""
         if concurrency is not None and concurrency < 1:
@@ -162,3 +174,11 @@ class Queue:
 
 
 FINISHED = (State.COMPLETED, State.FAILED, State.CANCELLED)
+
+
+def known_state(name: str) -> State:
+    """Return the state of that name."""
+    try:
+        return State(name)
+    except ValueError:
+        raise ConfigError(f"state={name!r} is none; known are {', '.join(State)}") from None

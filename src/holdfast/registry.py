@@ -48,7 +48,6 @@ class Registry:
         self._app_layer = app_layer
         self._ttl: dict[str, int | None] = {}
         self._priority: dict[str, int] = {}
-        self._timeout: dict[str, int | None] = {}
 
     # --- declaring
 
@@ -74,9 +73,20 @@ class Registry:
         self.codec(task.setting("codec"))
         self.codec(task.setting("result_codec"))
 
+    def check_queue(self, name: str, own: Layer) -> None:
+        """Every setting that a queue has for its jobs is one that they can have."""
+        retry, timeout = own.values.get("retry"), own.values.get("timeout")
+        if retry is not None and not isinstance(retry, Retry):
+            raise ConfigError(f"queue {name!r}: retry={retry!r}: give Retry(failures=...)")
+        if timeout is not None and to_ms(timeout, f"queue {name!r}: timeout") == 0:
+            raise ConfigError(f"queue {name!r}: timeout=0 leaves no time to run; None is no time-out")
+        for codec in ("codec", "result_codec"):
+            if codec in own.values:
+                self.codec(own.values[codec])
+
     def queue(self, name: str) -> QueueDeclaration:
         """Return what is said of a queue, which is known from now on."""
-        if not name or len(name.encode()) > 255:
+        if not isinstance(name, str) or not 0 < len(name.encode("utf-8", "replace")) <= 255 or not _is_text(name):
             raise ConfigError(f"queue {name!r}: a queue's name has 1 to 255 bytes")
         return self.queues.setdefault(name, QueueDeclaration(name))
 
@@ -104,12 +114,6 @@ class Registry:
             self._priority[task.name] = task.setting("priority")
         return self._priority[task.name]
 
-    def timeout_ms(self, task: Task[Any, Any]) -> int | None:
-        """Return how long the task's handler may run."""
-        if task.name not in self._timeout:
-            self._timeout[task.name] = self.policy(task).timeout_ms
-        return self._timeout[task.name]
-
     def policy(self, task: Task[Any, Any]) -> Policy:
         """Return what a worker declares of a task."""
         retry = resolve("retry", task.layers)
@@ -130,10 +134,20 @@ class Registry:
                 queue=name,
                 version=self.version,
                 settings=self._queue_settings(name),
-                tasks={task.name: self.policy(task) for task in self.tasks.values() if task.queue == name},
+                tasks=self._policies(name),
             )
             for name in queues
         ]
+
+    def _policies(self, queue: str) -> dict[str, Policy]:
+        """Return the policy of each task of a queue, and under "" that of its plain jobs, where it has a handler."""
+        found = {task.name: self.policy(task) for task in self.tasks.values() if task.queue == queue}
+        declared = self.queues.get(queue)
+        if declared and declared.handler:
+            plain = self._plain(declared)
+            found.pop(plain.name, None)
+            found[""] = self.policy(plain)
+        return found
 
     def _queue_settings(self, name: str) -> dict[str, Any]:
         """A queue's own settings; the app's result TTL where the queue has none."""
@@ -158,6 +172,8 @@ class Registry:
         if name not in self.tasks:
             assert declared.handler is not None
             fn = load(declared.handler)
+            if not callable(fn):
+                raise ConfigError(f"{declared.handler!r} is no function but a {type(fn).__name__}")
             wanted = Signature.of(fn, inject=(Job,))
             self.tasks[name] = Task(self, fn, name, declared.name, Layer("task", {}), wanted)
         return self.tasks[name]
@@ -176,4 +192,14 @@ def load(path: str) -> Any:
         raise ConfigError(f"{path!r} cannot be imported: {error}") from error
     except AttributeError:
         raise ConfigError(f"{path!r}: the module {module} has no {name}") from None
+    except Exception as error:
+        raise ConfigError(f"{path!r} cannot be imported: {type(error).__name__}: {error}") from error
     return found
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from .core.duration import to_ms
 from .core.limit import HOUR_MS, QueueSettings
-from .core.policy import Retry
+from .core.policy import Policy, Retry
 from .errors import ConfigError
+from .store.contract import Store
 
 LIBRARY: dict[str, Any] = {
     "retry": Retry(),
@@ -85,3 +86,13 @@ def queue_fields(values: dict[str, Any]) -> dict[str, Any]:
 
 
 QUEUE_SETTINGS = tuple(name.replace("result_ttl_ms", "result_ttl") for name in QueueSettings.__struct_fields__)
+
+
+async def adjust(store: Store, queue: str, task: str, settings: Mapping[str, Any], clear: Iterable[str]) -> Policy:
+    """An operator's settings of a task are in force; `timeout` is in seconds here."""
+    wanted = dict(settings)
+    if "timeout" in wanted:
+        timeout = wanted.pop("timeout")
+        wanted["timeout_ms"] = None if timeout is None else to_ms(timeout, "timeout")
+    cleared = ["timeout_ms" if name == "timeout" else name for name in clear]
+    return await store.adjust(queue, task, wanted, cleared)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterator
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from .errors import ConfigError
 
@@ -41,8 +41,14 @@ class Sync:
 
     def __call__(self, awaitable: Awaitable[T]) -> T:
         """Return what the coroutine returns."""
-        self._refuse_in_loop(awaitable)
-        return asyncio.run_coroutine_threadsafe(_awaited(awaitable), self._running_loop()).result()
+        try:
+            self._refuse_in_loop()
+            loop = self._running_loop()
+        except BaseException:
+            if isinstance(awaitable, Coroutine):
+                awaitable.close()
+            raise
+        return asyncio.run_coroutine_threadsafe(_awaited(awaitable), loop).result()
 
     def each(self, items: AsyncIterator[T]) -> Iterator[T]:
         """Yield from an asynchronous iterator, such as `app.events()`."""
@@ -52,13 +58,11 @@ class Sync:
             except StopAsyncIteration:
                 return
 
-    def _refuse_in_loop(self, awaitable: Awaitable[Any]) -> None:
+    def _refuse_in_loop(self) -> None:
         try:
             asyncio.get_running_loop()
         except RuntimeError:
             return
-        if isinstance(awaitable, Coroutine):
-            awaitable.close()
         raise ConfigError("app.sync(...) was called inside an event loop, which it would block: use await")
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:

@@ -14,7 +14,7 @@ from .core.duration import Duration, Instant
 from .core.job import JobRecord
 from .core.policy import Policy, Retry
 from .option import Dedup, Options, Prepared
-from .settings import Layer, Won, resolve, resolve_all
+from .settings import Layer, Won, adjust, resolve, resolve_all
 from .store.contract import Cancelled, NewJob, OnConflict, OnFailed, Running
 
 if TYPE_CHECKING:
@@ -79,7 +79,12 @@ class Task(Generic[P, R]):
             for name in ("retry", "timeout", "priority", "result_ttl")
             if getattr(self._options, name) is not None
         }
-        return resolve_all((Layer("job", own), *self.layers))
+        won = resolve_all((Layer("job", own), *self.layers))
+        policy = self.policy()  # which knows that fail handlers are retried for longer
+        return [
+            Won(each.name, policy.retry, each.source) if each.name == "retry" and each.source == "library" else each
+            for each in won
+        ]
 
     def policy(self) -> Policy:
         """Return what a worker declares of this task."""
@@ -174,7 +179,7 @@ class Task(Generic[P, R]):
     async def _enqueue(self, job: NewJob) -> Handle[R]:
         client = self._registry.client
         answers = await client.enqueue(self.queue, [job], self._prepared.conflict)
-        return Handle(client, self.queue, answers[0], self.decode_result)
+        return Handle(client, self.queue, answers[0], self.decode_result, watched=job.watcher is not None)
 
     async def call(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Return the result of the job, run by some worker; waits up to 30 s (`call_within` for another time)."""
@@ -199,6 +204,15 @@ class Task(Generic[P, R]):
         """Return a stored result as the handler returned it."""
         value: R = self.signature.decode_result(data, self.result_codec)
         return value
+
+    # --- steering
+
+    async def adjust(self, *, clear: Iterable[str] = (), **settings: Any) -> Policy:
+        """An operator's settings hold at once, for waiting jobs too, above what workers declare, until cleared.
+
+        Settings: the fields of `Retry` (failures, stalls, timeouts, releases, initial, ...) and timeout.
+        """
+        return await adjust(self._registry.client.store, self.queue, self.name, settings, clear)
 
     # --- looking
 

@@ -20,7 +20,7 @@ Nothing is ever unpickled: data names no class, annotations do.
 
 from __future__ import annotations
 
-from holdfast.codec.format import Codec, JsonCodec, MsgpackCodec, codec
-from holdfast.codec.signature import Signature
+from .format import Codec, JsonCodec, MsgpackCodec, codec
+from .signature import Signature
 
 __all__ = ["Codec", "JsonCodec", "MsgpackCodec", "Signature", "codec"]

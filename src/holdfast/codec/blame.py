@@ -20,11 +20,11 @@ from typing import (
     is_typeddict,
 )
 
-from holdfast.codec import path as paths
-from holdfast.codec.same import field_names
-from holdfast.codec.shape import Shape
-from holdfast.codec.words import Refusal, words
-from holdfast.errors import PayloadError
+from ..errors import PayloadError
+from . import path as paths
+from .same import field_names
+from .shape import Shape
+from .words import Refusal, words
 
 
 class Shapes(Protocol):

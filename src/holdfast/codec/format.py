@@ -6,11 +6,11 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from holdfast.codec import path as paths
-from holdfast.codec.blame import blame
-from holdfast.codec.model import dec_hook, enc_hook
-from holdfast.codec.shape import Decode, Encode, Shape, shape_for
-from holdfast.errors import ConfigError, PayloadError
+from ..errors import ConfigError, PayloadError
+from . import path as paths
+from .blame import blame
+from .model import dec_hook, enc_hook
+from .shape import Decode, Encode, Shape, shape_for
 
 
 @runtime_checkable

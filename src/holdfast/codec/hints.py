@@ -20,7 +20,7 @@ from typing import (
     get_type_hints,
 )
 
-from holdfast.errors import ConfigError
+from ..errors import ConfigError
 
 Parameter = inspect.Parameter
 

@@ -12,8 +12,8 @@ from functools import cache
 from types import NoneType
 from typing import Any
 
-from holdfast.codec import path as paths
-from holdfast.codec.plain import INT_MAX, INT_MIN, MAX_DEPTH
+from . import path as paths
+from .plain import INT_MAX, INT_MIN, MAX_DEPTH
 
 _ABSENT = object()
 _SIMPLE = frozenset({str, int, bool, NoneType, float, bytes})

@@ -10,8 +10,8 @@ from typing import Any, Protocol, TypedDict
 
 import msgspec
 
-from holdfast.codec.plain import Check, check_for, kinds_of
-from holdfast.codec.same import compare
+from .plain import Check, check_for, kinds_of
+from .same import compare
 
 Encode = Callable[[Any], bytes]
 Decode = Callable[[bytes], Any]

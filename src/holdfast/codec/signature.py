@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from holdfast.codec.binder import Binder, binder
-from holdfast.codec.format import Codec
-from holdfast.codec.hints import Parameter, hints_of, is_injected, parameters_of, payload_type, result_type
-from holdfast.codec.shape import arguments_type
-from holdfast.errors import ConfigError, PayloadError
+from ..errors import ConfigError, PayloadError
+from .binder import Binder, binder
+from .format import Codec
+from .hints import Parameter, hints_of, is_injected, parameters_of, payload_type, result_type
+from .shape import arguments_type
 
 _POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 _VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
@@ -79,6 +79,12 @@ class Signature:
         if not (self._required <= payload.keys() <= self._names):
             self._refuse_names(payload)
         return ((), payload) if self._by_name else self._split(payload)
+
+    def take_one(self, payload: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments to call a handler with that takes a plain payload, whatever is injected before it."""
+        if self.injected and self._positional and not self._positional_only:
+            return (), {self._positional[0]: payload}
+        return (payload,), {}
 
     def encode_result(self, value: Any, codec: Codec) -> bytes:
         """The bytes of a result; PayloadError if it would change or does not fit the return annotation."""

@@ -11,9 +11,9 @@ from uuid import UUID
 
 import msgspec
 
-from holdfast.codec.plain import INT_MAX, INT_MIN, MAX_DEPTH
-from holdfast.codec.same import Changed, TooDeep
-from holdfast.codec.shape import Misfit, Plain, Shape, Unsupported
+from .plain import INT_MAX, INT_MIN, MAX_DEPTH
+from .same import Changed, TooDeep
+from .shape import Misfit, Plain, Shape, Unsupported
 
 # what to pass where no annotation says how to carry the value; the first that matches
 _INSTEAD: tuple[tuple[tuple[type, ...], str], ...] = (

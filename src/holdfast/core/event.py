@@ -32,5 +32,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """From its claim to the end of the attempt; set by whatever ends an attempt."""
     error_type: str | None = None
     error_signature: str | None = None
+    progress: float | None = None
+    """How far the handler said that it is; set by `progress`."""
+    message: str | None = None
     payload: bytes | None = None
     """Kept only by queues with `history="payloads"`."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -97,6 +98,24 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     size: int = 1
     on_failure: tuple[str, str] | None = None
     """The queue and name of the fail handler."""
+
+
+def adjusted(policy: Policy, operator: Mapping[str, Any]) -> Policy:
+    """Return a policy with an operator's settings above it: the fields of `Retry`, and `timeout_ms`."""
+    unknown = [name for name in operator if name not in ADJUSTABLE]
+    if unknown:
+        raise ConfigError(f"{unknown[0]!r} is not a setting of a task; known are {', '.join(ADJUSTABLE)}")
+    retry = {name: value for name, value in operator.items() if name != "timeout_ms"}
+    try:
+        wanted = msgspec.convert({**msgspec.structs.asdict(policy.retry), **retry}, Retry)
+        timeout = msgspec.convert(operator.get("timeout_ms", policy.timeout_ms), int | None)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"task setting: {error}") from None
+    return msgspec.structs.replace(policy, retry=wanted, timeout_ms=timeout)
+
+
+ADJUSTABLE = (*Retry.__struct_fields__, "timeout_ms")
+"""What an operator may set of a task, above what its workers declare."""
 
 
 class Overrides(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -5,32 +5,78 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
+import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from queue import SimpleQueue
 from typing import Any
+
+Errand = tuple[Callable[[], Any], asyncio.AbstractEventLoop, asyncio.Future[Any]]
 
 
 class ThreadExecutor:
-    """As many threads as the worker has slots, started when they are first needed."""
+    """As many threads as the worker has slots, started when they are first needed.
+
+    They are daemons: a handler that never returns must not keep a process alive whose worker has ended,
+    as the threads of `concurrent.futures` would.
+    """
 
     def __init__(self, threads: int) -> None:
-        self._threads = threads
-        self._pool: ThreadPoolExecutor | None = None
+        self._most = threads
+        self._started = 0
+        self._under_way = 0
+        self._inbox: SimpleQueue[Errand | None] = SimpleQueue()
 
     async def run(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return what the handler returns. An `async def` handler gets an event loop of its own."""
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="holdfast-handler")
-        context = contextvars.copy_context()
-        call = partial(context.run, _call, fn, args, kwargs)
-        return await asyncio.get_running_loop().run_in_executor(self._pool, call)
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        call = partial(contextvars.copy_context().run, _call, fn, args, kwargs)
+        self._under_way += 1
+        if self._started < min(self._under_way, self._most):
+            self._started += 1
+            name = f"holdfast-handler-{self._started}"
+            threading.Thread(target=_serve, args=(self._inbox,), name=name, daemon=True).start()
+        self._inbox.put((call, loop, future))
+        try:
+            return await future
+        finally:
+            self._under_way -= 1
 
     def close(self) -> None:
-        """No new handler starts; those that still run are left to end by themselves."""
-        if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
-            self._pool = None
+        """The threads end; those whose handlers still run, when these return."""
+        for _ in range(self._started):
+            self._inbox.put(None)
+        self._started = 0
+        self._inbox = SimpleQueue()
+
+
+def _serve(inbox: SimpleQueue[Errand | None]) -> None:
+    while (errand := inbox.get()) is not None:
+        call, loop, future = errand
+        result: Any = None
+        error: BaseException | None = None
+        try:
+            result = call()
+        except StopIteration as raised:
+            error = RuntimeError("the handler raised StopIteration")  # which no future can hold
+            error.__cause__ = raised
+        except BaseException as raised:
+            error = raised
+        try:
+            loop.call_soon_threadsafe(_resolve, future, result, error)
+        except RuntimeError:
+            pass  # the loop is closed: nobody waits for it any more
+        del errand, call, loop, future, result, error  # hold nothing while idle
+
+
+def _resolve(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+    if future.done():
+        return
+    if error is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(result)
 
 
 def _call(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

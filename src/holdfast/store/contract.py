@@ -114,6 +114,8 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True):
     overrides: Overrides | None = None
     last_error: ErrorRecord | None = None
     checkpoint: bytes | None = None
+    timeout_ms: int | None = None
+    """How long its handler may run, by policy and overrides as they stand at the claim."""
 
 
 class Complete(msgspec.Struct, frozen=True, tag="complete"):
@@ -297,7 +299,7 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finished(msgspec.Struct, frozen=True):
-    """What a waiter hears: which run ended, and how."""
+    """What a waiter hears: which run ended, and how; or, with the state `active`, that it got further."""
 
     queue: str
     id: str
@@ -322,6 +324,9 @@ class Store(Protocol):
     """True when `enqueue` can join a caller's own transaction."""
     shared: bool
     """True when other processes can reach the same jobs."""
+
+    def absent(self) -> str | None:
+        """Return the place where `open` would make a new store, or `None` when there is one already."""
 
     async def open(self) -> None:
         """The store can be used; its schema is there."""
@@ -418,15 +423,23 @@ class Store(Protocol):
         """Return every worker that the store knows."""
 
     async def policies(self, queue: str) -> Mapping[str, Policy]:
-        """Return the declared policy of every task of a queue."""
+        """Return the policy in force of every task of a queue, operators' settings included."""
 
-    async def events(self, position: str | None = None, *, queue: str | None = None, limit: int = 1000) -> EventPage:
-        """Return events after a position, in commit order; `None` is the beginning, `"end"` the end."""
+    async def events(
+        self, position: str | None = None, *, queue: str | None = None, id: str | None = None, limit: int = 1000
+    ) -> EventPage:
+        """Return events after a position, in commit order; `None` is the beginning, `"end"` the end.
+
+        With `queue`, those of one queue; with `id` as well, those of one job.
+        """
 
     # --- steering
 
     async def configure(self, queue: str, set: Mapping[str, Any], clear: Sequence[str] = ()) -> QueueSettings:
         """An operator's settings are in force above what workers declare; cleared ones no more."""
+
+    async def adjust(self, queue: str, task: str, set: Mapping[str, Any], clear: Sequence[str] = ()) -> Policy:
+        """An operator's settings of a task are in force above what workers declare; cleared ones no more."""
 
     async def limit_key(self, queue: str, key: str, concurrency: int | None) -> None:
         """One key has a concurrency of its own; `None` takes it away."""

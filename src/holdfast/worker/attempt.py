@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.duration import instant_ms, to_ms
-from ..core.policy import Cause, effective
-from ..errors import ConfigError, Permanent, Snooze
+from ..core.policy import Cause
+from ..errors import Aborted, ConfigError, Permanent, Snooze
 from ..executor import ThreadExecutor, run_inline
 from ..job import Job, Report, _current
 from ..registry import Registry
@@ -49,15 +49,10 @@ class Attempt:
 
     def start(self, loop: asyncio.AbstractEventLoop, registry: Registry, threads: ThreadExecutor) -> None:
         """The handler runs."""
-        timeout = self._timeout_ms(registry)
+        timeout = self.claimed.timeout_ms
         self._task = loop.create_task(self._run(registry, threads))
         if timeout is not None:
             self._alarm = loop.call_later(timeout / 1000, self.abort, "timeout")
-
-    def _timeout_ms(self, registry: Registry) -> int | None:
-        if self.claimed.overrides is None:
-            return registry.timeout_ms(self.handler)
-        return effective(registry.policy(self.handler), self.claimed.overrides).timeout_ms
 
     def abort(self, reason: Abort) -> None:
         """The handler hears that it should stop; where nothing that it says counts any more, it is cancelled."""
@@ -66,17 +61,25 @@ class Attempt:
             self._task.cancel()
 
     def give_up(self) -> None:
-        """The attempt is over for this worker, whatever its handler does: the job is handed back."""
-        if self._task is not None and not self.in_thread:
-            self._task.cancel()
+        """The handler is cancelled, so that the job is handed back; that of a thread, which cannot be, is left alone."""
+        if self.in_thread:
+            self.abandon()
         elif self._task is not None:
-            self._end(Released(self.lease))
+            self._task.cancel()
+
+    def abandon(self) -> None:
+        """The attempt is over for this worker, whatever its handler does: the job is handed back."""
+        self._end(Released(self.lease))
 
     async def _run(self, registry: Registry, threads: ThreadExecutor) -> None:
         """However the handler ends, there is exactly one word of it."""
         _current.set(self.job)
         try:
-            result = await self._call(registry, threads)
+            if self.handler.runs_in == "inline" and not registry.middleware:
+                args, kwargs = self._arguments()
+                result = await run_inline(self.handler.fn, args, kwargs)
+            else:
+                result = await self._call(registry, threads)
             settlement = self._completed(result)
         except BaseException as error:
             settlement = self._raised(error)
@@ -108,8 +111,7 @@ class Attempt:
     def _arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         handler = self.handler
         if self.claimed.task is None:
-            args: tuple[Any, ...] = (handler.codec.decode(self.claimed.payload),)
-            kwargs: dict[str, Any] = {}
+            args, kwargs = handler.signature.take_one(handler.codec.decode(self.claimed.payload))
         else:
             args, kwargs = handler.signature.decode(self.claimed.payload, handler.codec)
         for name in handler.signature.injected:
@@ -117,7 +119,7 @@ class Attempt:
         return args, kwargs
 
     def _completed(self, result: Any) -> Settlement | None:
-        reason = self.job.signal.reason
+        reason = self.job.abort_reason
         if reason in VOID:
             return None
         if reason == "timeout":
@@ -126,13 +128,13 @@ class Attempt:
         return Complete(self.lease, data, self.job.result_ttl_ms)
 
     def _raised(self, error: BaseException) -> Settlement | None:
-        reason = self.job.signal.reason
+        reason = self.job.abort_reason
         if reason in VOID:
             return None
         if reason == "timeout":
             told = error if isinstance(error, TimedOut) else TimedOut("the handler ran for longer than its time-out")
             return Retried(self.lease, describe(told, Cause.TIMEOUT), Cause.TIMEOUT)
-        if isinstance(error, asyncio.CancelledError) and reason == "shutdown":
+        if isinstance(error, asyncio.CancelledError | Aborted) and reason == "shutdown":
             return Released(self.lease)
         if isinstance(error, Snooze):
             return self._snoozed(error)

@@ -20,7 +20,7 @@ def describe(error: BaseException, cause: Cause = Cause.FAILURE) -> ErrorRecord:
     trace = "".join(traceback.format_exception(error))
     return ErrorRecord(
         type=_name(type(error)),
-        message=_clean(str(error))[:MOST_MESSAGE],
+        message=_clean(_text(error))[:MOST_MESSAGE],
         kind=cause,
         traceback=_clean(trace)[-MOST_TRACEBACK:],
         fields=_fields(error),
@@ -29,6 +29,13 @@ def describe(error: BaseException, cause: Cause = Cause.FAILURE) -> ErrorRecord:
 
 def _name(kind: type[BaseException]) -> str:
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as worse:
+        return f"no message: str() of it raised {type(worse).__name__}"
 
 
 def _clean(text: str) -> str:

@@ -72,6 +72,9 @@ class Heartbeat:
                 except StoreError as error:
                     log.warning("a heartbeat failed, the next may not: %s", error)
                     continue
+                except Exception:
+                    log.exception("a heartbeat failed, the next may not")
+                    continue
                 if not self._stop.is_set():
                     self._loop.call_soon_threadsafe(self._heard, extended)
                 if extended.evicted:

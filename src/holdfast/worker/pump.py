@@ -8,11 +8,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
 import msgspec
 
+from ..core.state import State
 from ..core.transition import Reply
 from ..errors import ConfigError, StoreError
 from ..executor import ThreadExecutor
@@ -65,6 +67,11 @@ class Pump:
         self._threads = ThreadExecutor(slots)
         self._finished: list[Settlement] = []
         self._unsure = False
+        self._called = False
+        self._zombies: set[Attempt] = set()
+        self._turns = 0
+        self.last_try: float | None = None
+        """When to stop telling a store that does not answer; set at the end of a shutdown."""
         self.session: Session | None = None
         self._unknown: set[str] = set()
         self._served: dict[str, int] = {}
@@ -83,35 +90,61 @@ class Pump:
     async def run(self, session: Session, evicted: Callable[[], None]) -> None:
         """Works until it no longer claims and nothing is left to settle; or the session is declared dead."""
         pause = FIRST_PAUSE
-        while self.claiming or self.running or self._finished:
-            room = self._slots - len(self.running) if self.claiming else 0
-            if room <= 0 and not self._finished and not self._unsure:
+        first = len(session.queues) > 1  # which of them comes first, only a reply can tell
+        while self.claiming or self.running or self._finished or self._unsure:
+            room = 0 if first else self._room()
+            if room <= 0 and not (first or self._finished or self._unsure or self._called):
                 await self.alarm.wait()
                 continue
+            self._called = False
             settlements, self._finished = self._finished, []
             try:
                 turn = await self._turn(session, settlements, room)
-            except StoreError as error:
+            except Exception as error:
                 self._finished = settlements + self._finished
                 self._unsure = True
-                self._trouble(error)
+                self.trouble(error)
+                if self.last_try is not None and time.monotonic() > self.last_try:
+                    self._give_up_telling()
+                    return
                 await self.alarm.wait(pause * random.uniform(0.5, 1.0))
                 pause = min(pause * 2, LONGEST_PAUSE)
                 continue
             pause = FIRST_PAUSE
             if turn.evicted:
+                self._finished = settlements + self._finished
                 evicted()
                 return
             self._after(turn, settlements)
+            if first:
+                first = False
+                continue
             await self._rest(turn, room)
 
     async def _turn(self, session: Session, settlements: list[Settlement], room: int) -> Turn:
         if self._unsure:
             await self._take_stock(session, settlements)
-            room = max(0, self._slots - len(self.running)) if self.claiming else 0
+            room = min(room, self._room())
             self._unsure = False
         queues = sorted(session.queues, key=self._order) if room else ()
         return await self._store.settle_and_claim(session, settlements, queues, room, park=self.claiming)
+
+    def _room(self) -> int:
+        """Return how many handlers may start. A thread that was given up keeps its slot until it returns."""
+        return max(0, self._slots - len(self.running) - len(self._zombies)) if self.claiming else 0
+
+    def _give_up_telling(self) -> None:
+        log.error(
+            "the store cannot be told of %d attempts that ended: their jobs come back when the lease is over",
+            len(self._finished),
+        )
+        self.report.lost += len(self._finished)
+        self._finished = []
+
+    def call(self) -> None:
+        """The store has something to say: a job, or a handler that must stop. Ask it even with no slot free."""
+        self._called = True
+        self.alarm.ring()
 
     def _order(self, queue: str) -> tuple[int, int]:
         """Higher priority first, then whoever was served least recently."""
@@ -123,7 +156,7 @@ class Pump:
         for claimed in await self._store.held(session):
             if (claimed.lease.run, claimed.lease.attempt) in known:
                 continue
-            if self.claiming and len(self.running) < self._slots:
+            if self._room() > 0:
                 self._start([claimed])
             else:
                 settlements.append(Released(claimed.lease))
@@ -138,8 +171,9 @@ class Pump:
         for lease, reason in turn.aborts:
             self.abort(lease, reason)
         if turn.claimed:
+            self._turns += 1
             for claimed in turn.claimed:
-                self._served[claimed.lease.queue] = claimed.lease.run
+                self._served[claimed.lease.queue] = self._turns
             self._start(turn.claimed)
 
     async def _rest(self, turn: Turn, room: int) -> None:
@@ -163,17 +197,19 @@ class Pump:
     def _start(self, jobs: list[Claimed]) -> None:
         loop = asyncio.get_running_loop()
         hooked = self._hooks.wanted("claim")
+        self.drained.clear()
         for claimed in jobs:
             handler = self._handler(claimed)
             if handler is None:
                 continue
             attempt = Attempt(claimed, handler, self._store_progress, self._end)
             self.running[claimed.lease.run, claimed.lease.attempt] = attempt
-            self.drained.clear()
             self.report.started += 1
             if hooked:
                 self._tell("claim", claimed.lease, "active")
             attempt.start(loop, self._registry, self._threads)
+        if not self.running:
+            self.drained.set()
 
     def _handler(self, claimed: Claimed) -> Any:
         """Return what runs the job; one that nobody here knows is released, for perhaps the next worker does."""
@@ -199,7 +235,9 @@ class Pump:
         """The attempt's slot is free, and what it says will be told at the next turn."""
         lease = attempt.lease
         if self.running.pop((lease.run, lease.attempt), None) is None:
-            return  # it was given up before
+            self._zombies.discard(attempt)  # it was given up before
+            self.alarm.ring()
+            return
         if settlement is None:
             self.report.lost += 1
         else:
@@ -209,6 +247,9 @@ class Pump:
         self.alarm.ring()
 
     def _count(self, entry: Settlement, settled: Settled) -> None:
+        if settled.state is State.COMPLETED and not self._hooks.wanted("complete"):
+            self.report.completed += 1
+            return
         name = type(entry).__struct_config__.tag
         if settled.reply is not Reply.OK:
             self.report.lost += 1
@@ -230,8 +271,10 @@ class Pump:
             )
         )  # fmt: skip
 
-    def _trouble(self, error: StoreError) -> None:
-        log.warning("the store did not answer, trying again: %s", error)
+    def trouble(self, error: Exception) -> None:
+        """It is known that the store did not answer."""
+        known = isinstance(error, StoreError)
+        log.warning("the store did not answer, trying again: %s", error, exc_info=None if known else error)
         self._hooks.tell(Happening(name="worker_error", error=error, detail=str(error)))
 
     def abort(self, lease: Lease, reason: Abort) -> None:
@@ -246,8 +289,10 @@ class Pump:
 
     def forget_all(self) -> None:
         """The session is dead: every handler is aborted, and nothing that was done under it is told."""
-        self.report.lost += len(self._finished)
+        self.report.lost += len(self._finished) + len(self.running)
         self._finished = []
+        self._unsure = False
+        self._zombies.update(attempt for attempt in self.running.values() if attempt.in_thread)
         self.abort_all("lease_lost")
         self.running.clear()
         self.drained.set()
@@ -257,6 +302,11 @@ class Pump:
         for attempt in list(self.running.values()):
             attempt.give_up()
         self.alarm.ring()
+
+    def abandon_all(self) -> None:
+        """What still runs is handed back, and its handlers are left alone."""
+        for attempt in list(self.running.values()):
+            attempt.abandon()
 
     def close(self) -> None:
         """No handler starts any more."""

@@ -23,6 +23,8 @@ async def keep_up(store: Store, session: Session, interval: float, hooks: Hooks)
                 await tidy(store, queue, session, hooks)
             except StoreError as error:
                 log.warning("upkeep of queue %s failed, the next round may not: %s", queue, error)
+            except Exception:
+                log.exception("upkeep of queue %s failed, the next round may not", queue)
         await asyncio.sleep(interval * random.uniform(0.8, 1.2))
 
 

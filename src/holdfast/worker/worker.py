@@ -5,19 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import random
 import signal
 import socket
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Literal
 
 from ..core.duration import Duration, to_ms
-from ..errors import ConfigError
+from ..errors import ConfigError, StoreError
 from ..hook import Happening, Hook, Hooks
 from ..store.contract import Extended, Session
 from .lease import Heartbeat
-from .pump import Pump, Report
+from .pump import FIRST_PAUSE, LONGEST_PAUSE, Pump, Report
 from .upkeep import keep_up
 
 if TYPE_CHECKING:
@@ -58,16 +59,17 @@ class Worker:
             raise ConfigError(f"lease={lease!r}: at least 0.3 s")
         self._slots = slots
         self._poll = to_ms(poll, "poll") / 1000
+        if self._poll < 0.01:
+            raise ConfigError(f"poll={poll!r}: at least 0.01 s")
         self._drain = to_ms(drain, "drain") / 1000
         self._grace = to_ms(grace, "grace") / 1000
-        self._wedged = (
-            self._lease_ms * 4 / 1000 if wedged_after is None else to_ms(wedged_after, "wedged_after") / 1000
-        )
+        self._wedged = self._lease_ms * 4 / 1000 if wedged_after is None else to_ms(wedged_after, "wedged_after") / 1000
         self._on_evicted = on_evicted
         self.name = name or f"{socket.gethostname()}-{os.getpid()}"
         self.hooks = Hooks(app.hooks)
         self._pump: Pump | None = None
         self._heartbeat: Heartbeat | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._hurry = asyncio.Event()
         self._stops = 0
         self._heard_at = 0.0
@@ -104,23 +106,27 @@ class Worker:
         """
         if self._pump is not None:
             raise ConfigError("this worker runs already")
-        await self._app.open()
-        registry = self._app.registry
         self._stops = 0
-        self._hurry.clear()
-        self._done = asyncio.Event()
-        pump = self._pump = Pump(self._app.store, registry, self.hooks, self._slots, self._poll, self._pulse)
+        self._loop = asyncio.get_running_loop()
+        self._hurry, self._done = asyncio.Event(), asyncio.Event()
+        pump = self._pump = Pump(self._app.store, self._app.registry, self.hooks, self._slots, self._poll, self._pulse)
         try:
-            await self._app.store.declare(registry.declarations(self.queues))
-            with self._signals(signals):
-                await self._serve(pump, burst)
-            self.hooks.tell(Happening(name="worker_stopped", worker=self.name, detail=str(pump.report)))
-            return pump.report
+            async with self._app:
+                return await self._run(pump, burst, signals)
         finally:
+            if self._stopping is not None:
+                self._stopping.cancel()
             pump.close()
             self._pump = None
             self._done.set()
-            await self._app.close()
+
+    async def _run(self, pump: Pump, burst: bool, signals: bool) -> Report:
+        with self._signals(signals):
+            declarations = self._app.registry.declarations(self.queues)
+            if await self._insist(pump, lambda: self._app.store.declare(declarations)):
+                await self._serve(pump, burst)
+        self.hooks.tell(Happening(name="worker_stopped", worker=self.name, detail=str(pump.report)))
+        return pump.report
 
     async def _serve(self, pump: Pump, burst: bool) -> None:
         """One session after another, until the worker is told to stop."""
@@ -137,7 +143,7 @@ class Worker:
         """Work under one session; return whether it was declared dead."""
         store = self._app.store
         evicted = False
-        listener = await store.listen(pump.alarm.ring, lambda finished: None)
+        listener = await store.listen(pump.call, lambda finished: None)
 
         def on_evicted() -> None:
             nonlocal evicted
@@ -153,7 +159,9 @@ class Worker:
                 on_evicted()
 
         session = self._new_session(listener.address)
-        await store.register(session)
+        if not await self._insist(pump, lambda: store.register(session)):
+            listener.close()
+            return False
         self._pulse()
         pump.session = session
         heartbeat = self._heartbeat = Heartbeat(store, session, self._lease_ms / 3000, self._wedged, on_heartbeat)
@@ -170,11 +178,42 @@ class Worker:
             for task in (upkeep, watching):
                 if task is not None:
                     task.cancel()
+            if not pumping.done():
+                await self._hand_back(pump, pumping)
             await heartbeat.stop()
             listener.close()
             if not evicted:
-                await store.leave(session)
+                await self._leave(session)
         return evicted
+
+    async def _hand_back(self, pump: Pump, pumping: asyncio.Task[None]) -> None:
+        """The worker itself was cancelled: what it holds is handed back without a drain."""
+        pump.claiming = False
+        pump.last_try = time.monotonic() + self._grace
+        pump.abort_all("shutdown")
+        pump.give_up_all()
+        await asyncio.wait([pumping], timeout=self._grace)
+        pumping.cancel()
+
+    async def _leave(self, session: Session) -> None:
+        try:
+            await self._app.store.leave(session)
+        except StoreError as error:
+            log.warning("this worker could not take its leave, and will be missed when its lease is over: %s", error)
+
+    async def _insist(self, pump: Pump, call: Callable[[], Awaitable[None]]) -> bool:
+        """The call to the store is done, however often it had to be repeated. False: the worker was told to stop."""
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                await call()
+                return True
+            except StoreError as error:
+                pump.trouble(error)
+            if not pump.claiming:
+                return False
+            await pump.alarm.wait(pause * random.uniform(0.5, 1.0))
+            pause = min(pause * 2, LONGEST_PAUSE)
 
     def _new_session(self, address: str) -> Session:
         return Session(
@@ -192,14 +231,26 @@ class Worker:
         """burst: the worker stops once nothing runs, nothing waits and nothing comes back."""
         while True:
             await pump.empty.wait(self._poll)
-            if pump.idle and not await self._app.store.pending(self.queues) and pump.idle:
+            if pump.idle and not await self._pending() and pump.idle:
                 self.stop()
                 return
+
+    async def _pending(self) -> bool:
+        try:
+            return await self._app.store.pending(self.queues)
+        except StoreError as error:
+            log.warning("the store did not say whether anything is left, asking again: %s", error)
+            return True
 
     # --- stopping
 
     def stop(self) -> None:
-        """The worker drains and ends; a second call skips the drain."""
+        """The worker drains and ends; a second call skips the drain. May be called from any thread."""
+        if self._loop is not None and self._pump is not None:
+            with suppress(RuntimeError):  # the loop is closed, and the worker with it
+                self._loop.call_soon_threadsafe(self._stop)
+
+    def _stop(self) -> None:
         self._stops += 1
         if self._pump is not None and self._stops <= 2:
             self._pump.claiming = False
@@ -219,6 +270,12 @@ class Worker:
         if pump.running:
             log.warning("%d handlers do not stop: their jobs are handed back", len(pump.running))
             pump.give_up_all()
+            await _first(self._grace, pump.drained)
+        if pump.running:
+            log.error("%d handlers do not even heed being cancelled: they are left alone", len(pump.running))
+            pump.abandon_all()
+        pump.last_try = time.monotonic() + self._grace
+        pump.alarm.ring()
 
     async def stopped(self) -> None:
         """Return once the worker has ended."""

@@ -6,6 +6,7 @@ A wake-up is a hint. One that is lost costs a poll, and one that is forged costs
 from __future__ import annotations
 
 import asyncio
+import atexit
 import itertools
 import socket
 import threading
@@ -15,6 +16,7 @@ import msgspec
 
 from ..contract import Finished
 
+LOOPBACK = "127.0.0.1"
 _WAKE = b"wake"
 _decode = msgspec.msgpack.Decoder(Finished).decode
 _encode = msgspec.msgpack.Encoder().encode
@@ -37,7 +39,7 @@ class Ear(asyncio.DatagramProtocol):
     async def open(self, *, other_processes: bool) -> Ear:
         """The ear has an address; with `other_processes`, one that they can reach."""
         if other_processes:
-            self._transport, _ = await self._loop.create_datagram_endpoint(lambda: self, local_addr=("127.0.0.1", 0))
+            self._transport, _ = await self._loop.create_datagram_endpoint(lambda: self, local_addr=(LOOPBACK, 0))
             self.address = "{}:{}".format(*self._transport.get_extra_info("sockname")[:2])
         else:
             self.address = f"here:{next(_numbers)}"
@@ -93,11 +95,11 @@ def _send(address: str, message: bytes) -> None:
         ear.tell(message)
         return
     host, _, port = address.partition(":")
-    if host == "here":
-        return
+    if host != LOOPBACK:
+        return  # of another process, or nothing that `listen` made
     try:
         _socket().sendto(message, (host, int(port)))
-    except OSError:
+    except (OSError, ValueError, OverflowError):
         return  # a hint that could not be given; the poll finds it
 
 
@@ -107,4 +109,5 @@ def _socket() -> socket.socket:
         if _sender is None:
             _sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
             _sender.setblocking(False)
+            atexit.register(_sender.close)
         return _sender

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from ...core.job import ErrorRecord
 from ...core.limit import Bucket, QueueSettings, next_token_ms, refill
-from ...core.policy import Cause, Counters, Overrides, effective, spent
+from ...core.policy import Cause, Counters, Overrides, Policy, effective, spent
 from ..contract import Claimed, Lease, Session
 from . import lane
 from .settle import fail
@@ -20,6 +23,7 @@ _overrides = msgspec.json.Decoder(Overrides).decode
 _headers = msgspec.json.Decoder(dict[str, str]).decode
 _error = msgspec.json.Decoder(ErrorRecord).decode
 _FRESH = Counters(attempts=1)
+_DEFAULT = Policy()
 
 
 class Offer(msgspec.Struct):
@@ -46,14 +50,21 @@ def claim(tx: Tx, session: Session, queue: str, room: int) -> Offer:
         return Offer([])
     promote_due(tx, queue)
     allowed, bucket = _allowed(tx, queue, settings, room)
-    rows = _take(tx, session, queue, allowed) if allowed > 0 else []
-    claimed = _hand_out(tx, queue, rows)
+    claimed: list[Claimed] = []
+    while len(claimed) < allowed:  # more than once only when something that cannot start stood in front
+        rows = _take(tx, session, queue, allowed - len(claimed))
+        handed = _hand_out(tx, queue, rows)
+        claimed += handed
+        if len(handed) == len(rows):
+            break
     if claimed:
         tx.append("claim", [job.lease.run for job in claimed])
     next_at = _next_at(tx, queue)
     if bucket is not None:
         next_at = _pay(tx, queue, settings, bucket, len(claimed), next_at)
-    return Offer(claimed, next_at, more=len(rows) == allowed == room)
+    if settings.concurrency is not None and tx.value("claim", "active", queue=queue) >= settings.concurrency:
+        next_at = None  # only the end of a running job makes room, and that wakes whoever is parked
+    return Offer(claimed, next_at, more=len(claimed) == allowed == room)
 
 
 def _allowed(tx: Tx, queue: str, settings: QueueSettings, room: int) -> tuple[int, Bucket | None]:
@@ -77,11 +88,15 @@ def _pay(tx: Tx, queue: str, settings: QueueSettings, bucket: Bucket, count: int
     if bucket.tokens >= 1:
         return next_at
     token_at = next_token_ms(settings.rate, bucket)
-    return token_at if next_at is None or _is_waiting(tx, queue) else max(next_at, token_at)
+    if _is_waiting(tx, queue):
+        return token_at
+    return None if next_at is None else max(next_at, token_at)
 
 
 def _is_waiting(tx: Tx, queue: str) -> bool:
-    return bool(tx.value("claim", "keyless_waiting", queue=queue)) or bool(tx.value("lane", "any", queue=queue))
+    return bool(tx.value("claim", "keyless_waiting", queue=queue)) or bool(
+        tx.run("lane", "ready", queue=queue, limit=1).fetchone()
+    )
 
 
 def _next_at(tx: Tx, queue: str) -> int | None:
@@ -91,21 +106,34 @@ def _next_at(tx: Tx, queue: str) -> int | None:
     return min(known) if known else None
 
 
-def _take(tx: Tx, session: Session, queue: str, room: int) -> list[tuple[Any, ...]]:
+def _take(tx: Tx, session: Session, queue: str, room: int) -> list[list[Any]]:
+    """Return the rows of jobs that are the session's now, in the order in which they are due."""
     if tx.value("lane", "any", queue=queue):
-        return _take_in_turns(tx, session, queue, room)
-    found = tx.run("claim", "keyless", session=session.id, now=tx.now, queue=queue, room=room).fetchall()
-    found.sort(key=_place)
-    return found
+        runs = _take_in_turns(tx, session, queue, room)
+    else:
+        runs = msgspec.json.decode(tx.value("claim", "next", queue=queue, room=room))
+        _hold(tx, session, runs)
+    rows = {row[0]: row for row in _rows(tx, runs)} if runs else {}
+    return [rows[run] for run in runs]
 
 
-def _place(row: tuple[Any, ...]) -> tuple[int, int, int]:
-    return (-row[4], row[6], row[0])
+def _hold(tx: Tx, session: Session, runs: list[int]) -> None:
+    tx.run("claim", "take", session=session.id, now=tx.now, runs=json.dumps(runs))
 
 
-def _take_in_turns(tx: Tx, session: Session, queue: str, room: int) -> list[tuple[Any, ...]]:
+def _rows(tx: Tx, runs: list[int]) -> list[list[Any]]:
+    """Read all rows as one, so that the interpreter lock changes hands once and not once for each."""
+    rows: list[list[Any]] = msgspec.json.decode(tx.value("claim", "read", runs=json.dumps(runs)))
+    for row in rows:
+        row[12:15] = [bytes.fromhex(blob) if blob else None for blob in row[12:15]]
+        row[15] = None if row[15] is None else bytes.fromhex(row[15])
+        row[16] = bytes.fromhex(row[16]) if row[16] is not None else tx.value("claim", "payload", run=row[0])
+    return rows
+
+
+def _take_in_turns(tx: Tx, session: Session, queue: str, room: int) -> list[int]:
     """Whoever was served least recently comes first; jobs without a key are one group with its own turn."""
-    taken: list[tuple[Any, ...]] = []
+    taken: list[int] = []
     turn, keyless = tx.run("queue", "turn", queue=queue).fetchone()
     while len(taken) < room:
         ready: list[tuple[str | None, int]] = tx.run("lane", "ready", queue=queue, limit=room - len(taken)).fetchall()
@@ -117,38 +145,40 @@ def _take_in_turns(tx: Tx, session: Session, queue: str, room: int) -> list[tupl
             turn += 1
             if key is None:
                 keyless = turn
-                values: dict[str, Any] = {"room": 1}
-                taken += tx.run("claim", "keyless", session=session.id, now=tx.now, queue=queue, **values)
+                runs = msgspec.json.decode(tx.value("claim", "next", queue=queue, room=1))
             else:
-                taken += tx.run("claim", "keyed", session=session.id, now=tx.now, queue=queue, key=key)
-                lane.recheck(tx, queue, key, served=turn)
+                found = tx.value("claim", "next_of_key", queue=queue, key=key)
+                runs = [] if found is None else [found]
+            _hold(tx, session, runs)
+            taken += runs
+            if key is not None:
+                lane.recheck(tx, queue, key, served=turn if runs else 0)
     tx.run("queue", "turns", queue=queue, turn=turn, keyless_turn=keyless)
     return taken
 
 
-def _hand_out(tx: Tx, queue: str, rows: list[tuple[Any, ...]]) -> list[Claimed]:
+def _hand_out(tx: Tx, queue: str, rows: list[list[Any]]) -> list[Claimed]:
     """Return what may start. What is past a lowered limit, or cannot be read, fails here instead."""
     handed = []
+    policies = tx.queue(queue).policies
     for row in rows:
         try:
             job = _claimed(queue, row, tx.now)
         except msgspec.MsgspecError as error:
-            _refuse(
-                tx,
-                row[0],
-                Cause.CORRUPT,
-                ErrorRecord(type="CorruptRecord", kind="corrupt", message=str(error)),
-            )
+            _refuse(tx, row[0], Cause.CORRUPT, corrupt(error))
             continue
-        cause = None
-        if job.counters is not _FRESH:
-            policy = effective(tx.policy(queue, job.task), job.overrides)
-            cause = spent(policy.retry, job.counters)
+        policy = effective(policies.get(job.task or "", _DEFAULT), job.overrides)
+        cause = spent(policy.retry, job.counters) if job.counters is not _FRESH else None
         if cause is None:
-            handed.append(job)
+            handed.append(job if policy.timeout_ms is None else replace(job, timeout_ms=policy.timeout_ms))
         else:
             _refuse(tx, row[0], cause, job.last_error)
     return handed
+
+
+def corrupt(error: msgspec.MsgspecError) -> ErrorRecord:
+    """Return what a job whose record cannot be decoded fails with."""
+    return ErrorRecord(type="CorruptRecord", kind="corrupt", message=str(error))
 
 
 def _refuse(tx: Tx, run: int, cause: Cause, error: ErrorRecord | None) -> None:
@@ -156,11 +186,13 @@ def _refuse(tx: Tx, run: int, cause: Cause, error: ErrorRecord | None) -> None:
     tx.run("claim", "undo", run=run)
     row = tx.job(run)
     assert row is not None
+    if row["key"] is not None:
+        tx.run("lane", "refund", queue=row["queue"], key=row["key"])
     error = error or ErrorRecord(type="LimitReached", kind=cause, message=f"the limit for {cause} was lowered")
-    fail(tx, row, error, cause, ran=False)
+    fail(tx, row, error, cause, exit=row["exit"] or "fail", ran=False)
 
 
-def _claimed(queue: str, row: tuple[Any, ...], now: int) -> Claimed:
+def _claimed(queue: str, row: Sequence[Any], now: int) -> Claimed:
     (run, attempts, id, task, priority, key, run_at, enqueued_at, failures, stalls, timeouts, releases,
      overrides, headers, error, checkpoint, payload) = row  # fmt: skip
     if attempts == 1 and not (failures or stalls or timeouts or releases):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,17 +33,13 @@ def enqueue(tx: Tx, queue: str, jobs: Sequence[NewJob], conflict: Conflict) -> l
 
 def _all_new(tx: Tx, queue: str, jobs: Sequence[NewJob]) -> list[Answer] | None:
     """Take in the whole batch at once; `None`, with nothing changed, when an id among them is held."""
-    tx.savepoint("SAVEPOINT")
+    if not _all_free(tx, queue, [job.id for job in jobs if not job.fresh]):
+        return None
     first = tx.next_runs(len(jobs))
     rows = [_row(tx, queue, job, run) for run, job in enumerate(jobs, first)]
-    added = tx.run_many("enqueue", "insert", rows)
-    if added != len(jobs):
-        tx.savepoint("ROLLBACK TO")
-        tx.savepoint("RELEASE")
-        return None
+    tx.run_many("enqueue", "insert", rows)
     payload = tx.queue(queue).settings.history == "payloads"
     tx.run("event", "append_range", now=tx.now, first=first, last=first + len(jobs) - 1, payload=payload)
-    tx.savepoint("RELEASE")
     _arrived(tx, queue, jobs, rows)
     for run, job in enumerate(jobs, first):
         if job.watcher is not None:
@@ -56,6 +53,15 @@ def _all_new(tx: Tx, queue: str, jobs: Sequence[NewJob]) -> list[Answer] | None:
         )
         for run, (job, row) in enumerate(zip(jobs, rows, strict=True), first)
     ]
+
+
+def _all_free(tx: Tx, queue: str, ids: list[str]) -> bool:
+    """True when no run holds any of these ids, and none is there twice."""
+    if not ids:
+        return True
+    if len(set(ids)) < len(ids) or any("\0" in id for id in ids):  # JSON in SQLite ends a text at its first NUL
+        return False
+    return not tx.value("enqueue", "any_held", queue=queue, ids=json.dumps(ids))
 
 
 def _row(tx: Tx, queue: str, job: NewJob, run: int) -> tuple[Any, ...]:
@@ -74,11 +80,15 @@ def _row(tx: Tx, queue: str, job: NewJob, run: int) -> tuple[Any, ...]:
         tx.now,
         job.result_ttl_ms,
         dedup.key if dedup else None,
-        tx.now + dedup.window_ms if dedup and dedup.window_ms is not None else None,
+        _dedup_until(tx, job),
         _json(job.overrides) if job.overrides else None,
         _json(job.headers) if job.headers else None,
         job.payload,
     )
+
+
+def _dedup_until(tx: Tx, job: NewJob) -> int | None:
+    return tx.now + job.dedup.window_ms if job.dedup and job.dedup.window_ms is not None else None
 
 
 def starts_at(tx: Tx, job: NewJob) -> int:
@@ -95,8 +105,8 @@ def _arrived(tx: Tx, queue: str, jobs: Sequence[NewJob], rows: Sequence[tuple[An
     waiting = sum(row[3] == "waiting" for row in rows)
     if waiting:
         tx.wake(queue, waiting)
-    else:
-        tx.wake_for(queue, min(row[7] for row in rows))
+    if waiting < len(rows):
+        tx.wake_for(queue, min(row[7] for row in rows if row[3] != "waiting"))
 
 
 def _one(tx: Tx, queue: str, job: NewJob, conflict: Conflict) -> Answer:
@@ -113,8 +123,10 @@ def _one(tx: Tx, queue: str, job: NewJob, conflict: Conflict) -> Answer:
             return _update(tx, existing, job, conflict)
     elif not (state is State.FAILED and conflict.on_failed == "requeue"):
         return _as_it_is(existing)
-    tx.run("requeue", "mark", run=existing["run"], requeued_as=None)
-    return insert(tx, queue, job, "requeued" if state is State.FAILED else "queued")
+    tx.run("enqueue", "free_id", run=existing["run"])
+    answer = insert(tx, queue, job, "requeued" if state is State.FAILED else "queued")
+    tx.run("requeue", "mark", run=existing["run"], requeued_as=answer.run)
+    return answer
 
 
 def holder(tx: Tx, queue: str, id: str) -> Row | None:
@@ -160,8 +172,15 @@ def _as_it_is(row: Row) -> Answer:
         run=row["run"],
         state=state,
         result=row["result"],
-        error=msgspec.json.decode(error, type=ErrorRecord) if error and state is State.FAILED else None,
+        error=_error(error) if error and state is State.FAILED else None,
     )
+
+
+def _error(blob: bytes) -> ErrorRecord:
+    try:
+        return msgspec.json.decode(blob, type=ErrorRecord)
+    except msgspec.MsgspecError as error:
+        return ErrorRecord(type="CorruptRecord", kind="corrupt", message=str(error))
 
 
 def _update(tx: Tx, row: Row, job: NewJob, conflict: Conflict) -> Answer:
@@ -199,6 +218,8 @@ def job_as_update(tx: Tx, job: NewJob, conflict: Conflict, *, run: int) -> Row:
         "update_run_at": conflict.update_run_at,
         "reset_counts": conflict.resets,
         "result_ttl_ms": job.result_ttl_ms,
+        "dedup_key": job.dedup.key if job.dedup else None,
+        "dedup_until_ms": _dedup_until(tx, job),
         "overrides": _json(job.overrides) if job.overrides else None,
         "headers": _json(job.headers) if job.headers else None,
         "payload": job.payload,
@@ -213,10 +234,12 @@ def _combined(earlier: Row, later: Row) -> Row:
     if not later["update_payload"]:
         for name in ("task", "priority", "key", "result_ttl_ms", "overrides", "headers", "payload"):
             both[name] = earlier[name]
+    if later["dedup_key"] is None:
+        both["dedup_key"], both["dedup_until_ms"] = earlier["dedup_key"], earlier["dedup_until_ms"]
     both["update_payload"] = earlier["update_payload"] or later["update_payload"]
     both["reset_counts"] = earlier["reset_counts"] or later["reset_counts"]
     both["run_at_ms"] = _later_run_at(earlier["run_at_ms"], later)
-    if later["update_run_at"] == "never":
+    if later["update_run_at"] == "never" or earlier["update_run_at"] == "always":
         both["update_run_at"] = earlier["update_run_at"]
     return both
 
@@ -249,6 +272,7 @@ def merge(tx: Tx, row: Row, new: Row, *, cause: str | None) -> State:
         run_at=run_at,
         result_ttl=source["result_ttl_ms"],
         absorbed_to=max(new["run"], row["run"]),
+        **{name: new[name] for name in ("dedup_key", "dedup_until_ms", "reset_counts", "update_payload")},
         **{name: source[name] for name in ("task", "payload", "headers", "overrides", "priority", "key")},
         **{name: row[name] if keep else 0 for name in ("failures", "stalls", "timeouts", "releases")},
     )
@@ -271,7 +295,8 @@ def succeed(tx: Tx, row: Row) -> bool:
     state = "scheduled" if run_at > tx.now else "waiting"
     values = (
         new["run"], row["queue"], row["id"], state, new["task"], new["priority"], new["key"], run_at, run_at,
-        new["enqueued_at_ms"], new["result_ttl_ms"], None, None, new["overrides"], new["headers"], new["payload"],
+        new["enqueued_at_ms"], new["result_ttl_ms"], new["dedup_key"], new["dedup_until_ms"], new["overrides"],
+        new["headers"], new["payload"],
     )  # fmt: skip
     tx.run_many("enqueue", "insert", [values])
     payload = tx.queue(row["queue"]).settings.history == "payloads"

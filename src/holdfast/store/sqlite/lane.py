@@ -66,13 +66,23 @@ def _drop_or_cool(
         tx.run("lane", "drop", queue=queue, key=key)
         return False
     full_at = tx.now + round((rate.capacity - bucket.tokens) / rate.per_ms) + 1
-    _put(tx, queue, key, lane[0] if lane else 0, False, full_at, bucket)
+    _put(tx, queue, key, lane[0] if lane else 0, False, full_at, bucket, cooling=True)
     return False
 
 
-def _put(tx: Tx, queue: str, key: str, turn: int, ready: bool, ready_at: int | None, bucket: Bucket | None) -> None:
+def _put(
+    tx: Tx,
+    queue: str,
+    key: str,
+    turn: int,
+    ready: bool,
+    ready_at: int | None,
+    bucket: Bucket | None,
+    *,
+    cooling: bool = False,
+) -> None:
     tx.run(
-        "lane", "put", queue=queue, key=key, turn=turn, ready=ready, ready_at=ready_at,
+        "lane", "put", queue=queue, key=key, turn=turn, ready=ready, ready_at=ready_at, cooling=cooling,
         tokens=bucket.tokens if bucket else None, tokens_at=bucket.at_ms if bucket else None,
     )  # fmt: skip
 
@@ -83,9 +93,10 @@ def _next_turn(tx: Tx, queue: str) -> int:
 
 
 def promote_due(tx: Tx, queue: str, limit: int) -> None:
-    """Lanes whose token has come are ready, at most `limit` of them."""
-    for (key,) in tx.run("lane", "due", queue=queue, now=tx.now, limit=limit).fetchall():
-        recheck(tx, queue, key)
+    """Lanes whose token has come are ready, and those whose bucket is full again gone, at most `limit` of each."""
+    for which in ("due", "cooled"):
+        for (key,) in tx.run("lane", which, queue=queue, now=tx.now, limit=limit).fetchall():
+            recheck(tx, queue, key)
 
 
 def recheck_queue(tx: Tx, queue: str) -> None:

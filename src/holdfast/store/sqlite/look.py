@@ -130,7 +130,7 @@ def queues(tx: Tx) -> list[QueueInfo]:
     counts: dict[str, dict[str, int]] = {}
     for queue, state, count in tx.run("queue", "counts"):
         counts.setdefault(queue, {})[state] = count
-    serving = dict(tx.run("session", "serving").fetchall())
+    serving = dict(tx.run("session", "serving", now=tx.now).fetchall())
     names = [name for (name,) in tx.run("queue", "names").fetchall()]
     return [_queue(tx, name, counts.get(name, {}), serving.get(name, 0)) for name in names]
 
@@ -165,18 +165,19 @@ def sessions(tx: Tx) -> list[SessionInfo]:
 
 
 def policies(tx: Tx, queue: str) -> dict[str, Policy]:
-    """Return the declared policy of every task of a queue."""
-    found = tx.run("queue", "policies", queue=queue)
-    return {task: msgspec.json.decode(blob, type=Policy) for task, _, blob in found}
+    """Return the policy in force of every task of a queue."""
+    return dict(tx.queue(queue).policies) if tx.value("queue", "revision", queue=queue) is not None else {}
 
 
-def events(tx: Tx, position: str | None, queue: str | None, limit: int) -> EventPage:
+def events(tx: Tx, position: str | None, queue: str | None, id: str | None, limit: int) -> EventPage:
     """Return events after a position. In SQLite one writer commits at a time, so that order is commit order."""
     epoch = tx.value("job", "epoch")
     after, reset, gap = _after(tx, epoch, position)
-    name = "events" if queue is None else "events_of_queue"
-    found = tx.rows("job", name, after=after, queue=queue, limit=limit)
-    last = found[-1]["seq"] if found else after
+    name = "events" if queue is None else "events_of_queue" if id is None else "events_of_job"
+    end = max(after, tx.value("job", "last_event") or 0)
+    found = tx.rows("job", name, after=after, queue=queue, id=id, limit=limit)
+    # Everything up to the end was looked at, also what is not of this queue: trimming it later is no gap.
+    last = found[-1]["seq"] if len(found) == limit else max([end, *(row["seq"] for row in found[-1:])])
     return EventPage(events=[_event(epoch, row) for row in found], position=f"{epoch}:{last}", gap=gap, reset=reset)
 
 
@@ -217,5 +218,7 @@ def _event(epoch: str, row: Row) -> Event:
         run_ms=row["run_ms"],
         error_type=row["error_type"],
         error_signature=row["error_signature"],
+        progress=row["progress"],
+        message=row["message"],
         payload=row["payload"],
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 import msgspec
 
@@ -11,8 +12,8 @@ from ...core.policy import Cause
 from ...core.state import State
 from ..contract import Abort, Claimed, Extended, Lease, Reaped, Session, Settlement, Turn
 from . import lane
-from .claim import claim, claimed_again
-from .settle import cancelled, come_back, settle
+from .claim import claim, claimed_again, corrupt
+from .settle import cancelled, come_back, fail, is_alive, settle
 from .tx import Tx
 
 
@@ -32,8 +33,8 @@ def _after_an_outage(tx: Tx, lease_ms: int) -> int:
     """When nobody at all was heard for a while, the store was away: expiries move by that gap."""
     heard = tx.value("session", "heard")
     gap = tx.now - heard
-    if 0 <= gap < 1000:
-        return 0
+    if 0 <= gap < min(1000, lease_ms // 6):
+        return 0  # near enough; with a short lease a whole second would itself look like an outage
     tx.run("session", "hear", now=tx.now)
     if heard and gap > lease_ms * 2 // 3:
         tx.run("session", "shift", gap=gap)
@@ -89,10 +90,10 @@ def turn(tx: Tx, session: Session, settlements: list[Settlement], queues: list[s
 
 def _pass_on(tx: Tx, settlements: list[Settlement]) -> None:
     """Room that was freed under a limit, and not taken here, wakes somebody else."""
-    for queue in {entry.lease.queue for entry in settlements}:
+    for queue, freed in Counter(entry.lease.queue for entry in settlements).items():
         settings = tx.settings(queue)
         if settings.limited or settings.key_concurrency or tx.value("lane", "any", queue=queue):
-            tx.wake(queue, 1)
+            tx.wake(queue, freed)
 
 
 def _aborts(tx: Tx, session: Session) -> list[tuple[Lease, Abort]]:
@@ -112,7 +113,15 @@ def extend(tx: Tx, session: Session) -> Extended:
 
 def held(tx: Tx, session: Session) -> list[Claimed]:
     """Return what the store thinks this session is working on."""
-    return [claimed_again(row) for row in tx.rows("session", "held", session=session.id)]
+    if not is_alive(tx, session):
+        return []
+    found = []
+    for row in tx.rows("session", "held", session=session.id):
+        try:
+            found.append(claimed_again(row))
+        except msgspec.MsgspecError as error:
+            fail(tx, row, corrupt(error), Cause.CORRUPT)
+    return found
 
 
 def leave(tx: Tx, session: Session) -> None:
@@ -129,10 +138,11 @@ def reap(tx: Tx, queue: str, limit: int, but: str, lease_ms: int) -> Reaped:
     tx.queue(queue)
     shifted = _after_an_outage(tx, lease_ms)
     tx.run("reap", "declare_dead", queue=queue, now=tx.now, but=but)
-    dead = [id for (id,) in tx.run("reap", "dead", queue=queue).fetchall()]
+    dead = [id for (id,) in tx.run("reap", "dead", queue=queue, but=but).fetchall()]
     if not dead:
         return Reaped(shifted_ms=shifted)
-    states = [_reap(tx, row) for row in tx.rows("reap", "held", queue=queue, limit=limit)]
+    states = [_reap(tx, row) for row in tx.rows("reap", "held", queue=queue, limit=limit, but=but)]
+    tx.wake(queue, len(states))
     tx.run("reap", "forget", queue=queue)
     tx.run("reap", "forget_aborts")
     return Reaped(

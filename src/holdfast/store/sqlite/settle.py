@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Sequence
 
@@ -42,40 +43,53 @@ def settle(tx: Tx, session: Session, settlements: Sequence[Settlement]) -> list[
 
 def _complete_all(tx: Tx, session: Session, entries: Sequence[Complete]) -> list[Settled] | None:
     """complete: a whole batch at once; `None`, with nothing changed, when one of it needs a closer look."""
-    if any(tx.run("session", "busy").fetchone()):
+    results = _results(entries)
+    if results is None or any(tx.run("session", "busy").fetchone()) or not _holds_all(tx, session, entries):
         return None
-    tx.savepoint("SAVEPOINT")
-    changed = tx.run_many("complete", "finish", [_completion(tx, session, entry) for entry in entries])
-    if changed != len(entries):
-        tx.savepoint("ROLLBACK TO")
-        tx.savepoint("RELEASE")
-        return None
-    tx.savepoint("RELEASE")
+    settings = tx.settings(entries[0].lease.queue)
+    kept = settings.retention.completed_ms or 0
+    tx.run("complete", "finish_all", results=results, now=tx.now, queue_ttl=settings.result_ttl_ms, kept=kept)
     tx.append("complete", [entry.lease.run for entry in entries], ran=True)
     return [Settled(Reply.OK, State.COMPLETED)] * len(entries)
 
 
-def _completion(tx: Tx, session: Session, entry: Complete) -> dict[str, object]:
-    settings = tx.settings(entry.lease.queue)
-    return {
-        "run": entry.lease.run,
-        "attempt": entry.lease.attempt,
-        "session": session.id,
-        "result": entry.result,
-        "now": tx.now,
-        "ttl": entry.result_ttl_ms,
-        "queue_ttl": settings.result_ttl_ms,
-        "kept": settings.retention.completed_ms or 0,
-    }
+def _results(entries: Sequence[Complete]) -> str | None:
+    """Return the results by run as one JSON text, for one statement; `None` when they are not all alike text."""
+    queue = entries[0].lease.queue
+    results = {}
+    for entry in entries:
+        if entry.lease.queue != queue or entry.result_ttl_ms is not None or b"\0" in entry.result:
+            return None
+        try:
+            results[entry.lease.run] = entry.result.decode()
+        except UnicodeDecodeError:
+            return None
+    return json.dumps(results) if len(results) == len(entries) else None
+
+
+def _holds_all(tx: Tx, session: Session, entries: Sequence[Complete]) -> bool:
+    """True when every lease is held. A run's attempts never fall, so equal sums mean equal attempts."""
+    runs = [entry.lease.run for entry in entries]
+    held = tx.run("complete", "held", session=session.id, runs=json.dumps(runs)).fetchone()
+    return held == (len(runs), sum(entry.lease.attempt for entry in entries))
+
+
+def _completion(tx: Tx, session: Session, entry: Complete) -> tuple[object, ...]:
+    lease = entry.lease
+    settings = tx.settings(lease.queue)
+    kept = settings.retention.completed_ms or 0
+    ttl = settings.result_ttl_ms
+    return entry.result, tx.now, entry.result_ttl_ms, ttl, kept, lease.run, lease.attempt, session.id
 
 
 def _settle(tx: Tx, session: Session, entry: Settlement) -> Settled:
     row = tx.job(entry.lease.run)
     reply = _word(session, row, entry.lease, _NAME[type(entry)])
-    if reply is not Reply.OK:
+    if row is None:
+        tx.run("session", "forget_abort", run=entry.lease.run, attempt=entry.lease.attempt)
+    if row is None or reply is not Reply.OK:
         return Settled(reply)
-    assert row is not None
-    if row["state"] != "active":
+    if row["state"] != "active" or row["attempts"] != entry.lease.attempt:
         return Settled(reply, State(row["state"]))  # a repeat: it was done before
     state = _apply(tx, session, row, entry)
     tx.run("session", "forget_abort", run=row["run"], attempt=row["attempts"])
@@ -89,12 +103,22 @@ def _word(session: Session, row: Row | None, lease: Lease, name: str) -> Reply:
     ours = row["session"] == session.id and row["attempts"] == lease.attempt
     active = row["state"] == "active"
     repeated = ours and not active and row["exit"] == name
+    # The attempt before is remembered too: a repeat may come when somebody else has claimed the job already.
+    if row["last_session"] == session.id and row["attempts"] == lease.attempt + 1:
+        repeated = row["last_exit"] == name
     return judge(name, State(row["state"]), holds_lease=ours and active, repeated=repeated)
 
 
 def holds(tx: Tx, session: Session, lease: Lease, name: str) -> Reply:
     """Return the word for a step that needs the lease but does not end it."""
-    return _word(session, tx.job(lease.run), lease, name)
+    word = _word(session, tx.job(lease.run), lease, name)
+    return word if word is not Reply.OK or is_alive(tx, session) else Reply.STALE
+
+
+def is_alive(tx: Tx, session: Session) -> bool:
+    """True until the session is declared dead, in whichever of its queues."""
+    _, count, _, _ = tx.run("session", "alive", session=session.id).fetchone()
+    return int(count) >= len(session.queues)
 
 
 def _apply(tx: Tx, session: Session, row: Row, entry: Settlement) -> State:
@@ -222,7 +246,7 @@ def _enqueue_fail_handler(tx: Tx, row: Row, error: ErrorRecord) -> None:
         task=task,
         payload=row["payload"],
         headers={
-            **(msgspec.json.decode(row["headers"], type=dict[str, str]) if row["headers"] else {}),
+            **_headers(row),
             "holdfast-failed": _json(
                 {
                     "queue": row["queue"],
@@ -247,6 +271,13 @@ def cancelled(tx: Tx, row: Row, exit: str, *, ran: bool = True) -> State:
     return State.CANCELLED
 
 
+def _headers(row: Row) -> dict[str, str]:
+    try:
+        return msgspec.json.decode(row["headers"], type=dict[str, str]) if row["headers"] else {}
+    except msgspec.MsgspecError:
+        return {}  # unreadable headers must not keep a broken job from its fail handler
+
+
 def _overrides(row: Row) -> Overrides | None:
     try:
         return msgspec.json.decode(row["overrides"], type=Overrides) if row["overrides"] else None
@@ -261,5 +292,7 @@ def progress(tx: Tx, session: Session, lease: Lease, report: Progress | None, ch
         encoded = _json(report) if report is not None else None
         tx.run("progress", "store", run=lease.run, progress=encoded, checkpoint=checkpoint)
         if tx.run("progress", "noted", run=lease.run, now=tx.now).rowcount:
-            tx.append("progress", [lease.run])
+            fraction, message = (report.fraction, report.message) if report else (None, None)
+            tx.run("event", "append_progress", run=lease.run, now=tx.now, fraction=fraction, message=message)
+            tx.tell_progress(lease)
     return reply

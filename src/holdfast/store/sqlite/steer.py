@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from ...core.limit import QueueSettings
-from ...core.policy import Policy
+from ...core.policy import ADJUSTABLE, Policy, adjusted
 from ...core.state import State
 from ...core.transition import Reply, judge
 from ...errors import ConfigError, PolicyConflict
@@ -17,10 +17,13 @@ from . import enqueue, lane, look
 from .settle import cancelled
 from .tx import Row, Tx
 
+MANY = 1_000_000
+"""More jobs than parked workers have room for: all of them are woken."""
+
 
 def cancel(tx: Tx, queue: str, id: str, running: Running) -> Cancelled:
     """cancel: job and successor are over, or the active job is left or signalled."""
-    row = enqueue.holder(tx, queue, id)
+    row = answering(tx, queue, id)
     if row is None:
         return Cancelled(reply=judge("cancel", None))
     state = State(row["state"])
@@ -40,12 +43,21 @@ def cancel(tx: Tx, queue: str, id: str, running: Running) -> Cancelled:
     return Cancelled(reply=reply, state=state, run=row["run"], successor=successor)
 
 
-def _drop_successor(tx: Tx, row: Row) -> bool:
+def answering(tx: Tx, queue: str, id: str) -> Row | None:
+    """Return the run that holds an id, or else its latest that is still kept."""
+    row = enqueue.holder(tx, queue, id) or tx.row("job", "latest", queue=queue, id=id)
+    if row is not None and row["expires_at_ms"] is not None and row["expires_at_ms"] <= tx.now:
+        return None
+    return row
+
+
+def _drop_successor(tx: Tx, row: Row, *, note: bool = True) -> bool:
     successor = tx.row("update", "successor", queue=row["queue"], id=row["id"])
     if successor is None:
         return False
     tx.run("update", "drop_successor", queue=row["queue"], id=row["id"])
-    tx.append("cancel", [row["run"]], cause="successor")
+    if note:
+        tx.append("cancel", [row["run"]], cause="successor")
     tx.tell_watchers({**row, "run": successor["run"], "absorbed_to": None}, State.CANCELLED)
     return True
 
@@ -66,7 +78,7 @@ def abort(tx: Tx, row: Row, reason: str) -> None:
 
 def promote(tx: Tx, queue: str, id: str) -> Reply:
     """promote: a scheduled job may be claimed now."""
-    row = enqueue.holder(tx, queue, id)
+    row = answering(tx, queue, id)
     reply = judge("promote", State(row["state"]) if row else None)
     if row is not None and reply is Reply.OK:
         tx.run("promote", "now", run=row["run"], now=tx.now)
@@ -108,14 +120,14 @@ def _again(tx: Tx, row: Row) -> int:
 
 def delete(tx: Tx, queue: str, id: str) -> Reply:
     """delete: the job is gone, in whatever state; its handler, if it runs, is told to stop."""
-    row = enqueue.holder(tx, queue, id) or tx.row("job", "latest", queue=queue, id=id)
+    row = answering(tx, queue, id)
     reply = judge("delete", State(row["state"]) if row else None)
     if row is None or reply is not Reply.OK:
         return reply
     tx.run("event", "append_gone", now=tx.now, transition="delete", runs=f"[{row['run']}]")
     tx.run("delete", "remove", run=row["run"])
-    tx.run("update", "drop_successor", queue=queue, id=id)
     if row["state"] == "active":
+        _drop_successor(tx, row, note=False)
         abort(tx, row, "deleted")
         tx.wake(queue, 1)
     lane.recheck_all(tx, queue, {row["key"]})
@@ -128,7 +140,9 @@ def set_result_ttl(tx: Tx, queue: str, id: str, ttl_ms: int) -> Reply:
     row = enqueue.holder(tx, queue, id)
     if row is None:
         return Reply.MISSING
-    tx.run("job", "set_ttl", run=row["run"], now=tx.now, ttl=ttl_ms)
+    retention = tx.queue(queue).settings.retention
+    kept = retention.failed_ms if row["state"] == "failed" else retention.completed_ms or 0
+    tx.run("job", "set_ttl", run=row["run"], now=tx.now, ttl=ttl_ms, kept=kept)
     return Reply.OK
 
 
@@ -142,6 +156,7 @@ def declare(tx: Tx, declarations: Sequence[Declaration]) -> None:
         if changed:
             tx.run("queue", "touch", queue=declaration.queue)
             lane.recheck_queue(tx, declaration.queue)
+            tx.wake(declaration.queue, tx.queue(declaration.queue).settings.concurrency or MANY)
 
 
 def _declare_queue(tx: Tx, declaration: Declaration) -> bool:
@@ -150,6 +165,8 @@ def _declare_queue(tx: Tx, declaration: Declaration) -> bool:
     assert row is not None
     new = msgspec.json.encode(declaration.settings, order="sorted")
     if new == bytes(row["declared"], "utf-8") if isinstance(row["declared"], str) else new == row["declared"]:
+        if declaration.version > row["version"]:
+            tx.run("queue", "declare", queue=declaration.queue, version=declaration.version, declared=new)
         return False
     known = bool(msgspec.json.decode(row["declared"]))
     if not _wins(declaration.version, row["version"], known, f"queue {declaration.queue!r}"):
@@ -162,9 +179,11 @@ def _declare_task(tx: Tx, declaration: Declaration, task: str, policy: Policy) -
     new = msgspec.json.encode(policy, order="sorted")
     for name, version, declared in tx.run("queue", "policies", queue=declaration.queue).fetchall():
         if name == task:
-            if declared == new:
+            if declared == new and declaration.version <= version:
                 return False
-            if not _wins(declaration.version, version, True, f"task {task!r} of queue {declaration.queue!r}"):
+            if declared != new and not _wins(
+                declaration.version, version, True, f"task {task!r} of queue {declaration.queue!r}"
+            ):
                 return False
     tx.run("queue", "put_policy", queue=declaration.queue, task=task, version=declaration.version, declared=new)
     return True
@@ -201,15 +220,36 @@ def configure(tx: Tx, queue: str, set: Mapping[str, Any], clear: Sequence[str]) 
         view.settings.key_rate,
     ):
         lane.recheck_queue(tx, queue)
-    tx.wake(queue, settings.concurrency or 1_000_000)
+    tx.wake(queue, settings.concurrency or MANY)
     return settings
+
+
+def adjust(tx: Tx, queue: str, task: str, set: Mapping[str, Any], clear: Sequence[str]) -> Policy:
+    """An operator's settings of a task hold above what workers declare, until they are cleared."""
+    tx.queue(queue)
+    stored = dict(tx.run("queue", "adjustments", queue=queue).fetchall()).get(task)
+    operator = {**(msgspec.json.decode(stored) if stored else {}), **set}
+    operator = {name: value for name, value in operator.items() if name not in clear}
+    adjusted(Policy(), operator)
+    if unknown := [name for name in clear if name not in ADJUSTABLE]:
+        raise ConfigError(f"{unknown[0]!r} is not a setting of a task; known are {', '.join(ADJUSTABLE)}")
+    if operator:
+        tx.run("queue", "adjust", queue=queue, task=task, operator=msgspec.json.encode(operator))
+    else:
+        tx.run("queue", "clear_adjustment", queue=queue, task=task)
+    tx.run("queue", "touch", queue=queue)
+    return tx.policy(queue, task)
 
 
 def limit_key(tx: Tx, queue: str, key: str, concurrency: int | None) -> None:
     """One key has a concurrency of its own, or no longer."""
+    if concurrency is not None and (type(concurrency) is not int or concurrency < 1):
+        raise ConfigError(
+            f"key {key!r}: concurrency={concurrency!r}: a whole number from 1, or None for the queue's own"
+        )
     if concurrency is None:
         tx.run("lane", "clear_limit", queue=queue, key=key)
     else:
         tx.run("lane", "set_limit", queue=queue, key=key, concurrency=concurrency)
     lane.recheck(tx, queue, key)
-    tx.wake(queue, 1)
+    tx.wake(queue, concurrency or MANY)

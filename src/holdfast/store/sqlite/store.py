@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
@@ -65,28 +67,46 @@ class SqliteStore:
         self._cache: Cache = {}
         self._read_cache: Cache = {}
         self._opened = 0
+        self._opening = threading.Lock()
         self._writer = self._make_writer()
         self._reader = ConnectionThread(self.place, writes=False) if self.shared else self._writer
 
     def _make_writer(self) -> ConnectionThread:
         if self.shared or not self.place.name:
             return ConnectionThread(self.place, writes=True)
-        return _memories.setdefault(self.place.name, ConnectionThread(self.place, writes=True))
+        known = f"{self.place.name}/{self.place.namespace}"
+        return _memories.setdefault(known, ConnectionThread(self.place, writes=True))
+
+    def absent(self) -> str | None:
+        path = self.place.path
+        return path if path is not None and not Path(path).exists() else None
 
     async def open(self) -> None:
-        self._opened += 1
-        if self._opened == 1 and self._writer.connection is None:
-            await asyncio.to_thread(self._writer.start)
-        if self._opened == 1 and self._reader is not self._writer:
-            await asyncio.to_thread(self._reader.start)
+        await asyncio.to_thread(self._open)
+
+    def _open(self) -> None:
+        with self._opening:
+            if self._opened == 0:
+                self._writer.start()
+                try:
+                    self._reader.start()
+                except BaseException:
+                    self._stop()
+                    raise
+            self._opened += 1
 
     async def close(self) -> None:
-        if self._opened == 0:
-            return
-        self._opened -= 1
-        if self._opened == 0 and self.shared:
-            await asyncio.to_thread(self._reader.stop)
-            await asyncio.to_thread(self._writer.stop)
+        await asyncio.to_thread(self._close)
+
+    def _close(self) -> None:
+        with self._opening:
+            self._opened = max(0, self._opened - 1)
+            if self._opened == 0 and self.shared:
+                self._stop()
+
+    def _stop(self) -> None:
+        self._reader.stop()
+        self._writer.stop()
 
     def twin(self) -> Store:
         return self
@@ -201,11 +221,16 @@ class SqliteStore:
     async def policies(self, queue: str) -> Mapping[str, Policy]:
         return await self._read(lambda tx: look.policies(tx, queue))
 
-    async def events(self, position: str | None = None, *, queue: str | None = None, limit: int = 1000) -> EventPage:
-        return await self._read(lambda tx: look.events(tx, position, queue, limit))
+    async def events(
+        self, position: str | None = None, *, queue: str | None = None, id: str | None = None, limit: int = 1000
+    ) -> EventPage:
+        return await self._read(lambda tx: look.events(tx, position, queue, id, limit))
 
     async def configure(self, queue: str, set: Mapping[str, Any], clear: Sequence[str] = ()) -> QueueSettings:
         return await self._write(lambda tx: steer.configure(tx, queue, set, clear))
+
+    async def adjust(self, queue: str, task: str, set: Mapping[str, Any], clear: Sequence[str] = ()) -> Policy:
+        return await self._write(lambda tx: steer.adjust(tx, queue, task, set, clear))
 
     async def limit_key(self, queue: str, key: str, concurrency: int | None) -> None:
         await self._write(lambda tx: steer.limit_key(tx, queue, key, concurrency))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import sqlite3
 import threading
 from collections import deque
@@ -12,6 +13,7 @@ from typing import Any, TypeVar
 from ...errors import StoreClosed, StoreError
 from .connection import Place, connect, translate
 
+log = logging.getLogger("holdfast")
 T = TypeVar("T")
 After = list[Callable[[], None]]
 Work = Callable[[sqlite3.Connection, After], T]
@@ -44,17 +46,21 @@ class ConnectionThread:
         self._writes = writes
         self._inbox: deque[Ask] = deque()
         self._signal = threading.Condition(threading.Lock())
+        self._starting = threading.Lock()
         self._closing = False
         self._thread: threading.Thread | None = None
         self.connection: sqlite3.Connection | None = None
 
     def start(self, connection: sqlite3.Connection | None = None) -> None:
-        """The connection is open and its schema current."""
-        self.connection = connection or connect(self._place)
-        self._closing = False
-        name = f"holdfast-{'writer' if self._writes else 'reader'}"
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+        """The connection is open and its schema current. A second call changes nothing."""
+        with self._starting:
+            if self._thread is not None:
+                return
+            self.connection = connection or connect(self._place)
+            self._closing = False
+            name = f"holdfast-{'writer' if self._writes else 'reader'}"
+            self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+            self._thread.start()
 
     async def ask(self, work: Work[T]) -> T:
         """Return what the work returned, once it is committed. What it put into `after` runs then, too."""
@@ -89,8 +95,7 @@ class ConnectionThread:
                 self._read(batch)
             for ask in batch:
                 if ask.error is None:
-                    for follow_up in ask.after:
-                        follow_up()
+                    _follow_up(ask.after)
             _report(batch)
 
     def _next(self) -> list[Ask]:
@@ -101,9 +106,15 @@ class ConnectionThread:
             return [self._inbox.popleft() for _ in range(most)]
 
     def _read(self, batch: list[Ask]) -> None:
-        assert self.connection is not None
-        for ask in batch:
-            self._do(ask, self.connection)
+        connection = self.connection
+        assert connection is not None
+        try:
+            connection.execute("BEGIN")  # one look is at one state of the store, however many statements it takes
+            for ask in batch:
+                self._do(ask, connection)
+            connection.execute("COMMIT")
+        except BaseException as error:
+            self._undo(batch, error, connection)
 
     def _write(self, batch: list[Ask]) -> None:
         connection = self.connection
@@ -150,6 +161,15 @@ class ConnectionThread:
                 ours = StoreError(f"{self._place}: {error}; and rolling back failed: {worse}")
         for ask in batch:
             ask.error = ask.error or ours
+
+
+def _follow_up(after: After) -> None:
+    """Whoever should hear of the commit has heard; what goes wrong there must not end the thread."""
+    for each in after:
+        try:
+            each()
+        except Exception:
+            log.exception("a wake-up failed; it costs a poll")
 
 
 def _report(batch: list[Ask]) -> None:

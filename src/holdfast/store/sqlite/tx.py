@@ -11,14 +11,15 @@ import msgspec
 
 from ...core.job import ErrorRecord
 from ...core.limit import QueueSettings
-from ...core.policy import Policy
+from ...core.policy import Policy, adjusted
 from ...core.state import State
-from ..contract import Finished
+from ..contract import Finished, Lease
 from . import bell
 from .thread import After
 
 _EMPTY = Policy()
 MOST_WOKEN = 64
+KEPT_FOR_WATCHERS_MS = 60_000
 
 
 class QueueView(msgspec.Struct, frozen=True):
@@ -78,10 +79,6 @@ class Tx:
         """Return every row by column name."""
         cursor = self._connection.execute(self._sql[file][name], values)
         return [named(cursor, row) for row in cursor.fetchall()]
-
-    def savepoint(self, what: str) -> None:
-        """Set, `RELEASE` or `ROLLBACK TO` the savepoint of a batch that is first tried as a whole."""
-        self._connection.execute(f"{what} batch")
 
     # --- what every transition needs
 
@@ -145,9 +142,10 @@ class Tx:
         assert row is not None
         declared = {**msgspec.json.decode(row["declared"]), **msgspec.json.decode(row["operator"])}
         policies = {
-            task: msgspec.json.decode(blob, type=Policy)
-            for task, _, blob in self.run("queue", "policies", queue=name)
+            task: msgspec.json.decode(blob, type=Policy) for task, _, blob in self.run("queue", "policies", queue=name)
         }
+        for task, operator in self.run("queue", "adjustments", queue=name):
+            policies[task] = adjusted(policies.get(task, _EMPTY), msgspec.json.decode(operator))
         return QueueView(row["revision"], msgspec.convert(declared, QueueSettings), policies)
 
     # --- what happens after the commit
@@ -183,9 +181,17 @@ class Tx:
         queue, id, run = row["queue"], row["id"], row["run"]
         last = max(run, row["absorbed_to"] or run)
         found = self.run("session", "watchers", queue=queue, id=id, first=run, last=last).fetchall()
+        if found:  # whoever waited must find the result, even where nobody else could
+            self.run("session", "keep_for_watchers", run=run, until=self.now + KEPT_FOR_WATCHERS_MS)
         for watched, address in found:
             finished = Finished(queue, id, watched, state)
             self._after.append(lambda a=address, f=finished: bell.announce([a], f))  # type: ignore[misc]
+
+    def tell_progress(self, lease: Lease) -> None:
+        """Whoever waits for this run can look how far it is."""
+        for run, address in self.run("session", "watching", queue=lease.queue, id=lease.id, run=lease.run).fetchall():
+            news = Finished(lease.queue, lease.id, run, State.ACTIVE)
+            self._after.append(lambda a=address, n=news: bell.announce([a], n))  # type: ignore[misc]
 
 
 def named(cursor: sqlite3.Cursor, row: Sequence[Any]) -> Row:

@@ -2,26 +2,34 @@
 -- guard: the queue's limits allow it and the worker has room
 -- effects: count an attempt, give the lease, append event
 
--- :keyless
-UPDATE holdfast_job
-SET state = 'active', attempts = attempts + 1, session = :session, claimed_at_ms = :now, exit = NULL
-WHERE run IN (SELECT run FROM holdfast_job
-              WHERE queue = :queue AND state = 'waiting' AND key IS NULL
-              ORDER BY priority DESC, run_at_ms, run LIMIT :room)
-RETURNING run, attempts, id, task, priority, key, run_at_ms, enqueued_at_ms, failures, stalls, timeouts, releases,
-    overrides, headers, error, checkpoint, payload;
+-- :next
+SELECT json_group_array(run) FROM (
+    SELECT run FROM holdfast_job WHERE queue = :queue AND state = 'waiting' AND key IS NULL
+    ORDER BY priority DESC, run_at_ms, run LIMIT :room);
 
--- :keyed
+-- :next_of_key
+SELECT run FROM holdfast_job WHERE queue = :queue AND state = 'waiting' AND key = :key
+ORDER BY priority DESC, run_at_ms, run LIMIT 1;
+
+-- :take
 UPDATE holdfast_job
-SET state = 'active', attempts = attempts + 1, session = :session, claimed_at_ms = :now, exit = NULL
-WHERE run = (SELECT run FROM holdfast_job
-             WHERE queue = :queue AND state = 'waiting' AND key = :key
-             ORDER BY priority DESC, run_at_ms, run LIMIT 1)
-RETURNING run, attempts, id, task, priority, key, run_at_ms, enqueued_at_ms, failures, stalls, timeouts, releases,
-    overrides, headers, error, checkpoint, payload;
+SET state = 'active', attempts = attempts + 1, session = :session, claimed_at_ms = :now, exit = NULL,
+    last_session = session, last_exit = exit
+WHERE run IN (SELECT value FROM json_each(:runs));
+
+-- :read
+SELECT json_group_array(json_array(run, attempts, id, task, priority, key, run_at_ms, enqueued_at_ms,
+    failures, stalls, timeouts, releases, hex(overrides), hex(headers), hex(error),
+    CASE WHEN checkpoint IS NOT NULL THEN hex(checkpoint) END,
+    CASE WHEN length(payload) <= 65536 THEN hex(payload) END))
+FROM holdfast_job WHERE run IN (SELECT value FROM json_each(:runs));
+
+-- :payload
+SELECT payload FROM holdfast_job WHERE run = :run;
 
 -- :undo
-UPDATE holdfast_job SET state = 'waiting', attempts = attempts - 1 WHERE run = :run;
+UPDATE holdfast_job SET state = 'waiting', attempts = attempts - 1, session = last_session, exit = last_exit
+WHERE run = :run;
 
 -- :active
 SELECT count(*) FROM holdfast_job WHERE queue = :queue AND state = 'active';

@@ -4,7 +4,19 @@
 
 -- :finish
 UPDATE holdfast_job
-SET state = 'completed', exit = 'complete', result = :result, finished_at_ms = :now, error = NULL,
-    free_at_ms = :now + coalesce(:ttl, result_ttl_ms, :queue_ttl),
-    expires_at_ms = max(:now + max(coalesce(:ttl, result_ttl_ms, :queue_ttl), :kept), coalesce(dedup_until_ms, 0))
-WHERE run = :run AND attempts = :attempt AND session = :session AND state = 'active';
+SET state = 'completed', exit = 'complete', result = ?1, finished_at_ms = ?2, error = NULL,
+    free_at_ms = ?2 + coalesce(?3, result_ttl_ms, ?4),
+    expires_at_ms = max(?2 + max(coalesce(?3, result_ttl_ms, ?4), ?5), coalesce(dedup_until_ms, 0))
+WHERE run = ?6 AND attempts = ?7 AND session = ?8 AND state = 'active';
+
+-- :finish_all
+UPDATE holdfast_job
+SET state = 'completed', exit = 'complete', result = CAST(entry.value AS BLOB), finished_at_ms = :now, error = NULL,
+    free_at_ms = :now + coalesce(result_ttl_ms, :queue_ttl),
+    expires_at_ms = max(:now + max(coalesce(result_ttl_ms, :queue_ttl), :kept), coalesce(dedup_until_ms, 0))
+FROM json_each(:results) AS entry
+WHERE run = CAST(entry.key AS INTEGER);
+
+-- :held
+SELECT count(*), sum(attempts) FROM holdfast_job
+WHERE run IN (SELECT value FROM json_each(:runs)) AND state = 'active' AND session = :session;

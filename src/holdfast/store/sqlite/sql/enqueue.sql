@@ -5,8 +5,11 @@
 -- :insert
 INSERT INTO holdfast_job (run, queue, id, state, task, priority, key, run_at_ms, ready_at_ms, enqueued_at_ms,
     result_ttl_ms, dedup_key, dedup_until_ms, overrides, headers, payload)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT DO NOTHING;
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- :any_held
+SELECT EXISTS (SELECT 1 FROM holdfast_job
+               WHERE queue = :queue AND id IN (SELECT value FROM json_each(:ids)) AND held = 1);
 
 -- :existing
 SELECT * FROM holdfast_job WHERE queue = :queue AND id = :id AND held = 1;

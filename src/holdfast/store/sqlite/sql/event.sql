@@ -11,6 +11,13 @@ SELECT :now, queue, id, run, attempts, :transition, state, :cause, task,
     :error_type, :error_signature, CASE WHEN :payload THEN payload END
 FROM holdfast_job WHERE run IN (SELECT value FROM json_each(:runs));
 
+-- :append_progress
+INSERT INTO holdfast_event (at_ms, queue, id, run, attempt, transition, state, task, worker, key, priority,
+    run_at_ms, failures, stalls, timeouts, releases, progress, message)
+SELECT :now, queue, id, run, attempts, 'progress', state, task, session, key, priority, run_at_ms,
+    failures, stalls, timeouts, releases, :fraction, :message
+FROM holdfast_job WHERE run = :run;
+
 -- :append_range
 INSERT INTO holdfast_event (at_ms, queue, id, run, attempt, transition, state, task, key, priority,
     run_at_ms, failures, stalls, timeouts, releases, payload)

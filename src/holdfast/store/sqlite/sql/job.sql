@@ -42,9 +42,7 @@ UPDATE holdfast_job
 SET result_ttl_ms = :ttl,
     free_at_ms = CASE WHEN finished_at_ms IS NULL THEN NULL ELSE :now + :ttl END,
     expires_at_ms = CASE
-        WHEN finished_at_ms IS NULL THEN NULL
-        WHEN state = 'failed' THEN max(expires_at_ms, :now + :ttl)
-        ELSE :now + :ttl END
+        WHEN finished_at_ms IS NOT NULL THEN max(:now + :ttl, finished_at_ms + :kept, coalesce(dedup_until_ms, 0)) END
 WHERE run = :run;
 
 -- :events
@@ -52,6 +50,9 @@ SELECT * FROM holdfast_event WHERE seq > :after ORDER BY seq LIMIT :limit;
 
 -- :events_of_queue
 SELECT * FROM holdfast_event WHERE seq > :after AND queue = :queue ORDER BY seq LIMIT :limit;
+
+-- :events_of_job
+SELECT * FROM holdfast_event WHERE seq > :after AND queue = :queue AND id = :id ORDER BY seq LIMIT :limit;
 
 -- :first_event
 SELECT min(seq) FROM holdfast_event;

@@ -16,8 +16,11 @@ SELECT count(*) FROM holdfast_job WHERE queue = :queue AND state = 'active' AND 
 SELECT concurrency FROM holdfast_key_limit WHERE queue = :queue AND key = :key;
 
 -- :put
-INSERT OR REPLACE INTO holdfast_lane (queue, key, turn, ready, ready_at_ms, tokens, tokens_at_ms)
-VALUES (:queue, :key, :turn, :ready, :ready_at, :tokens, :tokens_at);
+INSERT OR REPLACE INTO holdfast_lane (queue, key, turn, ready, ready_at_ms, cooling, tokens, tokens_at_ms)
+VALUES (:queue, :key, :turn, :ready, :ready_at, :cooling, :tokens, :tokens_at);
+
+-- :refund
+UPDATE holdfast_lane SET tokens = tokens + 1 WHERE queue = :queue AND key = :key;
 
 -- :drop
 DELETE FROM holdfast_lane WHERE queue = :queue AND key = :key;
@@ -26,10 +29,15 @@ DELETE FROM holdfast_lane WHERE queue = :queue AND key = :key;
 SELECT key, turn FROM holdfast_lane WHERE queue = :queue AND ready = 1 ORDER BY turn LIMIT :limit;
 
 -- :due
-SELECT key FROM holdfast_lane WHERE queue = :queue AND ready_at_ms <= :now ORDER BY ready_at_ms LIMIT :limit;
+SELECT key FROM holdfast_lane WHERE queue = :queue AND ready_at_ms <= :now AND cooling = 0
+ORDER BY ready_at_ms LIMIT :limit;
+
+-- :cooled
+SELECT key FROM holdfast_lane WHERE queue = :queue AND ready_at_ms <= :now AND cooling = 1
+ORDER BY ready_at_ms LIMIT :limit;
 
 -- :next
-SELECT min(ready_at_ms) FROM holdfast_lane WHERE queue = :queue AND ready_at_ms IS NOT NULL;
+SELECT min(ready_at_ms) FROM holdfast_lane WHERE queue = :queue AND ready_at_ms IS NOT NULL AND cooling = 0;
 
 -- :keys
 SELECT key FROM holdfast_lane WHERE queue = :queue;

@@ -37,6 +37,15 @@ SELECT task, version, declared FROM holdfast_policy WHERE queue = :queue;
 -- :put_policy
 INSERT OR REPLACE INTO holdfast_policy (queue, task, version, declared) VALUES (:queue, :task, :version, :declared);
 
+-- :adjustments
+SELECT task, operator FROM holdfast_adjustment WHERE queue = :queue;
+
+-- :adjust
+INSERT OR REPLACE INTO holdfast_adjustment (queue, task, operator) VALUES (:queue, :task, :operator);
+
+-- :clear_adjustment
+DELETE FROM holdfast_adjustment WHERE queue = :queue AND task = :task;
+
 -- :names
 SELECT name FROM holdfast_queue ORDER BY name;
 

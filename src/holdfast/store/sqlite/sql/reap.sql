@@ -7,11 +7,11 @@ UPDATE holdfast_session SET dead = 1, parked = NULL
 WHERE queue = :queue AND dead = 0 AND expires_at_ms <= :now AND id <> :but;
 
 -- :dead
-SELECT id FROM holdfast_session WHERE queue = :queue AND dead = 1;
+SELECT id FROM holdfast_session WHERE queue = :queue AND dead = 1 AND id <> :but;
 
 -- :held
 SELECT * FROM holdfast_job WHERE queue = :queue AND state = 'active'
-    AND session IN (SELECT id FROM holdfast_session WHERE queue = :queue AND dead = 1)
+    AND session IN (SELECT id FROM holdfast_session WHERE queue = :queue AND dead = 1 AND id <> :but)
 ORDER BY run LIMIT :limit;
 
 -- :put_back

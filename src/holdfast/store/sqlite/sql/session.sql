@@ -42,7 +42,7 @@ SELECT s.id, s.info, min(s.started_at_ms), max(s.heard_at_ms), min(s.expires_at_
 FROM holdfast_session s GROUP BY s.id ORDER BY min(s.started_at_ms);
 
 -- :serving
-SELECT queue, count(*) FROM holdfast_session WHERE dead = 0 GROUP BY queue;
+SELECT queue, count(*) FROM holdfast_session WHERE dead = 0 AND expires_at_ms > :now GROUP BY queue;
 
 -- :held
 SELECT * FROM holdfast_job WHERE state = 'active' AND session = :session
@@ -57,6 +57,12 @@ DELETE FROM holdfast_watch WHERE queue = :queue AND id = :id AND run = :run AND 
 -- :watchers
 DELETE FROM holdfast_watch WHERE queue = :queue AND id = :id AND run BETWEEN :first AND :last
 RETURNING run, address;
+
+-- :watching
+SELECT run, address FROM holdfast_watch WHERE queue = :queue AND id = :id AND run >= :run;
+
+-- :keep_for_watchers
+UPDATE holdfast_job SET expires_at_ms = max(expires_at_ms, :until) WHERE run = :run AND expires_at_ms IS NOT NULL;
 
 -- :busy
 SELECT EXISTS (SELECT 1 FROM holdfast_watch), EXISTS (SELECT 1 FROM holdfast_successor),

@@ -3,4 +3,4 @@
 -- effects: drop lease, set run_at, merge the successor, append event
 
 -- :put_back
-UPDATE holdfast_job SET state = :state, exit = 'snooze', run_at_ms = :run_at, ready_at_ms = :run_at WHERE run = :run;
+UPDATE holdfast_job SET state = 'scheduled', exit = 'snooze', run_at_ms = :run_at, ready_at_ms = :run_at WHERE run = :run;

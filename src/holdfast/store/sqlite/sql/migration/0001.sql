@@ -22,6 +22,8 @@ CREATE TABLE holdfast_job (
     releases         INTEGER NOT NULL DEFAULT 0,
     session          TEXT,
     exit             TEXT,
+    last_session     TEXT,
+    last_exit        TEXT,
     cancel           INTEGER NOT NULL DEFAULT 0,
     absorbed_to      INTEGER,
     requeued_as      INTEGER,
@@ -61,6 +63,8 @@ CREATE TABLE holdfast_successor (
     update_run_at  TEXT    NOT NULL,
     reset_counts   INTEGER NOT NULL,
     result_ttl_ms  INTEGER,
+    dedup_key      TEXT,
+    dedup_until_ms INTEGER,
     overrides      BLOB,
     headers        BLOB,
     payload        BLOB    NOT NULL,
@@ -88,19 +92,29 @@ CREATE TABLE holdfast_policy (
     PRIMARY KEY (queue, task)
 ) WITHOUT ROWID;
 
--- One row for each key that has jobs (or a bucket that is not full again yet).
+-- What operators set of a task, above what its workers declare.
+CREATE TABLE holdfast_adjustment (
+    queue    TEXT NOT NULL,
+    task     TEXT NOT NULL,
+    operator BLOB NOT NULL,
+    PRIMARY KEY (queue, task)
+) WITHOUT ROWID;
+
+-- One row for each key that has jobs (or, cooling, a bucket that is not full again before ready_at_ms).
 CREATE TABLE holdfast_lane (
     queue        TEXT    NOT NULL,
     key          TEXT    NOT NULL,
     turn         INTEGER NOT NULL,
     ready        INTEGER NOT NULL DEFAULT 0,
     ready_at_ms  INTEGER,
+    cooling      INTEGER NOT NULL DEFAULT 0,
     tokens       REAL,
     tokens_at_ms INTEGER,
     PRIMARY KEY (queue, key)
 ) WITHOUT ROWID;
 CREATE INDEX holdfast_lane_ready ON holdfast_lane (queue, turn) WHERE ready = 1;
-CREATE INDEX holdfast_lane_timed ON holdfast_lane (queue, ready_at_ms) WHERE ready_at_ms IS NOT NULL;
+CREATE INDEX holdfast_lane_timed ON holdfast_lane (queue, ready_at_ms) WHERE ready_at_ms IS NOT NULL AND cooling = 0;
+CREATE INDEX holdfast_lane_cooling ON holdfast_lane (queue, ready_at_ms) WHERE cooling = 1;
 
 CREATE TABLE holdfast_key_limit (
     queue       TEXT    NOT NULL,
@@ -175,6 +189,8 @@ CREATE TABLE holdfast_event (
     run_ms          INTEGER,
     error_type      TEXT,
     error_signature TEXT,
+    progress        REAL,
+    message         TEXT,
     payload         BLOB
 );
 

@@ -1,0 +1,62 @@
+# Needs git, make and Python 3.11 or newer, and nothing else. `make` alone says what there is.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+CODE := src tests examples benchmarks
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format lint types imports bench chaos clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@echo
+	@echo "  PYTHON=python3.12 chooses another Python; ARGS=... goes to the command, as in make test ARGS='-k reap'."
+
+demo: $(VENV)/.core ## A shop at work: three workers, one killed half-way, a ledger at the end
+	@$(BIN)/python -m holdfast demo $(ARGS)
+
+test: $(VENV)/.dev ## Run the tests
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: format lint types imports test ## The one gate: format, lint, types, imports, tests
+
+format: $(VENV)/.dev
+	@$(BIN)/ruff format --check $(CODE)
+
+lint: $(VENV)/.dev
+	@$(BIN)/ruff check $(CODE)
+
+types: $(VENV)/.dev
+	@$(BIN)/mypy
+
+imports: $(VENV)/.dev
+	@$(BIN)/lint-imports
+
+bench: $(VENV)/.core ## Measure, beside other queues, on SQLite
+	@$(BIN)/python -m benchmarks --store sqlite $(ARGS)
+
+chaos: $(VENV)/.dev ## Run the tests that kill workers
+	@$(BIN)/python -m pytest tests/chaos $(ARGS)
+
+clean: ## Remove the environment and everything that was made
+	@rm -rf $(VENV) .bench build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo "Holdfast needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) --version 2>&1 | head -n 1): try make PYTHON=python3.12" >&2; \
+		exit 1; }
+	@echo "Setting up $(VENV) (once)"
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
+
+# A stamp is made anew when the dependencies change, so that a second run starts at once.
+$(VENV)/.core: pyproject.toml | $(BIN)/python
+	@$(PIP) install --editable .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	@$(PIP) install --editable '.[dev]'
+	@touch $@ $(VENV)/.core

@@ -1,0 +1,184 @@
+"""`holdfast enqueue`: one job, by task or as a plain payload."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import click
+import msgspec
+
+from ..app import Holdfast
+from ..client import Handle
+from ..codec import codec
+from ..errors import ConfigError, PayloadError
+from ..task import Task
+from . import form
+from .group import Command
+from .show import json_out
+from .source import Source, json_option, source_options
+from .value import as_seconds, pairs, plain
+
+OPTIONS = ("job_id", "delay", "priority", "key", "on_conflict")
+
+
+@dataclass(frozen=True)
+class Order:
+    """What the command line asks for."""
+
+    words: tuple[str, ...]
+    queue: str | None
+    args: str | None
+    options: dict[str, Any]
+    wait: float | None
+    as_json: bool
+
+
+def _as_wait(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+    """--wait alone takes the next word for its seconds, and must say so when it is none."""
+    try:
+        return as_seconds(ctx, param, value)
+    except ConfigError as error:
+        raise ConfigError(f"{error}; put --wait last, or write --wait=30") from None
+
+
+@click.command(cls=Command)
+@click.argument("words", nargs=-1, metavar="TASK [NAME=VALUE | JSON]...")
+@source_options
+@click.option("--queue", metavar="NAME", help="A plain payload for this queue, in place of a task.")
+@click.option("--args", metavar="JSON", help="Positional arguments, as a JSON array.")
+@click.option("--id", "job_id", help="The job's id; default: a new one.")
+@click.option("--delay", callback=as_seconds, metavar="S", help="Not before so long from now (30, 10m, 2h).")
+@click.option("--priority", type=int, help="From -1000 to 1000, higher first.")
+@click.option("--key", help="Its concurrency key.")
+@click.option("--on-conflict", type=click.Choice(["keep", "update"]), help="What happens to an id that exists.")
+@click.option(
+    "--wait", callback=_as_wait, is_flag=False, flag_value="30", metavar="[S]",
+    help="Wait for the result, at most so long (30). Put it last, or write --wait=S.",
+)  # fmt: skip
+@json_option
+def enqueue(source: Source, **given: Any) -> None:
+    """Enqueue one job.
+
+    Arguments are NAME=VALUE words or one JSON object. A value that is JSON is taken as JSON (n=3, ok=true,
+    tags='["a"]'), anything else as text; a parameter that is annotated as str takes any value as text.
+
+    \b
+    Examples:
+      holdfast enqueue --app shop:app send to=ann@example.com n=3
+      holdfast enqueue --app shop:app send '{"to": "ann@example.com"}' --id mail-1 --delay 10m
+      holdfast enqueue --app shop:app send --args '["ann@example.com"]' --wait
+      holdfast enqueue --url sqlite:///jobs.db --queue mail to=ann@example.com
+    """
+    options = {name: given.pop(name) for name in OPTIONS}
+    order = Order(options={name: value for name, value in options.items() if value is not None}, **given)
+
+    async def work(app: Holdfast) -> dict[str, Any]:
+        handle = await (_plain(app, order) if order.queue else _task(app, order))
+        return await _answer(app, handle, order)
+
+    answer = source.run(work, create=True)
+    json_out(answer) if order.as_json else _print(answer)
+
+
+async def _answer(app: Holdfast, handle: Handle[Any], order: Order) -> dict[str, Any]:
+    """Return what became of the enqueue; with --wait, its result as well."""
+    answer = {
+        "status": handle.status,
+        "queue": handle.queue,
+        "id": handle.id,
+        "run": handle.run,
+        "state": handle.state,
+    }
+    if order.wait is not None:
+        await handle.result(order.wait)
+        record = await handle.job()
+        answer |= {"state": record.state, "result": form.decoded(app, record, "result_codec", record.result)}
+    return answer
+
+
+def _print(answer: dict[str, Any]) -> None:
+    click.echo(f"{answer['status']}: {answer['queue']}/{answer['id']} run {answer['run']} ({answer['state']})")
+    if "result" in answer:
+        click.echo(msgspec.json.encode(answer["result"]).decode())
+
+
+async def _plain(app: Holdfast, order: Order) -> Handle[Any]:
+    """The words are the payload: one JSON value, or an object of NAME=VALUE."""
+    if order.args is not None:
+        raise ConfigError("--args are a task's positional arguments, and --queue takes a plain payload: give one")
+    words, payload = order.words, {}
+    if len(words) == 1 and ("=" not in words[0] or words[0][:1] in '{["'):
+        payload = _json(words[0], "the payload")
+    elif words:
+        payload = {name: plain(value) for name, value in pairs(words).items()}
+    return await app.queue(order.queue or "").enqueue(payload, **order.options)
+
+
+async def _task(app: Holdfast, order: Order) -> Handle[Any]:
+    task, words = _find(app, order.words)
+    positional = _json(order.args, "--args") if order.args is not None else []
+    if type(positional) is not list:
+        raise ConfigError(f"--args={order.args!r}: a JSON array")
+    args, kwargs = _typed(task, positional, _named(task, words))
+    return await task.options(**order.options).enqueue(*args, **kwargs)
+
+
+def _find(app: Holdfast, words: tuple[str, ...]) -> tuple[Task[Any, Any], list[str]]:
+    """Return the task that the first word names, and the words for its arguments."""
+    named = next((word for word in words if not word.startswith("{")), None)
+    known = ", ".join(app.registry.tasks) or "none"
+    if named is None:
+        raise ConfigError(f"which task? Known are {known}; or give --queue NAME for a plain payload")
+    if not app.registry.tasks:
+        raise ConfigError(
+            f"{named!r}: a task is known by its app: give --app module:app, or --queue NAME for a payload"
+        )
+    if named not in app.registry.tasks:
+        raise ConfigError(f"there is no task {named!r}; known are {known}")
+    rest = list(words)
+    rest.remove(named)
+    return app.registry.tasks[named], rest
+
+
+def _named(task: Task[Any, Any], words: list[str]) -> dict[str, Any]:
+    """Return the arguments by name: one JSON object, NAME=VALUE words, or both."""
+    found: dict[str, Any] = {}
+    for word in words:
+        if word.startswith("{"):
+            found |= _json(word, "the arguments")
+    for name, text in pairs(word for word in words if not word.startswith("{")).items():
+        found[name] = _fitting(task.signature.type.__annotations__.get(name, Any), text)
+    return found
+
+
+def _fitting(annotation: Any, text: str) -> Any:
+    """Return a word as JSON, or as text where the parameter wants text and JSON made something else of it."""
+    value = plain(text)
+    if isinstance(value, str):
+        return text if annotation is str else value
+    try:
+        msgspec.convert(value, annotation)
+    except Exception:
+        try:
+            return msgspec.convert(text, annotation)
+        except Exception:
+            return value  # what is wrong with it is told where the whole call is read
+    return value
+
+
+def _typed(task: Task[Any, Any], args: list[Any], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments as the handler's annotations want them."""
+    try:
+        payload = msgspec.json.encode(task.signature.bind(args, kwargs))
+        return task.signature.decode(payload, codec("json"))
+    except TypeError as error:
+        told = error.__cause__ if isinstance(error, PayloadError) and error.__cause__ else error
+        raise ConfigError(f"task {task.name!r}: {told}") from error
+
+
+def _json(text: str, what: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise ConfigError(f"{what}: {text!r} is not JSON ({error})") from None

@@ -1,0 +1,132 @@
+"""What the commands print as JSON. Keys are stable; instants are ISO 8601 in UTC, durations end in `_ms`."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import msgspec
+
+from ..app import Holdfast
+from ..codec import codec
+from ..core.event import Event
+from ..core.job import JobRecord
+from ..store.contract import QueueInfo, SessionInfo
+from .show import iso
+
+
+def job(record: JobRecord) -> dict[str, Any]:
+    """Return a job as a list shows it."""
+    error = record.error
+    return {
+        "queue": record.queue,
+        "id": record.id,
+        "run": record.run,
+        "task": record.task,
+        "state": record.state,
+        "failing": record.failing,
+        "priority": record.priority,
+        "key": record.key,
+        "run_at": iso(record.run_at_ms),
+        "enqueued_at": iso(record.enqueued_at_ms),
+        "started_at": iso(record.started_at_ms),
+        "finished_at": iso(record.finished_at_ms),
+        "expires_at": iso(record.expires_at_ms),
+        "counters": msgspec.to_builtins(record.counters),
+        "worker": record.worker,
+        "progress": msgspec.to_builtins(record.progress),
+        "error": {"type": error.type, "message": error.message, "kind": error.kind} if error else None,
+        "holds_id": record.holds_id,
+        "cancel_requested": record.cancel_requested,
+        "successor": record.successor,
+    }
+
+
+def job_detail(app: Holdfast, record: JobRecord, timeline: list[Event]) -> dict[str, Any]:
+    """Return a job with everything that the store keeps of it."""
+    return {
+        **job(record),
+        "error": msgspec.to_builtins(record.error),
+        "headers": record.headers,
+        "payload": decoded(app, record, "codec", record.payload),
+        "result": decoded(app, record, "result_codec", record.result),
+        "checkpoint": None if record.checkpoint is None else _untyped("json", record.checkpoint),
+        "timeline": [event(each) for each in timeline],
+    }
+
+
+def decoded(app: Holdfast, record: JobRecord, which: str, data: bytes | None) -> Any:
+    """Return bytes as the values that they hold, by the task's codec where the app is known, else as JSON."""
+    if data is None:
+        return None
+    task = app.registry.tasks.get(record.task or "")
+    return _untyped(getattr(task, which) if task is not None else "json", data)
+
+
+def _untyped(choice: Any, data: bytes) -> Any:
+    """Return what the bytes hold; what cannot be read is shown in base64, not hidden."""
+    try:
+        value = codec(choice).decode(data)
+        msgspec.json.encode(value)
+    except Exception:
+        return {"base64": base64.b64encode(data).decode()}
+    return value
+
+
+def event(each: Event) -> dict[str, Any]:
+    """Return an event with all of its fields."""
+    return {
+        "position": each.position,
+        "at": iso(each.at_ms),
+        "queue": each.queue,
+        "id": each.id,
+        "run": each.run,
+        "attempt": each.attempt,
+        "transition": each.transition,
+        "state": each.state,
+        "cause": each.cause,
+        "task": each.task,
+        "worker": each.worker,
+        "key": each.key,
+        "priority": each.priority,
+        "run_at": iso(each.run_at_ms),
+        "counters": msgspec.to_builtins(each.counters),
+        "wait_ms": each.wait_ms,
+        "run_ms": each.run_ms,
+        "error_type": each.error_type,
+        "error_signature": each.error_signature,
+        "payload": None if each.payload is None else _untyped("json", each.payload),
+    }
+
+
+def queue(info: QueueInfo, now_ms: int) -> dict[str, Any]:
+    """Return a queue with its counts and settings."""
+    oldest = info.oldest_waiting_ms
+    return {
+        "name": info.name,
+        "counts": info.counts,
+        "workers": info.workers,
+        "oldest_waiting_at": iso(oldest),
+        "oldest_waiting_age_ms": None if oldest is None else max(0, now_ms - oldest),
+        "settings": msgspec.to_builtins(info.settings),
+        "overrides": info.overrides,
+        "key_overrides": info.key_overrides,
+    }
+
+
+def worker(info: SessionInfo) -> dict[str, Any]:
+    """Return a worker as the store knows it."""
+    return {
+        "id": info.session.id,
+        "name": info.session.name,
+        "host": info.session.host,
+        "pid": info.session.pid,
+        "queues": list(info.session.queues),
+        "slots": info.session.slots,
+        "active": info.active,
+        "alive": info.alive,
+        "lease_ms": info.session.lease_ms,
+        "started_at": iso(info.started_at_ms),
+        "heard_at": iso(info.heard_at_ms),
+        "expires_at": iso(info.expires_at_ms),
+    }

@@ -1,0 +1,123 @@
+"""The root command: it finds the others, and turns every error into one line and an exit code."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import click
+
+from .. import __version__
+from ..errors import ConfigError, HoldfastError, PayloadError
+from .doctor import doctor
+from .enqueue import enqueue
+from .event import events
+from .group import Group, one_line
+from .job import jobs
+from .queue import pause, queues, resume
+from .session import workers
+from .setting import settings
+from .steer import cancel, delete, promote, requeue
+from .task import tasks
+from .worker import worker
+
+USAGE, TROUBLE, INTERRUPTED = 2, 1, 130
+
+
+class Root(Group):
+    """The commands of this package, and `demo` where it is installed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return every command, in the order in which people meet them."""
+        return [*self.commands, *(["demo"] if find_spec("holdfast.demo") else [])]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command by name; `demo` is imported only when it is asked for."""
+        if cmd_name == "demo" and find_spec("holdfast.demo"):
+            with contextlib.suppress(ImportError, AttributeError):
+                demo: click.Command = import_module("holdfast.demo").demo
+                return demo
+        return super().get_command(ctx, cmd_name)
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run a command and exit: 0 done, 1 it could not be done, 2 it was asked for wrongly."""
+        if not standalone_mode:
+            return super().main(args, prog_name, complete_var, False, **extra)
+        words = list(sys.argv[1:] if args is None else args)
+        try:
+            code = super().main(words, prog_name, complete_var, False, **extra)
+        except (Exception, KeyboardInterrupt) as error:
+            code = report(error, debug=wants_traceback(words))
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def wants_traceback(words: Sequence[str]) -> bool:
+    """True with `--debug` or HOLDFAST_DEBUG=1."""
+    return "--debug" in words or os.environ.get("HOLDFAST_DEBUG", "").lower() in ("1", "true", "yes", "on")
+
+
+def report(error: BaseException, *, debug: bool) -> int:
+    """One line on stderr says what is wrong; return the exit code."""
+    if isinstance(error, click.Abort | KeyboardInterrupt):
+        return INTERRUPTED
+    if debug:
+        traceback.print_exception(error)
+    click.echo(f"holdfast: {one_line(_told(error))}", err=True)
+    return USAGE if isinstance(error, click.ClickException | ConfigError | PayloadError) else TROUBLE
+
+
+def _told(error: BaseException) -> str:
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        return f"{error.format_message().rstrip('.')} (try {error.ctx.command_path} --help)"
+    if isinstance(error, click.ClickException):
+        return error.format_message()
+    if isinstance(error, HoldfastError):
+        return str(error)
+    return f"{type(error).__name__}: {error} (unexpected; --debug shows where)"
+
+
+@click.group(cls=Root, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="holdfast", message="%(prog)s %(version)s")
+@click.pass_context
+def cli(ctx: click.Context) -> None:
+    """Holdfast: a job queue that never lets go of a job.
+
+    Commands find their store through an app (--app module:app, or HOLDFAST_APP) or a URL (--url
+    sqlite:///jobs.db, or HOLDFAST_URL). Whatever prints data takes --json.
+
+    \b
+    Examples:
+      holdfast worker shop:app                  run jobs
+      holdfast enqueue --app shop:app send to=ann@example.com
+      holdfast jobs --app shop:app --state failed
+      holdfast doctor --url sqlite:///jobs.db
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+for _command in (
+    worker, enqueue, jobs, queues, tasks, workers, events, cancel, requeue, promote, delete, pause, resume, settings, doctor,
+):  # fmt: skip
+    cli.add_command(_command)
+
+
+def main() -> None:
+    """The console entry point."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, ValueError):
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    cli.main(prog_name="holdfast")

@@ -1,0 +1,99 @@
+"""How things look: tables for people, JSON for programs, and no colour where nobody sees it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+import msgspec
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_STYLE = {
+    "waiting": "cyan", "scheduled": "blue", "blocked": "magenta", "active": "yellow", "completed": "green",
+    "failed": "red", "cancelled": "bright_black", "ok": "green", "problem": "bold red",
+    "alive": "green", "gone": "red",
+}  # fmt: skip
+WIDE = 10_000
+"""Lines are not cut where they go to a file or a pipe."""
+
+
+def console(*, err: bool = False) -> Console:
+    """Return a console on the stream of the moment. Nothing in a job is ever taken for markup."""
+    stream = sys.stderr if err else sys.stdout
+    width = None if stream.isatty() else WIDE
+    return Console(file=stream, width=width, markup=False, highlight=False, emoji=False)
+
+
+def clean(text: str) -> str:
+    """Return text that cannot steer a terminal: what jobs carry may come from anywhere."""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+def cell(value: Any) -> Text:
+    """Return a value as a table shows it; words that are states have their colour."""
+    text = "" if value is None else clean(str(value)).replace("\n", " ")
+    return Text(text, style=_STYLE.get(text, ""), overflow="fold")
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, header: bool = True) -> None:
+    """A table is printed. A column that starts with > is right-aligned."""
+    made = Table(box=None, pad_edge=False, show_header=header, header_style="bold", padding=(0, 2, 0, 0))
+    for column in columns:
+        made.add_column(column.lstrip(">"), justify="right" if column.startswith(">") else "left", overflow="fold")
+    for row in rows:
+        made.add_row(*(cell(value) for value in row))
+    out = console()
+    if out.is_terminal:
+        out.print(made)
+        return
+    with out.capture() as captured:
+        out.print(made)
+    click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
+
+
+def json_out(value: Any) -> None:
+    """A value is printed as JSON, indented."""
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def json_line(value: Any) -> None:
+    """A value is printed as one line of JSON."""
+    click.echo(msgspec.json.encode(value).decode())
+
+
+def note(text: str) -> None:
+    """Something that people want to know, and that is no data, stands on stderr."""
+    click.echo(f"holdfast: {text}", err=True)
+
+
+def iso(ms: int | None) -> str | None:
+    """Return an instant in ISO 8601, in UTC, with milliseconds."""
+    if ms is None:
+        return None
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def clock(ms: int | None) -> str | None:
+    """Return an instant for people, in their own time zone."""
+    if ms is None:
+        return None
+    return datetime.fromtimestamp(ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def span(ms: float | None) -> str | None:
+    """Return a duration for people."""
+    if ms is None:
+        return None
+    if ms < 1000:
+        return f"{ms:.0f} ms"
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000)):
+        if ms >= 2 * size:
+            return f"{ms / size:.0f} {unit}"
+    return f"{ms / 1000:.3g} s"

@@ -1,0 +1,173 @@
+"""`holdfast worker`: one worker in this process, or a fleet of processes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import click
+import msgspec
+
+from ..app import Holdfast
+from ..errors import ConfigError, MissingExtra
+from ..worker.fleet import Fleet, stop_with_parent
+from ..worker.pump import Report
+from ..worker.worker import Worker
+from .find import load_app
+from .group import Command
+from .show import json_line
+from .value import as_names, as_seconds
+
+RESTARTS_IN_BURST = 3
+SWITCH_INTERVAL = 0.0005
+
+
+@dataclass(frozen=True)
+class Order:
+    """What the command line asks for."""
+
+    target: str | None
+    queues: tuple[str, ...] | None
+    slots: int
+    processes: int
+    burst: bool
+    lease: float
+    drain: float
+    name: str | None
+    uvloop: bool | None
+    log_level: str
+    as_json: bool
+
+    def worker(self, app: Holdfast) -> Worker:
+        """Return the worker, not yet running."""
+        return app.worker(self.queues, slots=self.slots, lease=self.lease, drain=self.drain, name=self.name)
+
+    def app(self) -> Holdfast:
+        """Return the app that the argument or HOLDFAST_APP names."""
+        target = self.target or os.environ.get("HOLDFAST_APP")
+        if not target:
+            raise ConfigError("which app? Write holdfast worker module:app, or set HOLDFAST_APP=module:app")
+        return load_app(target)
+
+    def child(self, number: int) -> list[str]:
+        """Return the command of one process of a fleet."""
+        words = [sys.executable, "-m", "holdfast", "worker", *([self.target] if self.target else [])]
+        words += ["--slots", str(self.slots), "--lease", str(self.lease), "--drain", str(self.drain)]
+        words += ["--log-level", self.log_level]
+        words += ["--queues", ",".join(self.queues)] if self.queues else []
+        words += ["--name", f"{self.name}-{number}"] if self.name else []
+        words += [] if self.uvloop is None else ["--uvloop" if self.uvloop else "--no-uvloop"]
+        return words + ["--burst"] * self.burst + ["--json"] * self.as_json
+
+
+@click.command(cls=Command)
+@click.argument("target", required=False, metavar="[MODULE:APP]")
+@click.option(
+    "--queues", callback=as_names, metavar="A,B", help="The queues to serve; default: all that the app declares."
+)
+@click.option("--slots", default=10, show_default=True, help="How many jobs run at once, in each process.")
+@click.option("--processes", default=1, show_default=True, metavar="N", help="Run N worker processes.")
+@click.option("--burst", is_flag=True, help="End when nothing is left to run.")
+@click.option(
+    "--lease", callback=as_seconds, default="15", show_default=True, metavar="S", help="Unheard for S, it is dead."
+)
+@click.option(
+    "--drain", callback=as_seconds, default="30", show_default=True, metavar="S", help="Time to finish, at a stop."
+)
+@click.option("--name", help="Its name in lists and logs; default: host and process id.")
+@click.option("--uvloop/--no-uvloop", default=None, help="Use uvloop; default: when it is installed.")
+@click.option(
+    "--log-level", default="info", show_default=True, help="How much to log on stderr.",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print start and stop as lines of JSON.")
+def worker(**given: Any) -> None:
+    """Run jobs until told to stop.
+
+    SIGTERM or Ctrl-C stops it in two phases: it claims nothing more and lets handlers finish (--drain), then
+    tells them to stop, and hands back what is left. A second signal skips the drain.
+
+    \b
+    Examples:
+      holdfast worker shop:app
+      holdfast worker shop:app --queues mail,reports --slots 50
+      holdfast worker examples/shop.py:app --burst
+      HOLDFAST_APP=shop:app holdfast worker --processes 4
+    """
+    order = Order(**given)
+    logging.basicConfig(level=order.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    if order.processes < 1:
+        raise ConfigError(f"--processes={order.processes}: a whole number from 1")
+    if order.processes > 1:
+        code = _fleet(order)
+        if code:
+            click.get_current_context().exit(code)
+        return
+    # SQLite calls happen in a thread. A handler that computes holds the interpreter for a whole switch
+    # interval, 5 ms by default, each time that thread wants it back: claims and heartbeats would starve.
+    sys.setswitchinterval(SWITCH_INTERVAL)
+    with asyncio.Runner(loop_factory=_loop_factory(order.uvloop)) as runner:
+        runner.run(_work(order, order.app()))
+
+
+async def _work(order: Order, app: Holdfast) -> None:
+    """The worker has run; a line says what it serves, and a line what it did."""
+    worker = order.worker(app)
+    first = iter((True,))
+
+    def started(_: object) -> None:
+        if next(first, False):
+            stop_with_parent(worker.stop)
+            _say_started(order, app, worker)
+
+    worker.hooks.add("worker_started", started)
+    _say_stopped(order, worker, await worker.run(burst=order.burst, signals=True))
+
+
+def _say_started(order: Order, app: Holdfast, worker: Worker) -> None:
+    if order.as_json:
+        told = {"worker": worker.name, "pid": os.getpid(), "url": app.store.url, "queues": list(worker.queues)}
+        json_line({"event": "started", **told, "slots": order.slots})
+    else:
+        queues = ", ".join(worker.queues)
+        click.echo(f"worker {worker.name} serves {queues} with {order.slots} slots on {app.store.url}")
+    sys.stdout.flush()
+
+
+def _say_stopped(order: Order, worker: Worker, report: Report) -> None:
+    counts = msgspec.to_builtins(report)
+    if order.as_json:
+        json_line({"event": "stopped", "worker": worker.name, "pid": os.getpid(), **counts})
+    else:
+        done = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+        click.echo(f"worker {worker.name} stopped: {done or 'no job came'}")
+    sys.stdout.flush()
+
+
+def _fleet(order: Order) -> int:
+    """The fleet has run; return its exit code. A mistake is told here once, not by each process."""
+    app = order.app()
+    order.worker(app)
+    if not app.store.shared:
+        raise ConfigError(f"--processes: {app.store.url} is one process's own memory; use sqlite:///jobs.db")
+    restarts = RESTARTS_IN_BURST if order.burst else None
+    fleet = Fleet(order.child, order.processes, lambda text: click.echo(text, err=True), most_restarts=restarts)
+    return asyncio.run(fleet.run())
+
+
+def _loop_factory(wanted: bool | None) -> Callable[[], asyncio.AbstractEventLoop] | None:
+    if wanted is False:
+        return None
+    try:
+        import uvloop
+    except ImportError:
+        if wanted:
+            raise MissingExtra("--uvloop needs a package that is missing: pip install 'holdfast[fast]'") from None
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory

@@ -1,0 +1,136 @@
+"""The command `holdfast demo`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import click
+from rich.console import Console
+
+from ..errors import HoldfastError
+from .crew import FOLDER
+from .ledger import Check, audit
+from .view import Lines, Screen, View, ledger_table
+
+if TYPE_CHECKING:
+    from .board import Board
+    from .story import Size
+
+
+@click.command()
+@click.option("--dir", "folder", type=click.Path(file_okay=False, path_type=Path), help="Work here (must be empty).")
+@click.option("--seconds", type=click.IntRange(3, 25), help="How long orders come in.  [default: 12]")
+@click.option("--fast", is_flag=True, help="Few jobs, and over in a few seconds.")
+@click.option("--plain", is_flag=True, help="Lines instead of a live view; the default when piped.")
+@click.option(
+    "--audit", "books", type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Only check the ledger of an earlier demo, in its folder.",
+)  # fmt: skip
+def demo(folder: Path | None, seconds: int | None, fast: bool, plain: bool, books: Path | None) -> None:
+    """Show the queue at work: a small shop on a SQLite file.
+
+    Three worker processes, retries, deduplication, a call that waits for its answer; one worker is killed
+    half-way, and a ledger at the end adds up, or the exit status is 1.
+    """
+    console = Console(force_terminal=False if plain else None)
+    if books is not None:
+        _leave(_report(asyncio.run(audit(books)), console))
+    place = _empty(folder)
+    # The shop reads its folder from the environment when it is imported, like any app its settings.
+    os.environ[FOLDER] = str(place)
+    view = Screen(console) if console.is_terminal else Lines(console)
+    try:
+        asyncio.run(_run(place, _size(seconds, fast), view))
+    except BaseExceptionGroup as group:
+        raise _first(group, place) from group
+    adds_up = _report(asyncio.run(audit(place)), console)
+    _farewell(place, console)
+    _leave(adds_up)
+
+
+def _leave(adds_up: bool) -> None:
+    """The exit status says whether the ledger adds up."""
+    click.get_current_context().exit(0 if adds_up else 1)
+
+
+def _empty(folder: Path | None) -> Path:
+    if folder is None:
+        return Path(tempfile.mkdtemp(prefix="holdfast-demo-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        raise click.ClickException(f"{folder} is not empty: name a new folder, or leave out --dir")
+    return folder.resolve()
+
+
+def _size(seconds: int | None, fast: bool) -> Size:
+    from .story import Size
+
+    return Size(files=seconds or (3 if fast else 12), orders=100 if fast else 250)
+
+
+async def _run(folder: Path, size: Size, view: View) -> None:
+    from .board import Board
+    from .shop import app
+    from .story import Story
+
+    async with app:
+        board = Board(app)
+        with view:
+            async with asyncio.TaskGroup() as group:
+                showing = group.create_task(_show(board, view))
+                await Story(folder, size, board).play()
+                showing.cancel()
+            await board.refresh()
+            view.show(board)
+
+
+async def _show(board: Board, view: View) -> None:
+    while True:
+        await board.refresh()
+        view.show(board)
+        await asyncio.sleep(0.125)
+
+
+def _report(checks: list[Check], console: Console) -> bool:
+    console.print()
+    ledger_table(checks, console)
+    wrong = [check.name for check in checks if not check.holds]
+    console.print()
+    if wrong:
+        console.print(f"The ledger does not add up: {', '.join(wrong)}.", style="bold red")
+        return False
+    console.print("The ledger adds up.", style="bold green")
+    return True
+
+
+def _farewell(folder: Path, console: Console) -> None:
+    url = f"sqlite:///{quote(str(folder / 'shop.db'))}"
+    holdfast = "holdfast" if shutil.which("holdfast") else os.path.relpath(Path(sys.executable).with_name("holdfast"))
+    lines = (
+        "",
+        "Look at what is left:",
+        f"  {holdfast} queues --url {url}",
+        f"  {holdfast} jobs --url {url} --state failed",
+        f"  {holdfast} events --url {url}",
+        f"  {holdfast} demo --audit {folder}    (change a row first, and see it fail)",
+        "The shop itself is holdfast/demo/shop.py; README.md says how to write yours.",
+    )
+    for line in lines:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def _first(group: BaseExceptionGroup[BaseException], folder: Path) -> BaseException:
+    """Return the first thing that went wrong, and where to look for more."""
+    first: BaseException = group
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    if isinstance(first, Exception):
+        return HoldfastError(f"{type(first).__name__}: {first} (the workers' logs are in {folder})")
+    return first

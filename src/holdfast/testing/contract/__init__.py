@@ -1,0 +1,44 @@
+"""The contract suite: it tells anyone whether their store is right. See `docs/contract.md`."""
+
+from __future__ import annotations
+
+import pytest
+
+_PARTS = (
+    "bench",
+    "cancel",
+    "case",
+    "conflict",
+    "counter",
+    "effect",
+    "grid",
+    "lease",
+    "limit",
+    "log",
+    "odd",
+    "race",
+    "result",
+    "rival",
+)
+pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in _PARTS))
+
+from .bench import Bench  # noqa: E402
+from .cancel import Cancels  # noqa: E402
+from .conflict import Conflicts  # noqa: E402
+from .counter import Counting  # noqa: E402
+from .effect import Effects  # noqa: E402
+from .grid import Grid  # noqa: E402
+from .harness import Clock, Harness  # noqa: E402
+from .lease import Leases  # noqa: E402
+from .limit import Limits  # noqa: E402
+from .log import Log  # noqa: E402
+from .odd import Oddities  # noqa: E402
+from .race import Races  # noqa: E402
+from .result import Results  # noqa: E402
+
+
+class StoreContract(Grid, Effects, Conflicts, Cancels, Counting, Results, Leases, Limits, Log, Oddities, Races):
+    """Every test of the contract. Subclass it and override the fixture `harness`."""
+
+
+__all__ = ["Bench", "Clock", "Harness", "StoreContract"]

@@ -1,0 +1,306 @@
+"""Counters, limits and policy: the Nth is final, whoever counts it."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from ...core.job import ErrorRecord
+from ...core.policy import Cause, Counters, Overrides, Policy, Retry
+from ...core.state import State
+from ...errors import ConfigError, PolicyConflict
+from ...store.contract import Claimed, Declaration, Filter, Session
+from .bench import AT_ONCE, ERROR, FOREVER, QUEUE, TASK, Bench, complete, fail, release, retry, snooze
+from .case import Case
+
+CAUSES = {"failures": Cause.FAILURE, "timeouts": Cause.TIMEOUT, "stalls": Cause.STALL, "releases": Cause.RELEASE}
+
+
+class Counting(Case):
+    """Five counters, each with its own limit."""
+
+    @pytest.mark.parametrize("limit", [1, 3])
+    @pytest.mark.parametrize("counter", CAUSES)
+    async def test_the_nth_is_final(self, bench: Bench, counter: str, limit: int) -> None:
+        policy = Retry(**{**msgspec.structs.asdict(FOREVER), counter: limit})
+        await bench.add("j", overrides=Overrides(retry=policy))
+        for nth in range(1, limit + 1):
+            assert (await bench.get("j")).state in (State.WAITING, State.SCHEDULED)
+            await _once(bench, counter)
+            assert getattr((await bench.get("j")).counters, counter) == nth
+        job = await bench.get("j")
+        assert (job.state, job.counters.attempts) == (State.FAILED, limit)
+        last = (await bench.events("j"))[-1]
+        assert (last.transition, last.cause) == ("fail", CAUSES[counter])
+
+    @pytest.mark.parametrize("counter", CAUSES)
+    async def test_none_is_unlimited_and_no_counter_eats_anothers_budget(self, bench: Bench, counter: str) -> None:
+        ones = dict.fromkeys(CAUSES, 1)
+        await bench.add("j", overrides=Overrides(retry=Retry(**{**ones, counter: None})))
+        for _ in range(8):
+            await _once(bench, counter)
+        job = await bench.get("j")
+        assert job.state in (State.WAITING, State.SCHEDULED)
+        assert job.counters == Counters(attempts=8, **{counter: 8})
+
+    async def test_a_snooze_costs_nothing(self, bench: Bench) -> None:
+        worker = await bench.session()
+        await bench.add("j", overrides=Overrides(retry=Retry(failures=1, stalls=1, timeouts=1, releases=1)))
+        for _ in range(5):
+            (claimed,) = await bench.claim(worker)
+            assert (await bench.settle(worker, snooze(claimed, 0))).state is State.SCHEDULED
+        assert (await bench.get("j")).counters == Counters(attempts=5)
+
+    async def test_the_defaults_are_three_and_a_hundred_releases(self, bench: Bench) -> None:
+        worker = await bench.session()
+        claimed = await bench.take(worker, "j")
+        for _ in range(99):
+            await bench.settle(worker, release(claimed))
+            (claimed,) = await bench.claim(worker)
+        assert (await bench.settle(worker, release(claimed))).state is State.FAILED
+
+    async def test_backoff_doubles_from_two_seconds(self, bench: Bench) -> None:
+        await bench.declare(retry={"failures": None, "maximum": 10.0})
+        await bench.add("j")
+        waits = []
+        for _ in range(5):
+            worker = await bench.session()
+            (claimed,) = await bench.claim(worker)
+            await bench.settle(worker, retry(claimed))
+            waits.append(((await bench.get("j")).run_at_ms - bench.now) / 1000)
+            bench.clock.advance(waits[-1])
+        assert waits == [2, 4, 8, 10, 10]
+
+    async def test_backoff_of_timeouts_counts_timeouts(self, bench: Bench) -> None:
+        worker = await bench.session()
+        claimed = await bench.take(worker, "j")
+        await bench.settle(worker, retry(claimed))
+        bench.clock.advance(2)
+        (claimed,) = await bench.claim(worker)
+        await bench.settle(worker, retry(claimed, Cause.TIMEOUT))
+        assert (await bench.get("j")).run_at_ms == bench.now + 2000
+
+    async def test_the_next_attempt_sees_the_last_error(self, bench: Bench) -> None:
+        worker = await bench.session()
+        error = ErrorRecord(type="Odd", message="m", traceback="tb", fields={"code": 7})
+        claimed = await bench.take(worker, "j")
+        await bench.settle(worker, retry(claimed, error=error))
+        bench.clock.advance(2)
+        (claimed,) = await bench.claim(worker)
+        assert claimed.last_error == error
+        await bench.settle(worker, complete(claimed))
+        assert (await bench.get("j")).error is None, "it ended well"
+
+    async def test_a_retried_job_takes_its_place_by_time_and_a_released_one_keeps_its_own(self, bench: Bench) -> None:
+        worker = await bench.session()
+        for id in ("retried", "released", "waiting"):
+            await bench.add(id)
+            bench.clock.advance(1)
+        first, second = await bench.claim(worker, 2)
+        await bench.settle(worker, retry(first))
+        await bench.settle(worker, release(second))
+        bench.clock.advance(2)
+        assert await bench.order(worker) == ["released", "waiting", "retried"]
+
+    async def test_a_stalled_job_keeps_its_place(self, bench: Bench) -> None:
+        worker = await bench.session()
+        await bench.add("first")
+        bench.clock.advance(1)
+        await bench.add("second")
+        await bench.claim(worker)
+        await bench.vanish(worker)
+        assert await bench.order(await bench.session()) == ["first", "second"]
+
+    # --- policy
+
+    async def test_policy_is_in_the_store_and_applies_to_jobs_already_waiting(self, bench: Bench) -> None:
+        worker = await bench.session()
+        await bench.add("j")
+        await bench.declare(retry={"failures": 1})
+        (claimed,) = await bench.claim(worker)
+        assert (await bench.settle(worker, retry(claimed))).state is State.FAILED
+
+    async def test_a_jobs_own_overrides_win(self, bench: Bench) -> None:
+        await bench.declare(retry={"failures": 1})
+        worker = await bench.session()
+        claimed = await bench.take(worker, "j", overrides=Overrides(retry=AT_ONCE))
+        assert (await bench.settle(worker, retry(claimed))).state is State.SCHEDULED
+
+    async def test_a_job_at_a_lowered_limit_fails_at_its_claim(self, bench: Bench) -> None:
+        worker = await bench.session()
+        claimed = await bench.take(worker, "j")
+        await bench.settle(worker, retry(claimed))
+        await bench.declare(retry={"failures": 1})
+        bench.clock.advance(2)
+        assert await bench.claim(worker) == []
+        job = await bench.get("j")
+        assert (job.state, job.counters, job.error) == (State.FAILED, Counters(attempts=1, failures=1), ERROR)
+        last = (await bench.events("j"))[-1]
+        assert (last.transition, last.cause, last.run_ms, last.worker) == ("fail", "failure", None, None)
+
+    @pytest.mark.parametrize("limits", [{"concurrency": 1}, {"key_concurrency": 1}, {"rate": {"count": 1}}])
+    async def test_a_job_that_fails_at_its_claim_does_not_hold_up_the_next(
+        self, bench: Bench, limits: dict[str, object]
+    ) -> None:
+        worker = await bench.session()
+        for id in ("a", "b"):
+            await bench.add(id, key="k")
+        for claimed in await bench.claim(worker, 2):
+            await bench.settle(worker, retry(claimed))
+        await bench.store.configure(QUEUE, limits)
+        await bench.declare(retry={"failures": 1})
+        bench.clock.advance(2)
+        await bench.add("c", key="k")
+        assert await bench.order(worker, 10) == ["c"]
+        assert [await bench.state(id) for id in "ab"] == [State.FAILED] * 2
+
+    async def test_a_job_that_fails_at_its_claim_costs_no_token_of_its_key(self, bench: Bench) -> None:
+        await bench.store.configure(QUEUE, {"key_rate": {"count": 2, "per": 1000}})
+        worker = await bench.session()
+        claimed = await bench.take(worker, "a", key="k")
+        await bench.settle(worker, retry(claimed))
+        await bench.declare(retry={"failures": 1})
+        bench.clock.advance(2)
+        await bench.add("b", key="k")
+        assert await bench.order(worker, 1) + await bench.order(worker, 1) == ["b"]
+
+    async def test_a_higher_version_wins_and_a_lower_is_ignored(self, bench: Bench) -> None:
+        await bench.declare(version=2, retry={"failures": 2})
+        await bench.declare(version=1, retry={"failures": 1})
+        assert (await bench.store.policies(QUEUE))[TASK].retry.failures == 2
+        await bench.declare(version=3, retry={"failures": 7})
+        assert (await bench.store.policies(QUEUE))[TASK].retry.failures == 7
+
+    async def test_the_same_version_with_another_value_is_refused(self, bench: Bench) -> None:
+        await bench.declare(version=2, retry={"failures": 2})
+        await bench.declare(version=2, retry={"failures": 2})
+        with pytest.raises(PolicyConflict, match="raise the version"):
+            await bench.declare(version=2, retry={"failures": 3})
+        await _settings(bench, 2, concurrency=5)
+        with pytest.raises(PolicyConflict, match="raise the version"):
+            await _settings(bench, 2, concurrency=6)
+
+    async def test_a_version_counts_though_it_changed_nothing(self, bench: Bench) -> None:
+        await _settings(bench, 5, concurrency=5)
+        await _settings(bench, 7, concurrency=5)
+        await _settings(bench, 6, concurrency=6)
+        assert (await _queue_settings(bench)).concurrency == 5
+        await bench.declare(queue="tasks", version=5, retry={"failures": 5})
+        await bench.declare(queue="tasks", version=7, retry={"failures": 5})
+        await bench.declare(queue="tasks", version=6, retry={"failures": 6})
+        assert (await bench.store.policies("tasks"))[TASK].retry.failures == 5
+
+    async def test_an_operators_setting_wins_until_cleared_and_never_refuses_a_worker(self, bench: Bench) -> None:
+        await _settings(bench, 1, concurrency=5, priority=3)
+        await bench.store.configure(QUEUE, {"concurrency": 1})
+        await _settings(bench, 2, concurrency=9, priority=4)
+        assert ((await _queue_settings(bench)).concurrency, (await _queue_settings(bench)).priority) == (1, 4)
+        (info,) = [info for info in await bench.store.queues() if info.name == QUEUE]
+        assert info.overrides == {"concurrency": 1}
+        settings = await bench.store.configure(QUEUE, {}, clear=("concurrency",))
+        assert settings.concurrency == 9
+
+    async def test_an_operators_setting_of_a_task_wins_until_cleared(self, bench: Bench) -> None:
+        await bench.declare(version=1, retry={"failures": 5})
+        assert (await bench.store.adjust(QUEUE, TASK, {"failures": 1})).retry.failures == 1
+        await bench.declare(version=2, retry={"failures": 9})
+        worker = await bench.session()
+        assert (await bench.settle(worker, retry(await bench.take(worker, "j")))).state is State.FAILED
+        assert (await bench.store.adjust(QUEUE, TASK, {}, clear=("failures",))).retry.failures == 9
+
+    async def test_a_setting_that_cannot_be_is_refused(self, bench: Bench) -> None:
+        for wrong in ({"concurrency": 0}, {"key_concurrency": -1}, {"nonsense": 1}, {"priority": 5000}, {"rate": 3}):
+            with pytest.raises(ConfigError):
+                await bench.store.configure(QUEUE, wrong)
+        with pytest.raises(ConfigError):
+            await bench.store.limit_key(QUEUE, "k", 0)
+
+    # --- fail handlers
+
+    @pytest.mark.parametrize("how", ["fail", "retry", "reap", "release", "claim"])
+    async def test_a_permanent_failure_by_whatever_cause_enqueues_the_fail_handler(
+        self, bench: Bench, how: str
+    ) -> None:
+        policy = Policy(retry=Retry(failures=1, stalls=1, releases=1), on_failure=("aid", "rescue"))
+        worker, other = await bench.session(), await bench.session("aid", lease_ms=3_600_000)
+        if how != "claim":
+            await bench.store.declare([Declaration(queue=QUEUE, tasks={TASK: policy})])
+        claimed = await bench.take(worker, "j", payload=b"original", headers={"trace": "1"}, priority=3)
+        await _fail_by(bench, worker, claimed, how, policy)
+        assert await bench.state("j") is State.FAILED
+        assert await bench.state("j", queue=QUEUE) is State.FAILED
+        (rescue,) = await bench.claim(other, 5)
+        assert (rescue.task, rescue.payload, rescue.headers["trace"]) == ("rescue", b"original", "1")
+        told = msgspec.json.decode(rescue.headers["holdfast-failed"])
+        assert (told["queue"], told["id"], told["run"], told["task"]) == (QUEUE, "j", claimed.lease.run, TASK)
+        assert told["counters"]["attempts"] == 1
+        assert sum(told["counters"].values()) == 2
+        assert told["error"]["type"]
+        await bench.settle(other, complete(rescue))
+        assert await bench.claim(other, 5) == [], "once for each failed run"
+
+    async def test_a_job_that_kills_its_worker_every_time_reaches_its_fail_handler(self, bench: Bench) -> None:
+        policy = Policy(on_failure=("aid", "rescue"))
+        await bench.store.declare([Declaration(queue=QUEUE, tasks={TASK: policy})])
+        await bench.add("j")
+        for _ in range(3):
+            doomed = await bench.session()
+            assert await bench.order(doomed) == ["j"]
+            await bench.vanish(doomed)
+        assert await bench.state("j") is State.FAILED
+        assert len(await bench.claim(await bench.session("aid"))) == 1
+
+    async def test_a_fail_handler_of_an_id_that_fails_again_runs_again(self, bench: Bench) -> None:
+        policy = Policy(on_failure=(QUEUE, "rescue"))
+        await bench.store.declare([Declaration(queue=QUEUE, tasks={TASK: policy})])
+        worker = await bench.session()
+        for _ in range(2):
+            claimed = await bench.take(worker, "x" * 1000)
+            await bench.settle(worker, fail(claimed))
+            (rescue,) = await bench.claim(worker)
+            assert rescue.task == "rescue"
+            await bench.settle(worker, complete(rescue))
+            bench.clock.advance(3601)
+
+    async def test_a_fail_handler_is_not_its_own(self, bench: Bench) -> None:
+        await bench.store.declare([Declaration(queue=QUEUE, tasks={TASK: Policy(on_failure=(QUEUE, "rescue"))})])
+        worker = await bench.session()
+        await bench.settle(worker, fail(await bench.take(worker, "j")))
+        (rescue,) = await bench.claim(worker)
+        await bench.settle(worker, fail(rescue))
+        assert await bench.claim(worker) == []
+        assert len((await bench.store.jobs(Filter(states=(State.FAILED,)))).jobs) == 2
+
+
+async def _once(bench: Bench, counter: str) -> None:
+    """The job `j` is started, and comes back or fails by this cause."""
+    worker = await bench.session()
+    (claimed,) = await bench.claim(worker)
+    if counter == "stalls":
+        await bench.vanish(worker)
+    elif counter == "releases":
+        await bench.settle(worker, release(claimed))
+    else:
+        await bench.settle(worker, retry(claimed, CAUSES[counter]))
+        bench.clock.advance(300)
+
+
+async def _fail_by(bench: Bench, worker: Session, claimed: Claimed, how: str, policy: Policy) -> None:
+    if how == "reap":
+        await bench.vanish(worker)
+    elif how == "claim":
+        await bench.settle(worker, retry(claimed))
+        await bench.store.declare([Declaration(queue=QUEUE, tasks={TASK: policy})])
+        bench.clock.advance(2)
+        assert await bench.claim(worker) == []
+    else:
+        await bench.settle(worker, {"fail": fail, "retry": retry, "release": release}[how](claimed))  # type: ignore[operator]
+
+
+async def _settings(bench: Bench, version: int, **settings: object) -> None:
+    await bench.store.declare([Declaration(queue=QUEUE, version=version, settings=settings)])
+
+
+async def _queue_settings(bench: Bench):  # type: ignore[no-untyped-def]
+    (info,) = [info for info in await bench.store.queues() if info.name == QUEUE]
+    return info.settings

@@ -1,0 +1,409 @@
+"""Effects: what each transition leaves in the record, in the log, and with whoever waits."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from ...core.event import Event
+from ...core.job import ErrorRecord, Progress
+from ...core.policy import Cause, Counters
+from ...core.state import State
+from ...store.contract import Claimed, Filter, Session, Settlement
+from .bench import DAY, ERROR, QUEUE, TASK, UPDATE, Bench, complete, fail, release, retry, snooze
+from .case import Case
+
+JOB = {"priority": 7, "key": "ann"}
+
+
+class Effects(Case):
+    """One event for each transition, with all its columns, and a record that agrees with it."""
+
+    async def test_enqueue(self, bench: Bench) -> None:
+        answer = await bench.add("j", headers={"trace": "1"}, **JOB)
+        job = await bench.get("j")
+        assert (job.run, job.state, job.payload, job.task) == (answer.run, State.WAITING, b"j", TASK)
+        assert (job.priority, job.key, job.headers) == (7, "ann", {"trace": "1"})
+        assert (job.run_at_ms, job.enqueued_at_ms, job.started_at_ms) == (bench.now, bench.now, None)
+        assert job.counters == Counters()
+        assert await _last(bench) == _event(bench, "enqueue", State.WAITING, answer.run)
+
+    async def test_enqueue_for_later(self, bench: Bench) -> None:
+        answer = await bench.add("j", delay_ms=5000, **JOB)
+        assert (await bench.get("j")).state is answer.state is State.SCHEDULED
+        expected = _event(bench, "enqueue", State.SCHEDULED, answer.run, run_at_ms=bench.now + 5000)
+        assert await _last(bench) == expected
+
+    async def test_update(self, bench: Bench) -> None:
+        first = await bench.add("j", **JOB)
+        bench.clock.advance(1)
+        answer = await bench.add("j", UPDATE, payload=b"new", delay_ms=1000, priority=-1, key="bob")
+        job = await bench.get("j")
+        assert (answer.status, answer.run, job.run) == ("updated", first.run, first.run)
+        assert (job.payload, job.priority, job.key) == (b"new", -1, "bob")
+        assert (job.state, job.run_at_ms) == (State.SCHEDULED, bench.now + 1000)
+        expected = _event(
+            bench, "update", State.SCHEDULED, first.run, run_at_ms=bench.now + 1000, key="bob", priority=-1
+        )
+        assert await _last(bench) == expected
+
+    async def test_promote_when_asked(self, bench: Bench) -> None:
+        answer = await bench.add("j", delay_ms=5000, **JOB)
+        bench.clock.advance(1)
+        await bench.store.promote(QUEUE, "j")
+        job = await bench.get("j")
+        assert (job.state, job.run_at_ms) == (State.WAITING, bench.now)
+        assert await _last(bench) == _event(bench, "promote", State.WAITING, answer.run, cause="asked")
+
+    async def test_promote_when_due(self, bench: Bench) -> None:
+        answer = await bench.add("j", delay_ms=5000, **JOB)
+        due = bench.now + 5000
+        await bench.tick(6)
+        (claimed,) = await bench.claim(await bench.session())
+        events = await bench.events("j")
+        assert [event.transition for event in events] == ["enqueue", "promote", "claim"]
+        promoted = msgspec.structs.replace(events[1], position="")
+        assert promoted == _event(bench, "promote", State.WAITING, answer.run, run_at_ms=due)
+        assert claimed.run_at_ms == due
+        assert events[2].wait_ms == 1000, "it could have run a second ago"
+
+    async def test_claim(self, bench: Bench) -> None:
+        answer = await bench.add("j", headers={"trace": "1"}, **JOB)
+        enqueued = bench.now
+        bench.clock.advance(3)
+        worker = await bench.session()
+        (claimed,) = await bench.claim(worker)
+        assert (claimed.lease.queue, claimed.lease.id) == (QUEUE, "j")
+        assert (claimed.lease.run, claimed.lease.attempt) == (answer.run, 1)
+        assert (claimed.payload, claimed.task, claimed.headers) == (b"j", TASK, {"trace": "1"})
+        assert (claimed.enqueued_at_ms, claimed.run_at_ms, claimed.claimed_at_ms) == (enqueued, enqueued, bench.now)
+        assert (claimed.priority, claimed.key, claimed.last_error, claimed.checkpoint) == (7, "ann", None, None)
+        job = await bench.get("j")
+        assert (job.state, job.worker, job.started_at_ms) == (State.ACTIVE, worker.id, bench.now)
+        assert job.counters == claimed.counters == Counters(attempts=1)
+        expected = _event(
+            bench, "claim", State.ACTIVE, answer.run, attempt=1, worker=worker.id, wait_ms=3000, run_at_ms=enqueued
+        )
+        assert await _last(bench) == expected
+
+    async def test_extend_moves_the_expiry_and_appends_nothing(self, bench: Bench) -> None:
+        worker = await bench.session()
+        await bench.take(worker, "j")
+        before = await bench.told("j")
+        bench.clock.advance(5)
+        assert not (await bench.store.extend(worker)).evicted
+        (info,) = await bench.store.sessions()
+        assert (info.heard_at_ms, info.expires_at_ms) == (bench.now, bench.now + worker.lease_ms)
+        assert await bench.told("j") == before
+
+    async def test_progress(self, bench: Bench) -> None:
+        worker = await bench.session()
+        claimed = await bench.take(worker, "j", **JOB)
+        started = bench.now
+        bench.clock.advance(2)
+        await bench.store.progress(worker, claimed.lease, Progress(fraction=0.5, message="half"), b"here")
+        job = await bench.get("j")
+        assert (job.progress, job.checkpoint) == (Progress(fraction=0.5, message="half"), b"here")
+        expected = _event(
+            bench, "progress", State.ACTIVE, job.run, attempt=1, run_at_ms=started, progress=0.5, message="half"
+        )
+        assert msgspec.structs.replace(await _last(bench), worker=None) == expected
+
+    async def test_complete(self, bench: Bench) -> None:
+        worker, claimed = await _running(bench)
+        assert (await bench.settle(worker, complete(claimed, b"42"))).state is State.COMPLETED
+        job = await bench.get("j")
+        assert (job.state, job.result, job.error, job.finished_at_ms) == (State.COMPLETED, b"42", None, bench.now)
+        assert job.holds_id
+        assert job.expires_at_ms == bench.now + 3_600_000
+        assert await _last(bench) == _ended(bench, "complete", State.COMPLETED, claimed, worker)
+
+    async def test_retry(self, bench: Bench) -> None:
+        worker, claimed = await _running(bench)
+        assert (await bench.settle(worker, retry(claimed))).state is State.SCHEDULED
+        job = await bench.get("j")
+        assert (job.state, job.run_at_ms, job.error) == (State.SCHEDULED, bench.now + 2000, ERROR)
+        assert job.failing
+        expected = _ended(
+            bench, "retry", State.SCHEDULED, claimed, worker, cause="failure", run_at_ms=bench.now + 2000,
+            failures=1, error=ERROR,
+        )  # fmt: skip
+        assert await _last(bench) == expected
+
+    async def test_retry_after_a_timeout(self, bench: Bench) -> None:
+        worker, claimed = await _running(bench)
+        await bench.settle(worker, retry(claimed, Cause.TIMEOUT))
+        job = await bench.get("j")
+        assert job.counters == Counters(attempts=1, timeouts=1)
+        assert not job.failing
+        expected = _ended(
+            bench, "retry", State.SCHEDULED, claimed, worker, cause="timeout", run_at_ms=bench.now + 2000,
+            timeouts=1, error=ERROR,
+        )  # fmt: skip
+        assert await _last(bench) == expected
+
+    async def test_fail(self, bench: Bench) -> None:
+        worker, claimed = await _running(bench)
+        assert (await bench.settle(worker, fail(claimed))).state is State.FAILED
+        job = await bench.get("j")
+        assert (job.state, job.error, job.finished_at_ms) == (State.FAILED, ERROR, bench.now)
+        assert job.counters == Counters(attempts=1, failures=1)
+        assert job.expires_at_ms == bench.now + 7 * DAY * 1000
+        expected = _ended(bench, "fail", State.FAILED, claimed, worker, cause="permanent", failures=1, error=ERROR)
+        assert await _last(bench) == expected
+
+    async def test_snooze(self, bench: Bench) -> None:
+        worker, claimed = await _running(bench)
+        at = bench.now + 90_000
+        assert (await bench.settle(worker, snooze(claimed, run_at_ms=at))).state is State.SCHEDULED
+        job = await bench.get("j")
+        assert (job.state, job.run_at_ms, job.counters) == (State.SCHEDULED, at, Counters(attempts=1))
+        assert await _last(bench) == _ended(bench, "snooze", State.SCHEDULED, claimed, worker, run_at_ms=at)
+
+    async def test_a_snooze_into_the_past_is_raised_to_now(self, bench: Bench) -> None:
+        worker, claimed = await _running(bench)
+        assert (await bench.settle(worker, snooze(claimed, run_at_ms=1))).state is State.SCHEDULED
+        assert (await bench.get("j")).run_at_ms == bench.now
+        assert await bench.order(worker) == ["j"]
+
+    async def test_release(self, bench: Bench) -> None:
+        worker, claimed = await _running(bench)
+        assert (await bench.settle(worker, release(claimed))).state is State.WAITING
+        job = await bench.get("j")
+        assert (job.state, job.run_at_ms) == (State.WAITING, claimed.run_at_ms)
+        assert job.counters == Counters(attempts=1, releases=1)
+        assert await _last(bench) == _ended(bench, "release", State.WAITING, claimed, worker, releases=1)
+
+    async def test_release_with_a_delay(self, bench: Bench) -> None:
+        worker, claimed = await _running(bench)
+        assert (await bench.settle(worker, release(claimed, 3))).state is State.SCHEDULED
+        assert (await bench.get("j")).run_at_ms == bench.now + 3000
+
+    async def test_cancel(self, bench: Bench) -> None:
+        answer = await bench.add("j", **JOB)
+        found = await bench.store.cancel(QUEUE, "j")
+        job = await bench.get("j")
+        assert (found.state, found.run, found.signalled) == (State.WAITING, answer.run, False)
+        assert (job.state, job.finished_at_ms, job.holds_id) == (State.CANCELLED, bench.now, False)
+        assert await _last(bench) == _event(bench, "cancel", State.CANCELLED, answer.run)
+
+    async def test_cancel_of_a_running_job(self, bench: Bench) -> None:
+        worker, claimed = await _running(bench)
+        found = await bench.store.cancel(QUEUE, "j", "signal")
+        assert (found.state, found.signalled) == (State.ACTIVE, True)
+        assert (await bench.get("j")).cancel_requested
+        assert (await bench.store.extend(worker)).aborts == [(claimed.lease, "cancelled")]
+        assert (await bench.settle(worker, retry(claimed))).state is State.CANCELLED
+        expected = _ended(bench, "cancel", State.CANCELLED, claimed, worker, cause="retry")
+        assert await _last(bench) == expected
+        assert (await bench.store.extend(worker)).aborts == []
+
+    async def test_reap(self, bench: Bench) -> None:
+        worker, claimed = await _running(bench)
+        reaped = await bench.vanish(worker)
+        assert (reaped.sessions, reaped.returned, reaped.failed, reaped.more) == ((worker.id,), 1, 0, False)
+        job = await bench.get("j")
+        assert (job.state, job.run_at_ms) == (State.WAITING, claimed.run_at_ms)
+        assert job.counters == Counters(attempts=1, stalls=1)
+        assert job.error is not None
+        assert job.error.kind == "stall"
+        expected = _ended(bench, "reap", State.WAITING, claimed, worker, stalls=1, error=job.error)
+        assert await _last(bench) == expected
+
+    async def test_requeue(self, bench: Bench) -> None:
+        worker, claimed = await _running(bench)
+        await bench.settle(worker, fail(claimed))
+        bench.clock.advance(1)
+        ((queue, id, run),) = await bench.store.requeue(Filter(queue=QUEUE, ids=("j",)))
+        job = await bench.get("j")
+        assert (queue, id, run) == (QUEUE, "j", job.run)
+        assert run > claimed.lease.run
+        assert (job.state, job.payload, job.counters, job.error) == (State.WAITING, b"j", Counters(), None)
+        assert (job.priority, job.key) == (7, "ann")
+        assert await _last(bench) == _event(bench, "requeue", State.WAITING, run)
+        dead = await bench.get("j", claimed.lease.run)
+        assert (dead.state, dead.holds_id) == (State.FAILED, False)
+
+    async def test_expire(self, bench: Bench) -> None:
+        worker, claimed = await _running(bench)
+        await bench.settle(worker, complete(claimed))
+        bench.clock.advance(3600)
+        assert await bench.store.expire(QUEUE) == 1
+        assert await bench.store.get(QUEUE, "j") is None
+        expected = _event(bench, "expire", None, claimed.lease.run, attempt=1, run_at_ms=claimed.run_at_ms)
+        assert await _last(bench) == expected
+
+    async def test_delete(self, bench: Bench) -> None:
+        worker, claimed = await _running(bench)
+        await bench.store.delete(QUEUE, "j")
+        assert await bench.store.get(QUEUE, "j") is None
+        assert (await bench.store.extend(worker)).aborts == [(claimed.lease, "deleted")]
+        expected = _event(bench, "delete", None, claimed.lease.run, attempt=1, run_at_ms=claimed.run_at_ms)
+        assert await _last(bench) == expected
+
+    async def test_the_handler_of_a_deleted_job_is_told_until_it_has_settled(self, bench: Bench) -> None:
+        worker, claimed = await _running(bench)
+        await bench.store.delete(QUEUE, "j")
+        assert (await bench.turn(worker)).aborts == [(claimed.lease, "deleted")]
+        await bench.settle(worker, complete(claimed))
+        assert (await bench.store.extend(worker)).aborts == []
+
+    @pytest.mark.parametrize("how", ["complete", "fail", "cancel", "delete", "stall"])
+    async def test_whoever_waits_for_a_run_is_told_of_its_end(self, bench: Bench, how: str) -> None:
+        listener, heard, _ = await bench.listen()
+        await bench.declare(retry={"stalls": 1})
+        worker = await bench.session()
+        answer = await bench.add("j", watcher=listener.address)
+        (claimed,) = await bench.claim(worker)
+        again = await bench.add("j", watcher=listener.address)
+        assert (again.status, again.run) == ("duplicate", answer.run)
+        if how == "complete":
+            await bench.settle(worker, complete(claimed))
+        elif how == "fail":
+            await bench.settle(worker, fail(claimed))
+        elif how == "cancel":
+            await bench.store.cancel(QUEUE, "j", "signal")
+            await bench.settle(worker, snooze(claimed))
+        elif how == "delete":
+            await bench.store.delete(QUEUE, "j")
+        else:
+            await bench.vanish(worker)
+        await bench.heard(heard, 1)
+        ends = {"complete": State.COMPLETED, "fail": State.FAILED, "stall": State.FAILED}
+        assert heard[0] == type(heard[0])(QUEUE, "j", answer.run, ends.get(how, State.CANCELLED))
+
+    @pytest.mark.parametrize("how", [retry, snooze, release])
+    async def test_whoever_waits_hears_nothing_while_the_run_goes_on(self, bench: Bench, how: _Way) -> None:
+        listener, heard, _ = await bench.listen()
+        worker = await bench.session()
+        await bench.add("j", watcher=listener.address)
+        (claimed,) = await bench.claim(worker)
+        await bench.settle(worker, how(claimed))
+        await bench.tick(61)
+        (claimed,) = await bench.claim(worker)
+        assert not heard
+        await bench.settle(worker, complete(claimed))
+        await bench.heard(heard, 1)
+
+    async def test_whoever_waits_hears_of_progress(self, bench: Bench) -> None:
+        listener, heard, _ = await bench.listen()
+        worker, claimed = await _running(bench)
+        await bench.store.watch(listener, QUEUE, "j", claimed.lease.run)
+        await bench.store.progress(worker, claimed.lease, Progress(fraction=0.5), None)
+        await bench.heard(heard, 1)
+        assert (heard[0].run, heard[0].state) == (claimed.lease.run, State.ACTIVE)
+        await bench.settle(worker, complete(claimed))
+        await bench.heard(heard, 2)
+
+    async def test_watch_is_refused_for_a_run_that_is_over(self, bench: Bench) -> None:
+        listener, heard, _ = await bench.listen()
+        worker, claimed = await _running(bench)
+        assert await bench.store.watch(listener, QUEUE, "j", claimed.lease.run)
+        await bench.settle(worker, complete(claimed))
+        await bench.heard(heard, 1)
+        assert not await bench.store.watch(listener, QUEUE, "j", claimed.lease.run)
+        assert not await bench.store.watch(listener, QUEUE, "nobody", 99)
+
+    async def test_unwatch_ends_the_hearing(self, bench: Bench) -> None:
+        listener, heard, _ = await bench.listen()
+        worker, claimed = await _running(bench)
+        await bench.store.watch(listener, QUEUE, "j", claimed.lease.run)
+        await bench.store.unwatch(listener, QUEUE, "j", claimed.lease.run)
+        await bench.settle(worker, complete(claimed))
+        await bench.heard(heard, 0)
+
+    async def test_counts_and_the_oldest_waiting_job_are_right(self, bench: Bench) -> None:
+        worker = await bench.session()
+        await bench.take(worker, "a")
+        oldest = bench.now
+        await bench.add("b")
+        bench.clock.advance(1)
+        await bench.add("c")
+        await bench.add("d", delay_ms=1000)
+        (info,) = [queue for queue in await bench.store.queues() if queue.name == QUEUE]
+        assert {name: n for name, n in info.counts.items() if n} == {"active": 1, "waiting": 2, "scheduled": 1}
+        assert (info.oldest_waiting_ms, info.workers) == (oldest, 1)
+
+    async def test_lists_filter_and_page(self, bench: Bench) -> None:
+        for number in range(5):
+            await bench.add(f"j{number}", key="odd" if number % 2 else None, task="x" if number == 4 else TASK)
+        page = await bench.store.jobs(Filter(queue=QUEUE), limit=2)
+        assert [job.id for job in page.jobs] == ["j4", "j3"]
+        page = await bench.store.jobs(Filter(queue=QUEUE), limit=3, cursor=page.cursor)
+        assert ([job.id for job in page.jobs], page.cursor) == (["j2", "j1", "j0"], None)
+        assert [job.id for job in (await bench.store.jobs(Filter(key="odd"))).jobs] == ["j3", "j1"]
+        assert [job.id for job in (await bench.store.jobs(Filter(task="x"))).jobs] == ["j4"]
+        assert (await bench.store.jobs(Filter(queue="other"))).jobs == []
+        assert (await bench.store.jobs(Filter(states=(State.FAILED,)))).jobs == []
+
+    async def test_pending_is_true_while_somebody_could_claim_now_or_try_again(self, bench: Bench) -> None:
+        assert not await bench.store.pending([QUEUE])
+        await bench.add("later", delay_ms=60_000)
+        assert not await bench.store.pending([QUEUE]), "a job for later is no reason to stay"
+        worker = await bench.session()
+        claimed = await bench.take(worker, "j")
+        await bench.settle(worker, retry(claimed))
+        assert await bench.store.pending([QUEUE]), "it was started, and will be tried again"
+        await bench.store.configure(QUEUE, {"paused": True})
+        assert not await bench.store.pending([QUEUE])
+
+
+class _Way:
+    """A settlement by its maker."""
+
+    def __call__(self, claimed: Claimed) -> Settlement:
+        raise NotImplementedError
+
+
+async def _running(bench: Bench) -> tuple[Session, Claimed]:
+    """Return a worker that has run the job `j` for four seconds."""
+    worker = await bench.session()
+    claimed = await bench.take(worker, "j", **JOB)
+    bench.clock.advance(4)
+    return worker, claimed
+
+
+async def _last(bench: Bench) -> Event:
+    events = await bench.events()
+    assert len({event.position for event in events}) == len(events)
+    return msgspec.structs.replace(events[-1], position="")
+
+
+def _event(bench: Bench, transition: str, state: State | None, run: int, **fields: object) -> Event:
+    values = {"attempt": 0, "run_at_ms": bench.now, "key": "ann", "priority": 7, **fields}
+    counters = Counters(attempts=values["attempt"])  # type: ignore[arg-type]
+    return Event(
+        **{
+            "position": "", "at_ms": bench.now, "queue": QUEUE, "id": "j", "run": run, "transition": transition,
+            "state": state, "task": TASK, "counters": counters, **values,
+        }  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def _ended(
+    bench: Bench,
+    transition: str,
+    state: State,
+    claimed: Claimed,
+    worker: Session,
+    *,
+    error: ErrorRecord | None = None,
+    cause: str | None = None,
+    run_at_ms: int | None = None,
+    **counted: int,
+) -> Event:
+    """Return the event of a transition that ended an attempt."""
+    return _event(
+        bench,
+        transition,
+        state,
+        claimed.lease.run,
+        attempt=1,
+        worker=worker.id,
+        cause=cause,
+        run_at_ms=claimed.run_at_ms if run_at_ms is None else run_at_ms,
+        run_ms=bench.now - claimed.claimed_at_ms,
+        counters=Counters(attempts=1, **counted),
+        error_type=error.type if error else None,
+        error_signature=error.signature if error else None,
+    )

@@ -1,0 +1,57 @@
+"""What the suite must know of a store: how to make one, and what is left in it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+
+from ...store.contract import Store
+
+Clock = Callable[[], int]
+
+
+class Harness(ABC):
+    """One place for jobs, empty at first. Each test has its own."""
+
+    url: str
+    """With it, `open_store` opens the same jobs."""
+    processes: bool = False
+    """True when other processes reach the same jobs by the URL: the suite then races several of them."""
+
+    @abstractmethod
+    def make(self, clock: Clock | None = None) -> Store:
+        """Return a store object, not opened yet, on this place. Every call gives another object on the same jobs.
+
+        `clock` returns milliseconds since the epoch; the store takes every instant from it. `None` is the store's own.
+        """
+
+    @abstractmethod
+    async def leftovers(self, store: Store) -> Mapping[str, int]:
+        """Return how many entries of each kind are left that belong to a job, a session, a key or a call.
+
+        Queues, policies, limits that an operator set, and events stay; everything else must be gone once
+        every job has expired and every session has left. An empty mapping means that nothing leaked.
+        """
+
+    @abstractmethod
+    async def damage(self, store: Store, queue: str, id: str) -> None:
+        """The record of a job cannot be decoded any more, as after a bug or a partial write by somebody else."""
+
+    @abstractmethod
+    async def lose(self, store: Store, queue: str, id: str) -> None:
+        """The record of a job is gone; whatever points to it stays."""
+
+    @abstractmethod
+    async def reset_log(self, store: Store) -> None:
+        """The event log is empty and another one than before, as after a restore from a backup."""
+
+    @abstractmethod
+    def keeping(self, events: int, clock: Clock) -> Store:
+        """Return a store object, not opened yet, on this place, whose log keeps only so many events."""
+
+    async def ready_keys(self, store: Store, queue: str) -> frozenset[str] | None:
+        """Return the keys that the store itself thinks ready, or `None` when it keeps no such index."""
+        return None
+
+    async def dispose(self, store: Store) -> None:
+        """Nothing that `make` gave holds anything any more. Called once, after the store was closed."""

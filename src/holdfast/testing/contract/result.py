@@ -1,0 +1,169 @@
+"""Results, dead letters and retention: everything is kept for its time, and then gone."""
+
+from __future__ import annotations
+
+import pytest
+
+from ...core.state import State
+from ...core.transition import Reply
+from ...errors import ConfigError
+from ...store.contract import Filter
+from .bench import DAY, ERROR, QUEUE, Bench, complete, fail
+from .case import Case
+
+HOUR = 3600.0
+
+
+class Results(Case):
+    """How long a result, an id and a dead letter are there."""
+
+    @pytest.mark.parametrize("result", [b"null", b"", b"\x00\xff", b"[1]"])
+    async def test_none_and_nothing_are_results(self, bench: Bench, result: bytes) -> None:
+        worker = await bench.session()
+        await bench.settle(worker, complete(await bench.take(worker, "j"), result))
+        job = await bench.get("j")
+        assert (job.state, job.result) == (State.COMPLETED, result)
+        assert (await bench.add("j")).result == result
+
+    async def test_after_its_ttl_a_result_is_gone_and_its_id_free_swept_or_not(self, bench: Bench) -> None:
+        worker = await bench.session()
+        for sweep in (False, True):
+            await bench.settle(worker, complete(await bench.take(worker, "j")))
+            bench.clock.advance(HOUR - 0.001)
+            assert (await bench.add("j")).status == "completed"
+            bench.clock.advance(0.001)
+            assert await bench.store.get(QUEUE, "j") is None
+            assert (await bench.store.jobs(Filter(queue=QUEUE))).jobs == []
+            if sweep:
+                assert await bench.store.expire(QUEUE) > 0
+            assert (await bench.add("j")).status == "queued"
+            await bench.store.delete(QUEUE, "j")
+
+    async def test_the_ttl_by_queue_by_job_and_by_worker(self, bench: Bench) -> None:
+        worker = await bench.session()
+        await bench.store.configure(QUEUE, {"result_ttl_ms": 10_000})
+        await bench.settle(worker, complete(await bench.take(worker, "queue")))
+        await bench.settle(worker, complete(await bench.take(worker, "job", result_ttl_ms=20_000)))
+        await bench.settle(worker, complete(await bench.take(worker, "worker"), result_ttl_ms=30_000))
+        for id, seconds in (("queue", 10), ("job", 20), ("worker", 30)):
+            assert (await bench.get(id)).expires_at_ms == bench.now + seconds * 1000
+
+    async def test_the_ttl_can_be_changed_afterwards(self, bench: Bench) -> None:
+        worker = await bench.session()
+        claimed = await bench.take(worker, "j")
+        assert await bench.store.set_result_ttl(QUEUE, "j", 5000) is Reply.OK
+        await bench.settle(worker, complete(claimed))
+        assert (await bench.get("j")).expires_at_ms == bench.now + 5000
+        assert await bench.store.set_result_ttl(QUEUE, "j", 9000) is Reply.OK
+        bench.clock.advance(8.999)
+        assert (await bench.add("j")).status == "completed"
+        bench.clock.advance(0.001)
+        assert (await bench.add("j")).status == "queued"
+        assert await bench.store.set_result_ttl(QUEUE, "nobody", 1) is Reply.MISSING
+
+    async def test_a_shortened_ttl_frees_the_id_and_keeps_the_dead_letter(self, bench: Bench) -> None:
+        worker = await bench.session()
+        claimed = await bench.take(worker, "j")
+        await bench.settle(worker, fail(claimed))
+        await bench.store.set_result_ttl(QUEUE, "j", 1000)
+        bench.clock.advance(1)
+        assert (await bench.add("j")).status == "queued"
+        assert (await bench.get("j", claimed.lease.run)).state is State.FAILED
+
+    async def test_a_dead_letter_outlives_its_id_and_is_listed_by_run(self, bench: Bench) -> None:
+        worker = await bench.session()
+        runs = []
+        for _ in range(3):
+            claimed = await bench.take(worker, "j")
+            runs.append(claimed.lease.run)
+            await bench.settle(worker, fail(claimed))
+            bench.clock.advance(HOUR)
+            await bench.store.expire(QUEUE)
+        found = (await bench.store.jobs(Filter(states=(State.FAILED,)))).jobs
+        assert [job.run for job in found] == runs[::-1]
+        assert all(job.error == ERROR and not job.holds_id for job in found)
+        bench.clock.advance(7 * DAY)
+        await bench.store.expire(QUEUE)
+        assert (await bench.store.jobs(Filter(states=(State.FAILED,)))).jobs == []
+
+    async def test_retention_of_failed_runs_by_count_keeps_the_newest(self, bench: Bench) -> None:
+        await bench.store.configure(QUEUE, {"retention": {"failed_count": 2}})
+        worker = await bench.session()
+        for number in range(5):
+            await bench.settle(worker, fail(await bench.take(worker, f"j{number}")))
+        await bench.store.expire(QUEUE)
+        assert len((await bench.store.jobs(Filter(queue=QUEUE))).jobs) == 5, "an id is held until its TTL ends"
+        bench.clock.advance(HOUR)
+        assert await bench.store.expire(QUEUE) == 3
+        assert [job.id for job in (await bench.store.jobs(Filter(queue=QUEUE))).jobs] == ["j4", "j3"]
+
+    async def test_retention_of_completed_runs_outlasts_the_id(self, bench: Bench) -> None:
+        await bench.store.configure(QUEUE, {"retention": {"completed_ms": int(DAY * 1000)}})
+        worker = await bench.session()
+        claimed = await bench.take(worker, "j")
+        await bench.settle(worker, complete(claimed))
+        bench.clock.advance(HOUR)
+        assert (await bench.add("j")).status == "queued"
+        assert (await bench.get("j", claimed.lease.run)).state is State.COMPLETED
+
+    async def test_a_sweep_is_bounded(self, bench: Bench) -> None:
+        worker = await bench.session()
+        for number in range(7):
+            await bench.settle(worker, complete(await bench.take(worker, f"j{number}")))
+        bench.clock.advance(HOUR)
+        assert [await bench.store.expire(QUEUE, limit=3) for _ in range(4)] == [3, 3, 1, 0]
+
+    async def test_expire_touches_nothing_that_lives(self, bench: Bench) -> None:
+        worker = await bench.session(lease_ms=10**12)
+        await bench.take(worker, "active")
+        await bench.add("waiting")
+        await bench.add("scheduled", delay_ms=10**11)
+        bench.clock.advance(365 * DAY)
+        assert await bench.store.expire(QUEUE) == 0
+        assert len((await bench.store.jobs(Filter(queue=QUEUE))).jobs) == 3
+
+    # --- requeue
+
+    async def test_requeue_by_filter_and_dry_run(self, bench: Bench) -> None:
+        worker = await bench.session()
+        runs = {}
+        for id, key, task in (("a", "x", "t"), ("b", "x", "u"), ("c", "y", "t")):
+            claimed = await bench.take(worker, id, key=key, task=task)
+            runs[id] = claimed.lease.run
+            await bench.settle(worker, fail(claimed))
+        await bench.settle(worker, complete(await bench.take(worker, "d", key="x")))
+        dry = await bench.store.requeue(Filter(queue=QUEUE, key="x"), dry_run=True)
+        assert dry == [(QUEUE, "a", runs["a"]), (QUEUE, "b", runs["b"])]
+        assert await bench.claim(worker) == []
+        done = await bench.store.requeue(Filter(queue=QUEUE, key="x", task="t"))
+        assert [(queue, id) for queue, id, _ in done] == [(QUEUE, "a")]
+        assert await bench.store.requeue(Filter(queue=QUEUE, key="x", task="t")) == [], "once"
+        assert [id for _, id, _ in await bench.store.requeue(Filter(queue=QUEUE))] == ["b", "c"]
+        assert sorted(await bench.order(worker)) == ["a", "b", "c"]
+
+    async def test_requeue_of_a_completed_job_when_it_is_asked_for(self, bench: Bench) -> None:
+        worker = await bench.session()
+        await bench.settle(worker, complete(await bench.take(worker, "j")))
+        assert await bench.store.requeue(Filter(queue=QUEUE, ids=("j",))) == [], "dead letters are the default"
+        which = Filter(queue=QUEUE, ids=("j",), states=(State.COMPLETED,))
+        assert len(await bench.store.requeue(which)) == 1
+        assert await bench.order(worker) == ["j"]
+
+    async def test_requeue_leaves_an_id_alone_that_another_run_holds(self, bench: Bench) -> None:
+        worker = await bench.session()
+        await bench.settle(worker, fail(await bench.take(worker, "j")))
+        bench.clock.advance(HOUR)
+        await bench.add("j", payload=b"newer")
+        assert await bench.store.requeue(Filter(queue=QUEUE)) == []
+        assert (await bench.get("j")).payload == b"newer"
+
+    async def test_requeue_is_bounded(self, bench: Bench) -> None:
+        worker = await bench.session()
+        for number in range(5):
+            await bench.settle(worker, fail(await bench.take(worker, f"j{number}")))
+        sizes = [len(await bench.store.requeue(Filter(queue=QUEUE), limit=2)) for _ in range(4)]
+        assert sizes == [2, 2, 1, 0]
+
+    async def test_requeue_of_what_is_not_over_is_refused(self, bench: Bench) -> None:
+        with pytest.raises(ConfigError, match="only finished jobs"):
+            await bench.store.requeue(Filter(queue=QUEUE, states=(State.WAITING,)))

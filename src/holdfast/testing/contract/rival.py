@@ -1,0 +1,75 @@
+"""What a rival process does in the races between processes: it opens the store by its URL and tries its luck."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable
+
+from ...store import Store, open_store
+from ...store.contract import Complete, DedupSpec, NewJob, Session
+
+QUEUE = "race"
+
+
+async def enqueue(store: Store, me: str) -> list[str]:
+    """Return the status of each of fifty ids that every rival enqueues."""
+    jobs = [NewJob(id=f"j{number}", task="t", payload=me.encode()) for number in range(50)]
+    return [answer.status for job in jobs for answer in await store.enqueue(QUEUE, [job])]
+
+
+async def dedup(store: Store, me: str) -> list[str]:
+    """Return the status of each of fifty keys, every rival with ids of its own."""
+    found = []
+    for number in range(50):
+        spec = DedupSpec(key=f"k{number}")
+        job = NewJob(id=f"{me}-{number}", task="t", payload=b"", dedup=spec)
+        found += [answer.status for answer in await store.enqueue(QUEUE, [job])]
+    return found
+
+
+async def work(store: Store, me: str) -> list[str]:
+    """Return the ids of the jobs that this rival ran, until none was left."""
+    session = Session(id=me, name=me, host="here", pid=0, queues=(QUEUE,))
+    await store.register(session)
+    ran: list[str] = []
+    settlements: list[Complete] = []
+    while True:
+        turn = await store.settle_and_claim(session, settlements, [QUEUE], 7)
+        assert all(settled.reply == "ok" for settled in turn.settled)
+        ran += [job.lease.id for job in turn.claimed]
+        settlements = [Complete(job.lease, b"") for job in turn.claimed]
+        if not turn.claimed:
+            await store.leave(session)
+            return ran
+
+
+async def reap(store: Store, me: str) -> list[int]:
+    """Return how many jobs this rival put back."""
+    return [(await store.reap(QUEUE, limit=5)).returned for _ in range(10)]
+
+
+RACES: dict[str, Callable[[Store, str], Awaitable[list[object]]]] = {
+    "enqueue": enqueue,  # type: ignore[dict-item]
+    "dedup": dedup,  # type: ignore[dict-item]
+    "work": work,  # type: ignore[dict-item]
+    "reap": reap,  # type: ignore[dict-item]
+}
+
+
+async def run(url: str, race: str, me: str) -> list[object]:
+    """Return what one rival got."""
+    store = open_store(url)
+    await store.open()
+    try:
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        await asyncio.to_thread(sys.stdin.readline)  # the starting shot
+        return await RACES[race](store, me)
+    finally:
+        await store.close()
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(asyncio.run(run(*sys.argv[1:]))) + "\n")

@@ -1,0 +1,83 @@
+"""The built-in stores, as the contract suite needs them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from holdfast.store import Store
+from holdfast.store.sqlite import SqliteStore
+from holdfast.testing.contract import Clock, Harness
+
+STAY = {"queue", "policy", "key_limit", "event", "meta"}
+_numbers = itertools.count(1)
+
+
+class SqliteHarness(Harness):
+    """A database of its own for each test, in a file or in memory."""
+
+    def __init__(self, url: str, *, processes: bool) -> None:
+        self.url = url
+        self.processes = processes
+
+    def make(self, clock: Clock | None = None) -> Store:
+        return SqliteStore(self.url, clock=clock)
+
+    def keeping(self, events: int, clock: Clock) -> Store:
+        return SqliteStore(f"{self.url}?history={events}", clock=clock)
+
+    async def leftovers(self, store: Store) -> Mapping[str, int]:
+        tables = await self._rows(
+            store, "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'holdfast_%'"
+        )
+        counts = {
+            name: (await self._rows(store, f"SELECT count(*) FROM {name}"))[0][0]
+            for (name,) in tables
+            if name.removeprefix("holdfast_") not in STAY
+        }
+        return {name: count for name, count in counts.items() if count}
+
+    async def damage(self, store: Store, queue: str, id: str) -> None:
+        await self._rows(
+            store,
+            "UPDATE holdfast_job SET headers = x'7b6e6f', overrides = x'7b6e6f', error = x'7b6e6f'"
+            " WHERE queue = ? AND id = ?",
+            queue,
+            id,
+        )
+
+    async def lose(self, store: Store, queue: str, id: str) -> None:
+        await self._rows(store, "DELETE FROM holdfast_job WHERE queue = ? AND id = ?", queue, id)
+
+    async def reset_log(self, store: Store) -> None:
+        await self._rows(store, "DELETE FROM holdfast_event")
+        await self._rows(store, "UPDATE holdfast_meta SET value = 'another' WHERE name = 'epoch'")
+
+    async def ready_keys(self, store: Store, queue: str) -> frozenset[str] | None:
+        rows = await self._rows(store, "SELECT key FROM holdfast_lane WHERE queue = ? AND ready = 1", queue)
+        return frozenset(key for (key,) in rows)
+
+    async def dispose(self, store: Store) -> None:
+        assert isinstance(store, SqliteStore)
+        if not self.processes:
+            store._writer.stop()  # a memory store lives as long as its process otherwise
+
+    async def _rows(self, store: Store, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        assert isinstance(store, SqliteStore)
+        return await store._writer.ask(lambda connection, after: connection.execute(statement, values).fetchall())
+
+
+def sqlite_file(folder: Path) -> Harness:
+    """Return a place in a file."""
+    return SqliteHarness(f"sqlite:///{folder}/jobs.db", processes=True)
+
+
+def memory(folder: Path) -> Harness:
+    """Return a place in memory, under a name that nobody else uses."""
+    return SqliteHarness(f"memory://contract-{next(_numbers)}", processes=False)
+
+
+HARNESSES: dict[str, Callable[[Path], Harness]] = {"sqlite": sqlite_file, "memory": memory}
+"""How the suite makes each built-in store, by the scheme of its URL."""
