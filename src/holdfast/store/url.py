@@ -16,8 +16,10 @@ Factory = Callable[..., Store]
 _BUILT_IN = {
     "sqlite": "holdfast.store.sqlite:SqliteStore",
     "memory": "holdfast.store.sqlite:SqliteStore",
+    "postgresql": "holdfast.store.postgres:PostgresStore",
+    "postgres": "holdfast.store.postgres:PostgresStore",
 }
-_EXTRAS: dict[str, str] = {}
+_EXTRAS: dict[str, str] = {"postgresql": "postgres", "postgres": "postgres"}
 _registered: dict[str, Factory] = {}
 
 
