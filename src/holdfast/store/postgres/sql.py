@@ -6,6 +6,9 @@ import re
 from functools import cache
 from importlib.resources import files
 
+from ...core.job import ErrorRecord
+from ...core.policy import COUNTER
+
 SCHEMA = "holdfast."
 FUNCTIONS = (
     "prelude", "lane", "update", "complete", "retry", "release", "snooze", "fail", "cancel", "promote", "delete",
@@ -28,7 +31,21 @@ def migrations() -> list[tuple[int, str]]:
 
 def functions() -> str:
     """Return every function, to be made anew after the tables."""
-    return "\n".join(text(f"{name}.sql") for name in FUNCTIONS)
+    return "\n".join(text(f"{name}.sql") for name in FUNCTIONS).replace("/* signatures */", _signatures())
+
+
+def _signatures() -> str:
+    """Return the cases of `signature`: the server cannot hash as `ErrorRecord` does."""
+    errors = [
+        ErrorRecord(type="Stalled", message="its worker vanished while it ran"),
+        ErrorRecord(type="CorruptRecord", message="the stored record of the job cannot be decoded"),
+        *(ErrorRecord(type="LimitReached", message=f"the limit for {cause} was lowered") for cause in COUNTER),
+        *(
+            ErrorRecord(type="TooMany" + name.capitalize(), message=f"# {name}, and no more are allowed")
+            for name in COUNTER.values()
+        ),
+    ]
+    return "\n        ".join(f"WHEN '{each.type}|{each.message}' THEN '{each.signature}'" for each in errors)
 
 
 @cache

@@ -212,8 +212,11 @@ CREATE OR REPLACE FUNCTION holdfast.error(p_type text, p_kind text, p_message te
         'fields', '{}'::json)::text, 'UTF8')
 $$;
 
+-- The signatures of the store's own errors, as `ErrorRecord.signature` has them.
 CREATE OR REPLACE FUNCTION holdfast.signature(p_type text, p_message text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
-    SELECT left(md5(p_type || '|' || regexp_replace(p_message, '[0-9]+', '#', 'g')), 16)
+    SELECT CASE p_type || '|' || regexp_replace(p_message, '[0-9]+', '#', 'g')
+        /* signatures */
+    END
 $$;
 
 -- True for bytes that cannot be the JSON object that was stored, such as one that was cut short.

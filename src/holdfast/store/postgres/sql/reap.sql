@@ -11,7 +11,7 @@ DECLARE
     j holdfast.job;
     v_state text;
     v_count integer := 0;
-    v_message text;
+    v_message text := 'its worker vanished while it ran';
 BEGIN
     v_returned := 0;
     v_failed := 0;
@@ -36,9 +36,8 @@ BEGIN
         IF j.cancel THEN
             v_state := holdfast.finish_cancelled(v_now, j, 'reap', true);
         ELSE
-            v_message := 'its worker ' || j.session || ' vanished while it ran';
             v_state := holdfast.come_back(v_now, j, 'stall', 'reap', 0, holdfast.error('Stalled', 'stall', v_message),
-                'Stalled', holdfast.signature('Stalled', 'its worker vanished while it ran'));
+                'Stalled', holdfast.signature('Stalled', v_message));
         END IF;
         PERFORM holdfast.recheck(v_now, p_queue, j.key);
         v_returned := v_returned + (v_state = 'waiting')::integer;

@@ -213,7 +213,7 @@ BEGIN
             CONTINUE WHEN NOT FOUND;
             PERFORM holdfast.fail(v_now, j,
                 holdfast.error('CorruptRecord', 'corrupt', 'the stored record of the job cannot be decoded'),
-                'CorruptRecord', holdfast.signature('CorruptRecord', ''), 'corrupt', 'fail', NULL, false, true);
+                'CorruptRecord', holdfast.signature('CorruptRecord', 'the stored record of the job cannot be decoded'), 'corrupt', 'fail', NULL, false, true);
         ELSE
             RETURN NEXT j.run;
         END IF;
