@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -37,6 +38,8 @@ DEFAULT_WAIT = 30.0
 POLL = 1.0
 Decode = Callable[[bytes], Any]
 OnProgress = Callable[[Progress], None]
+OnGap = Callable[[int | None], None]
+log = logging.getLogger("holdfast")
 
 _prefix = os.urandom(6).hex()
 _numbers = itertools.count()
@@ -100,9 +103,7 @@ class Handle(Generic[R]):
 
         `on_progress` is called with what the handler reports meanwhile.
         """
-        data = await self._client.wait(
-            self.queue, self.id, self.run, timeout, self._answer, self._watched, on_progress
-        )
+        data = await self._client.wait(self.queue, self.id, self.run, timeout, self._answer, self._watched, on_progress)
         value: R = self._decode(data)
         return value
 
@@ -244,18 +245,43 @@ class Client:
     async def cancel(self, queue: str, id: str, running: Running = "refuse") -> Cancelled:
         """The job and its successor are cancelled, or the answer says why not."""
         if running == "kill":
-            raise ConfigError(
-                'running="kill" needs a process executor, which this version does not have: use "signal"'
-            )
+            raise ConfigError('running="kill" needs a process executor, which this version does not have: use "signal"')
         if running not in ("refuse", "signal"):
             raise ConfigError(f'running={running!r}: "refuse", "signal" or "kill"')
         answer = await self.store.cancel(queue, id, running, new_id())
-        if answer.reply is Reply.OK and not answer.signalled and self.hooks.wanted("cancel"):
-            self.hooks.tell(Happening(name="cancel", queue=queue, id=id, run=answer.run, state="cancelled"))
+        if answer.reply is Reply.OK and not answer.signalled:
+            self._tell("cancel", queue, id, answer.run, "cancelled")
         return answer
+
+    async def promote(self, queue: str, id: str) -> Reply:
+        """A scheduled job may run now."""
+        reply = await self.store.promote(queue, id)
+        if reply is Reply.OK:
+            self._tell("promote", queue, id, None, "waiting")
+        return reply
+
+    async def delete(self, queue: str, id: str) -> Reply:
+        """The job is gone, in whatever state it was."""
+        reply = await self.store.delete(queue, id)
+        if reply is Reply.OK:
+            self._tell("delete", queue, id, None, None)
+        return reply
+
+    async def requeue(self, which: Filter, limit: int, dry_run: bool) -> list[tuple[str, str, int]]:
+        """Finished jobs that match run anew: (queue, id, run) of each."""
+        started = await self.store.requeue(which, limit=limit, dry_run=dry_run, request=None if dry_run else new_id())
+        for queue, id, run in () if dry_run else started:
+            self._tell("requeue", queue, id, run, "waiting")
+        return started
+
+    def _tell(self, name: str, queue: str, id: str, run: int | None, state: str | None) -> None:
+        if self.hooks.wanted(name):
+            self.hooks.tell(Happening(name=name, queue=queue, id=id, run=run, state=state))
 
     async def jobs(self, which: Filter, limit: int = 50, cursor: str | None = None) -> JobPage:
         """Return jobs that match, newest first."""
+        if type(limit) is not int or limit < 1:
+            raise ConfigError(f"limit={limit!r}: a whole number from 1")
         return await self.store.jobs(which, limit=limit, cursor=cursor)
 
     async def queues(self) -> list[QueueInfo]:
@@ -267,13 +293,21 @@ class Client:
         return await self.store.sessions()
 
     async def events(
-        self, *, after: str | None = None, queue: str | None = None, id: str | None = None, follow: bool = False
+        self,
+        *,
+        after: str | None = None,
+        queue: str | None = None,
+        id: str | None = None,
+        follow: bool = False,
+        on_gap: OnGap | None = None,
     ) -> AsyncIterator[Event]:
         """Yield events in commit order, from the beginning or after a position; `after="end"` is from now on."""
         position = after
         while True:
             page = await self.store.events(position, queue=queue, id=id)
             position = page.position
+            if page.gap or page.reset:
+                (on_gap or _warn_of_gap)(None if page.reset else page.gap)
             for event in page.events:
                 yield event
             if not page.events:
@@ -285,6 +319,13 @@ class Client:
 def _request(jobs: Sequence[NewJob]) -> str | None:
     """Return a request id. Generated ids are their own: a repeat finds them there."""
     return None if all(job.fresh for job in jobs) else new_id()
+
+
+def _warn_of_gap(missed: int | None) -> None:
+    if missed is None:
+        log.warning("the event log is another one than the position was made for: reading it from its start")
+    else:
+        log.warning("%d events were trimmed before they could be read", missed)
 
 
 def _enqueued(queue: str, answer: Answer) -> Happening:
