@@ -58,8 +58,17 @@ class PostgresHarness(Harness):
         await self._rows(store, f"UPDATE \"{self.schema}\".meta SET value = 'another' WHERE name = 'epoch'")
         await self._rows(store, f"UPDATE \"{self.schema}\".meta SET value = '0' WHERE name = 'trimmed'")
 
-    async def ready_keys(self, store: Store, queue: str) -> frozenset[str] | None:
-        rows = await self._rows(store, f'SELECT key FROM "{self.schema}".lane WHERE queue = %s AND ready', queue)
+    def fresh(self) -> Harness:
+        return postgres_schema(Path())
+
+    async def ready_keys(self, store: Store, queue: str, now_ms: int) -> frozenset[str] | None:
+        rows = await self._rows(
+            store,
+            f'SELECT key FROM "{self.schema}".lane'
+            " WHERE queue = %s AND (ready OR ready_at_ms <= %s::bigint AND NOT cooling)",
+            queue,
+            now_ms,
+        )
         return frozenset(key for (key,) in rows)
 
     async def dispose(self, store: Store) -> None:

@@ -189,8 +189,8 @@ def events(rows: Sequence[Row], position: str | None, limit: int) -> EventPage |
     first = rows[0]
     at = Position(None if position in (None, "end") else position)
     known, at.epoch = at.epoch, first["epoch"]
-    if known not in ("", at.epoch):
-        return None
+    if known not in ("", at.epoch) or at.seen > first["newest"]:
+        return None  # another log, or this one as a backup had it, from before the position was made
     in_flight = [int(xid) for xid in first["snapshot"].split(":")[2].split(",") if xid]
     gap = max(0, first["trimmed"] - at.seen) if known else 0
     found = []

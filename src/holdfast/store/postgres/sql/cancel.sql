@@ -17,19 +17,26 @@ BEGIN
     RETURN 'cancelled';
 END $$;
 
+-- A successor that is cancelled is a cancelled run of its own.
 CREATE OR REPLACE FUNCTION holdfast.drop_successor(p_now bigint, j holdfast.job, p_note boolean) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
-    v_run bigint;
+    s holdfast.successor;
 BEGIN
-    DELETE FROM holdfast.successor WHERE queue = j.queue AND id = j.id RETURNING run INTO v_run;
-    IF v_run IS NULL THEN
+    DELETE FROM holdfast.successor WHERE queue = j.queue AND id = j.id RETURNING * INTO s;
+    IF s.run IS NULL THEN
         RETURN false;
     END IF;
     IF p_note THEN
-        PERFORM holdfast.append(p_now, 'cancel', ARRAY[j.run], 'successor');
+        INSERT INTO holdfast.job (run, queue, id, state, held, task, priority, key, run_at_ms, ready_at_ms,
+            enqueued_at_ms, finished_at_ms, free_at_ms, expires_at_ms, exit, result_ttl_ms, overrides, headers, payload)
+        VALUES (s.run, s.queue, s.id, 'cancelled', false, s.task, s.priority, s.key, s.run_at_ms, s.run_at_ms,
+            s.enqueued_at_ms, p_now, p_now,
+            p_now + coalesce(s.result_ttl_ms, (holdfast.settings(s.queue)).result_ttl_ms), 'cancel', s.result_ttl_ms,
+            s.overrides, s.headers, s.payload);
+        PERFORM holdfast.append(p_now, 'cancel', ARRAY[s.run], 'successor');
     END IF;
-    PERFORM holdfast.tell(p_now, j.queue, j.id, v_run, v_run, 'cancelled');
+    PERFORM holdfast.tell(p_now, j.queue, j.id, s.run, s.run, 'cancelled');
     RETURN true;
 END $$;
 
@@ -60,8 +67,6 @@ BEGIN
             IF p_signal THEN
                 UPDATE holdfast.job SET cancel = true WHERE run = j.run;
                 PERFORM holdfast.stop(j, 'cancelled');
-            END IF;
-            IF p_signal OR v_successor THEN
                 v_reply := 'ok';
             END IF;
         ELSIF j.state IN ('blocked', 'scheduled', 'waiting') THEN

@@ -209,6 +209,7 @@ CREATE OR REPLACE FUNCTION holdfast.deduplicated(p_now bigint, s holdfast.succes
 RETURNS holdfast.job LANGUAGE plpgsql AS $$
 DECLARE
     j holdfast.job;
+    v_next holdfast.successor;
 BEGIN
     FOR j IN
         SELECT * FROM holdfast.job WHERE queue = s.queue AND dedup_key = s.dedup_key AND task IS NOT DISTINCT FROM s.task
@@ -218,6 +219,17 @@ BEGIN
         CONTINUE WHEN j.state = 'cancelled'
             OR j.state IN ('completed', 'failed') AND p_dedup ->> 'scope' = 'incomplete';
         CONTINUE WHEN j.enqueued_at_ms + (p_dedup ->> 'window_ms')::bigint <= p_now;
+        RETURN j;
+    END LOOP;
+    FOR v_next IN
+        SELECT * FROM holdfast.successor t
+        WHERE t.queue = s.queue AND t.dedup_key = s.dedup_key AND t.task IS NOT DISTINCT FROM s.task
+    LOOP
+        CONTINUE WHEN p_dedup -> 'exclude' ? v_next.id
+            OR v_next.enqueued_at_ms + (p_dedup ->> 'window_ms')::bigint <= p_now;
+        SELECT * INTO j FROM holdfast.job WHERE queue = v_next.queue AND id = v_next.id AND held;
+        j.run := v_next.run;
+        j.state := 'active';
         RETURN j;
     END LOOP;
     RETURN NULL;

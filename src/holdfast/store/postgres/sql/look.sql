@@ -8,8 +8,10 @@ j.*, holdfast.clock(%(now)s::bigint) AS now_ms,
 -- :get
 SELECT :columns FROM holdfast.job j
 WHERE j.run = coalesce(
-    (SELECT run FROM holdfast.job WHERE queue = %(queue)s AND id = %(id)s AND held),
-    (SELECT max(run) FROM holdfast.job WHERE queue = %(queue)s AND id = %(id)s AND NOT held));
+    (SELECT run FROM holdfast.job WHERE queue = %(queue)s AND id = %(id)s AND held
+        AND (expires_at_ms IS NULL OR expires_at_ms > holdfast.clock(%(now)s::bigint))),
+    (SELECT max(run) FROM holdfast.job WHERE queue = %(queue)s AND id = %(id)s AND NOT held
+        AND (expires_at_ms IS NULL OR expires_at_ms > holdfast.clock(%(now)s::bigint))));
 
 -- :run
 SELECT :columns FROM holdfast.job j
@@ -69,6 +71,7 @@ WITH log AS (
     SELECT (SELECT value FROM holdfast.meta WHERE name = 'epoch') AS epoch,
         (SELECT value::bigint FROM holdfast.meta WHERE name = 'trimmed') AS trimmed,
         pg_current_snapshot()::text AS snapshot,
+        (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM holdfast.event_seq) AS newest,
         (SELECT xid::text || '.' || seq FROM holdfast.event ORDER BY xid DESC, seq DESC LIMIT 1) AS last
 ), late AS (
     SELECT e.* FROM unnest(%(skipped)s::text[], %(read)s::bigint[]) AS s(xid, seq)
@@ -82,5 +85,5 @@ WITH log AS (
 ), page AS (
     SELECT * FROM (SELECT * FROM late UNION ALL SELECT * FROM new) found ORDER BY xid, seq LIMIT %(limit)s::bigint
 )
-SELECT log.epoch, log.trimmed, log.snapshot, log.last, page.xid::text AS xid_, page.*
+SELECT log.epoch, log.trimmed, log.snapshot, log.newest, log.last, page.xid::text AS xid_, page.*
 FROM log LEFT JOIN page ON true ORDER BY page.xid, page.seq;

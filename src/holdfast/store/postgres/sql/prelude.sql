@@ -159,10 +159,8 @@ DECLARE
 BEGIN
     IF j.run IS NULL THEN
         SELECT * INTO j FROM holdfast.job WHERE queue = p_queue AND id = p_id AND NOT held
+            AND (expires_at_ms IS NULL OR expires_at_ms > p_now)
         ORDER BY run DESC LIMIT 1 FOR UPDATE;
-    END IF;
-    IF j.expires_at_ms <= p_now THEN
-        RETURN NULL;
     END IF;
     RETURN j;
 END $$;

@@ -40,7 +40,7 @@ BEGIN
                 'Stalled', holdfast.signature('Stalled', v_message));
         END IF;
         PERFORM holdfast.recheck(v_now, p_queue, j.key);
-        v_returned := v_returned + (v_state = 'waiting')::integer;
+        v_returned := v_returned + (v_state IN ('blocked', 'scheduled', 'waiting'))::integer;
         v_failed := v_failed + (v_state = 'failed')::integer;
     END LOOP;
     v_more := v_count = p_limit;

@@ -74,6 +74,8 @@ CREATE TABLE holdfast.successor (
     PRIMARY KEY (queue, id)
 );
 
+CREATE INDEX successor_dedup ON holdfast.successor (queue, dedup_key) WHERE dedup_key IS NOT NULL;
+
 -- declared: what workers say; operator: what people set above it. The other columns are what follows from both.
 CREATE TABLE holdfast.queue (
     name            text    PRIMARY KEY,
