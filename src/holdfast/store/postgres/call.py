@@ -209,9 +209,7 @@ def _settled(word: str) -> Settled:
     return Settled(Reply(reply), State(state) if state else None)
 
 
-def claimed_rows(
-    rows: Iterable[Sequence[Any]], now: int
-) -> tuple[list[Claimed], list[tuple[Lease, ErrorRecord]]]:
+def claimed_rows(rows: Iterable[Sequence[Any]], now: int) -> tuple[list[Claimed], list[tuple[Lease, ErrorRecord]]]:
     """Return jobs, and the leases of those that cannot be read."""
     jobs = []
     broken = []

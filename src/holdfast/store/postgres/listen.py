@@ -93,7 +93,7 @@ class Switchboard:
     async def _connect(self) -> Connection:
         connection = await connect(self._place)
         try:
-            await connection.execute(f'LISTEN "{self._channel}"')  # type: ignore[arg-type]
+            await connection.execute(f'LISTEN "{self._channel}"')
         except BaseException:
             await connection.close()
             raise

@@ -22,7 +22,7 @@ async def migrate(connection: Connection, place: Place) -> None:
                 f"{place} has schema {found}, and this Holdfast knows {newest}: upgrade holdfast to use it"
             )
         if found < newest:
-            await connection.execute(psycopg.sql.SQL(script(place.schema, found)))  # type: ignore[arg-type]
+            await connection.execute(psycopg.sql.SQL(script(place.schema, found)))
 
 
 async def version(connection: Connection, place: Place) -> int:
@@ -32,7 +32,7 @@ async def version(connection: Connection, place: Place) -> int:
     row = await cursor.fetchone()
     if row is None or not row[0]:
         return 0
-    cursor = await connection.execute(f"SELECT value FROM {table} WHERE name = 'schema'")  # type: ignore[arg-type]
+    cursor = await connection.execute(f"SELECT value FROM {table} WHERE name = 'schema'")
     row = await cursor.fetchone()
     return int(row[0]) if row else 0
 

@@ -52,7 +52,7 @@ class Steering:
         self._now = now
 
     async def _run(self, statement: str, values: Any) -> list[tuple[Any, ...]]:
-        cursor = await self._connection.execute(rename(statement, self._schema), values)  # type: ignore[arg-type]
+        cursor = await self._connection.execute(rename(statement, self._schema), values)
         return await cursor.fetchall() if cursor.description else []
 
     async def _hold(self, *queues: str) -> None:
@@ -145,7 +145,9 @@ class Steering:
         version, declared, operator = found[0] if found else (None, None, None)
         return version or 0, declared, operator
 
-    async def _put_task(self, queue: str, task: str, version: int, declared: str | None, operator: str | None) -> Policy:
+    async def _put_task(
+        self, queue: str, task: str, version: int, declared: str | None, operator: str | None
+    ) -> Policy:
         wanted = policy(declared, operator)
         on_queue, on_task = wanted.on_failure or (None, None)
         await self._run(

@@ -151,7 +151,7 @@ class PostgresStore:
         async def work(connection: Connection, again: bool) -> Rows:
             factory: Any = dict_row if named else tuple_row
             async with connection.cursor(binary=True, row_factory=factory) as cursor:
-                await cursor.execute(statement, values)  # type: ignore[arg-type]
+                await cursor.execute(statement, values)
                 return await cursor.fetchall() if cursor.description else []
 
         return await self._insist(work, repeatable=repeatable)
@@ -245,7 +245,7 @@ class PostgresStore:
 
         async def work(connection: Connection, again: bool) -> Rows:
             async with connection.cursor(binary=True) as cursor:
-                await cursor.execute(self._turn, [*values, again])  # type: ignore[arg-type]
+                await cursor.execute(self._turn, [*values, again])
                 return await cursor.fetchall()
 
         turn, broken = self._reader.turn(await self._insist(work, repeatable=False), len(settlements))
@@ -306,9 +306,7 @@ class PostgresStore:
         statement = self._named("SELECT * FROM holdfast.reap(%s::bigint, %s, %s::integer, %s, %s::bigint)")
         values = (self._now(), queue, limit, but or "", DEFAULT_LEASE_MS)
         ((sessions, returned, failed, shifted, more),) = await self._rows(statement, values)
-        return Reaped(
-            sessions=tuple(sessions), returned=returned, failed=failed, shifted_ms=shifted, more=more
-        )
+        return Reaped(sessions=tuple(sessions), returned=returned, failed=failed, shifted_ms=shifted, more=more)
 
     async def expire(self, queue: str, limit: int = 1000) -> int:
         gone: int = await self._value(
