@@ -15,9 +15,7 @@ WHERE j.run = coalesce(
 
 -- :run
 SELECT :columns FROM holdfast.job j
-WHERE j.queue = %(queue)s AND j.id = %(id)s AND (j.run = %(run)s::bigint OR j.run <= %(run)s::bigint
-    AND j.absorbed_to >= %(run)s::bigint)
-ORDER BY j.run = %(run)s::bigint DESC LIMIT 1;
+WHERE j.run = holdfast.find(%(queue)s, %(id)s, %(run)s::bigint);
 
 -- :list
 SELECT :columns FROM holdfast.job j
@@ -35,7 +33,8 @@ ORDER BY j.run DESC LIMIT %(limit)s::bigint;
 -- :pending
 SELECT EXISTS (
     SELECT 1 FROM holdfast.queue q WHERE q.name = ANY (%(queues)s::text[]) AND NOT q.paused AND (
-        EXISTS (SELECT 1 FROM holdfast.job j WHERE j.queue = q.name AND j.state = 'waiting')
+        EXISTS (SELECT 1 FROM holdfast.job j WHERE j.queue = q.name AND j.state = 'waiting' AND j.key IS NULL)
+        OR EXISTS (SELECT 1 FROM holdfast.job j WHERE j.queue = q.name AND j.state = 'waiting' AND j.key IS NOT NULL)
         OR EXISTS (SELECT 1 FROM holdfast.job j WHERE j.queue = q.name AND j.state = 'scheduled'
             AND (j.attempts > 0 OR j.run_at_ms <= holdfast.clock(%(now)s::bigint)))));
 
@@ -46,7 +45,9 @@ SELECT q.name, (q.declared || q.operator)::text AS settings, q.operator::text AS
     (SELECT json_object_agg(k.key, k.concurrency)::text FROM holdfast.key_limit k WHERE k.queue = q.name) AS keys,
     (SELECT count(*) FROM holdfast.serving v JOIN holdfast.session s USING (id)
      WHERE v.queue = q.name AND NOT s.dead AND s.expires_at_ms > holdfast.clock(%(now)s::bigint)) AS workers,
-    (SELECT min(ready_at_ms) FROM holdfast.job WHERE queue = q.name AND state = 'waiting') AS oldest
+    least((SELECT min(ready_at_ms) FROM holdfast.job WHERE queue = q.name AND state = 'waiting' AND key IS NULL),
+        (SELECT min(ready_at_ms) FROM holdfast.job WHERE queue = q.name AND state = 'waiting' AND key IS NOT NULL))
+        AS oldest
 FROM holdfast.queue q ORDER BY q.name;
 
 -- :sessions

@@ -226,6 +226,18 @@ BEGIN
         ELSE get_byte(p_blob, 0) <> 123 OR get_byte(p_blob, size - 1) <> 125 END;
 END $$;
 
+-- The row of one run of an id, or of the run that absorbed it.
+CREATE OR REPLACE FUNCTION holdfast.find(p_queue text, p_id text, p_run bigint) RETURNS bigint
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN coalesce(
+        (SELECT run FROM holdfast.job WHERE run = p_run AND queue = p_queue AND id = p_id),
+        (SELECT run FROM holdfast.job WHERE queue = p_queue AND id = p_id AND held
+            AND run <= p_run AND absorbed_to >= p_run),
+        (SELECT run FROM holdfast.job WHERE queue = p_queue AND id = p_id AND NOT held
+            AND run <= p_run AND absorbed_to >= p_run ORDER BY run DESC LIMIT 1));
+END $$;
+
 -- The listener hears when the run ends. False: it has ended already, or is not there.
 CREATE OR REPLACE FUNCTION holdfast.watch_run(p_clock bigint, p_queue text, p_id text, p_run bigint, p_address text)
 RETURNS boolean LANGUAGE plpgsql AS $$
@@ -234,9 +246,7 @@ DECLARE
     j holdfast.job;
     v_found boolean;
 BEGIN
-    SELECT * INTO j FROM holdfast.job
-    WHERE queue = p_queue AND id = p_id AND (run = p_run OR run <= p_run AND absorbed_to >= p_run)
-    ORDER BY run = p_run DESC LIMIT 1 FOR NO KEY UPDATE;
+    SELECT * INTO j FROM holdfast.job WHERE run = holdfast.find(p_queue, p_id, p_run) FOR NO KEY UPDATE;
     v_found := FOUND AND j.state NOT IN ('completed', 'failed', 'cancelled') AND coalesce(j.expires_at_ms > v_now, true);
     IF NOT v_found THEN
         PERFORM 1 FROM holdfast.job WHERE queue = p_queue AND id = p_id AND held FOR NO KEY UPDATE;

@@ -45,7 +45,10 @@ CREATE TABLE holdfast.job (
     autovacuum_vacuum_insert_scale_factor = 0.2);
 CREATE UNIQUE INDEX job_id ON holdfast.job (queue, id) WHERE held;
 CREATE INDEX job_past ON holdfast.job (queue, id, run) WHERE NOT held;
-CREATE INDEX job_waiting ON holdfast.job (queue, key, priority DESC, run_at_ms, run) WHERE state = 'waiting';
+CREATE INDEX job_waiting ON holdfast.job (queue, priority DESC, run_at_ms, run)
+    WHERE state = 'waiting' AND key IS NULL;
+CREATE INDEX job_waiting_key ON holdfast.job (queue, key, priority DESC, run_at_ms, run)
+    WHERE state = 'waiting' AND key IS NOT NULL;
 CREATE INDEX job_scheduled ON holdfast.job (queue, run_at_ms, run) WHERE state = 'scheduled';
 CREATE INDEX job_active ON holdfast.job (queue, key, run) WHERE state = 'active';
 CREATE INDEX job_expiry ON holdfast.job (queue, expires_at_ms) WHERE expires_at_ms IS NOT NULL;
