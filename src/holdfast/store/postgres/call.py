@@ -89,9 +89,11 @@ def enqueue(now: str | None, queue: str, jobs: Sequence[NewJob], conflict: Confl
     ]  # fmt: skip
 
 
-def answer(row: Sequence[Any]) -> Answer:
-    """Return what became of one job."""
+def answer(row: Sequence[Any], *, ours: bool = False) -> Answer:
+    """Return what became of one job. `ours` says that whatever holds the id, this call put there."""
     status, id, run, state, result, error = row
+    if ours:
+        status = "queued"
     if status == "queued":
         return Answer(status=status, id=id, run=run, state=State(state))
     return Answer(

@@ -28,9 +28,11 @@ async def migrate(connection: Connection, place: Place) -> None:
 async def version(connection: Connection, place: Place) -> int:
     """Return the number of the schema, 0 when there is none."""
     table = f'"{place.schema}".meta'
-    cursor = await connection.execute("SELECT to_regclass(%s) IS NOT NULL", (table,))
-    row = await cursor.fetchone()
-    if row is None or not row[0]:
+    # The table itself is asked for, not a name: names are cached, and somebody may have made it a moment ago.
+    cursor = await connection.execute(
+        "SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname = %s AND tablename = 'meta'", (place.schema,)
+    )
+    if await cursor.fetchone() is None:
         return 0
     cursor = await connection.execute(f"SELECT value FROM {table} WHERE name = 'schema'")
     row = await cursor.fetchone()

@@ -182,8 +182,19 @@ class PostgresStore:
         if not jobs:
             return []
         values = call.enqueue(self._now(), queue, jobs, conflict, request)
-        rows = await self._rows(self._enqueue, values, repeatable=request is not None)
-        return [call.answer(row) for row in rows]
+        fresh = all(job.fresh for job in jobs)
+        tries = 0
+
+        async def work(connection: Connection, again: bool) -> Rows:
+            nonlocal tries
+            tries += 1
+            async with connection.cursor(binary=True) as cursor:
+                await cursor.execute(self._enqueue, values)
+                return await cursor.fetchall()
+
+        rows = await self._insist(work, repeatable=fresh or request is not None)
+        # An id that was made for this call and is there already came in with a try whose reply was lost.
+        return [call.answer(row, ours=fresh and tries > 1) for row in rows]
 
     async def cancel(self, queue: str, id: str, running: Running = "refuse", request: str | None = None) -> Cancelled:
         found = await self._value(
