@@ -80,6 +80,7 @@ async def test_processes_share_the_jobs_and_each_runs_once(url: str, tmp_path: P
     workers = [WorkerProcess(url, ledger, slots=5) for _ in range(3)]
     with processes(*workers):
         async with app:
+            await eventually(lambda: _workers(app, 3))
             await touch.enqueue_many(touch.args() for _ in range(400))
             await eventually(lambda: _count(app, 400))
         for worker in workers:
@@ -89,6 +90,10 @@ async def test_processes_share_the_jobs_and_each_runs_once(url: str, tmp_path: P
     assert len(starts) == 400
     assert set(starts.values()) == {1}
     assert sum(report["completed"] for report in reports) == 400
+
+
+async def _workers(app: Holdfast, count: int) -> bool:
+    return len(await app.workers()) == count
 
 
 async def _count(app: Holdfast, count: int) -> bool:
