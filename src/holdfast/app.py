@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 
+from .bulk import Counts, enqueue_all
 from .client import Client, OnGap
 from .codec import Codec, Signature
 from .core.duration import Duration
@@ -22,7 +23,7 @@ from .settings import layer, queue_fields
 from .store import Store, open_store
 from .store.contract import Cancelled, Filter, JobPage, QueueInfo, Running, SessionInfo
 from .sync import Sync
-from .task import Executor, Task
+from .task import Call, Executor, Task
 from .worker import Worker
 
 P = ParamSpec("P")
@@ -193,6 +194,12 @@ class Holdfast:
             return hook
 
         return add
+
+    # --- producing
+
+    async def enqueue_many(self, calls: Iterable[Call[Any]] | AsyncIterable[Call[Any]], *, chunk: int = 500) -> Counts:
+        """Every call, of whatever tasks, is in the store: `app.enqueue_many(send.args(to) for to in people)`."""
+        return await enqueue_all(self.client, calls, chunk)
 
     # --- working
 

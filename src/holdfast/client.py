@@ -8,6 +8,7 @@ import logging
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from .core.duration import Duration, to_ms
@@ -124,11 +125,13 @@ class Client:
         self.hooks = hooks
         self._listener: Listener | None = None
         self._waiters: dict[tuple[str, str, int], set[asyncio.Future[None]]] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._opened = 0
 
     async def open(self) -> None:
         """The store can be used. May be nested."""
         await self.store.open()
+        self._loop = asyncio.get_running_loop()
         self._opened += 1
 
     async def close(self) -> None:
@@ -143,6 +146,8 @@ class Client:
         """Return the one ear of this client, for all who wait."""
         if self._opened == 0:
             raise StoreClosed("the app is not open; use it inside `async with app:`")
+        if self._loop is not None and self._loop is not asyncio.get_running_loop():
+            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self.listener(), self._loop))
         if self._listener is None:
             made = await self.store.listen(lambda: None, self._on_finished)
             if self._listener is None:
@@ -152,9 +157,12 @@ class Client:
         return self._listener
 
     def _on_finished(self, finished: Finished) -> None:
-        for future in self._waiters.get((finished.queue, finished.id, finished.run), ()):
-            if not future.done():
-                future.set_result(None)
+        for future in tuple(self._waiters.get((finished.queue, finished.id, finished.run), ())):
+            if future.get_loop() is self._loop:
+                _wake(future)
+            else:  # a coroutine that a worker runs in a thread waits in a loop of its own
+                with suppress(RuntimeError):
+                    future.get_loop().call_soon_threadsafe(_wake, future)
 
     async def enqueue(self, queue: str, jobs: Sequence[NewJob], conflict: Conflict) -> list[Answer]:
         """Every job has its answer."""
@@ -314,6 +322,11 @@ class Client:
                 if not follow:
                     return
                 await asyncio.sleep(0.2)
+
+
+def _wake(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 def _request(jobs: Sequence[NewJob]) -> str | None:

@@ -24,6 +24,7 @@ from holdfast import (
     StoreReadOnly,
     StoreTooNew,
 )
+from holdfast.store.sqlite import connection
 from holdfast.store.sqlite.connection import parse, translate
 
 
@@ -305,3 +306,13 @@ async def test_a_flaky_store_is_what_it_says(app: Holdfast) -> None:
         with pytest.raises(StoreError, match="no"):
             await store.queues()
         assert await store.queues() == []
+
+
+def test_opening_waits_for_a_lock_that_sqlite_itself_does_not_wait_for(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("CREATE TABLE theirs (x)")
+        other.execute("BEGIN IMMEDIATE")
+        monkeypatch.setattr(connection, "pause", lambda: other.execute("COMMIT"))
+        connection.connect(connection.parse(f"sqlite:///{path}?busy_timeout=5")).close()

@@ -109,7 +109,9 @@ async def test_a_worker_that_finds_jobs_only_by_its_poll_says_so(
 
     async with working(app, poll=0.05):
         await eventually(lambda: app.store.sessions())
-        await work.enqueue()
+        for _ in range(2):
+            handle = await work.enqueue()
+            await eventually(lambda handle=handle: _is_over(handle))
         await eventually(lambda: "wakeup_degraded" in heard)
         ears[0]()
         await eventually(lambda: "wakeup_restored" in heard)
@@ -199,6 +201,10 @@ async def print_it() -> None: ...
 
 def _task(app: Holdfast) -> Any:
     return app.task(name="it")(print_it)
+
+
+async def _is_over(handle: Any) -> bool:
+    return bool((await handle.job()).state.finished)
 
 
 async def _is_active(app: Holdfast, id: str) -> bool:

@@ -69,6 +69,7 @@ class Pump:
         self._unsure = False
         self._called = False
         self._polled = self._deaf = False
+        self._missed = 0
         self._zombies: set[Attempt] = set()
         self._turns = 0
         self.last_try: float | None = None
@@ -202,7 +203,8 @@ class Pump:
 
     def _judge_wake_ups(self, found: bool) -> None:
         """A poll that finds a job which nobody announced means that wake-ups are lost; the next wake-up ends that."""
-        if self._polled and found and not self._deaf:
+        self._missed = self._missed + 1 if self._polled and found else 0 if found else self._missed
+        if self._missed >= 2 and not self._deaf:  # once may be a wake-up that is still on its way
             self._deaf = True
             log.warning("a poll found jobs that no wake-up had announced; until one comes, each may cost a poll")
             self._hooks.tell(Happening(name="wakeup_degraded"))

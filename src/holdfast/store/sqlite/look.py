@@ -20,10 +20,7 @@ _LAST = 2**62
 
 def get(tx: Tx, queue: str, id: str, run: int | None) -> JobRecord | None:
     """Return the run that answers for an id, or else its latest that is still kept; or a given run of it."""
-    if run is not None:
-        row = tx.row("job", "run", queue=queue, id=id, run=run)
-    else:
-        row = _held(tx, queue, id)
+    row = tx.row("job", "run", queue=queue, id=id, run=run) if run is not None else _held(tx, queue, id)
     if row is None or (row["queue"], row["id"]) != (queue, id) or _is_gone(tx, row):
         return None
     return record(tx, row)

@@ -71,7 +71,7 @@ def _holds_all(tx: Tx, session: Session, entries: Sequence[Complete]) -> bool:
     """True when every lease is held. A run's attempts never fall, so equal sums mean equal attempts."""
     runs = [entry.lease.run for entry in entries]
     held = tx.run("complete", "held", session=session.id, runs=json.dumps(runs)).fetchone()
-    return held == (len(runs), sum(entry.lease.attempt for entry in entries))
+    return bool(held == (len(runs), sum(entry.lease.attempt for entry in entries)))
 
 
 def _completion(tx: Tx, session: Session, entry: Complete) -> tuple[object, ...]:

@@ -38,7 +38,7 @@ def cancel(tx: Tx, queue: str, id: str, running: Running) -> Cancelled:
         )  # fmt: skip
     reply = judge("cancel", state)
     if reply is Reply.OK:
-        cancelled(tx, row, "cancel", ran=False)
+        cancelled(tx, row, row["exit"] or "cancel", ran=False)
         lane.recheck_all(tx, queue, {row["key"]})
     return Cancelled(reply=reply, state=state, run=row["run"], successor=successor)
 

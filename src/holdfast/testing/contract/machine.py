@@ -15,7 +15,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from ...core.job import ErrorRecord
 from ...core.limit import QueueSettings, Rate, Retention
@@ -48,14 +48,14 @@ T = TypeVar("T")
 QUEUE, TASK = "q", "t"
 RETRY = Retry(failures=2, stalls=2, timeouts=2, releases=3, initial=1.0, maximum=2.0)
 SETTINGS: dict[str, Any] = {"result_ttl_ms": 20_000, "retention": {"failed": 120.0}}
-IDS = ["i0", "i1", "i2", "i3", "i4", "i5"]
+IDS = [f"i{number}" for number in range(8)]
 KEYS = ["a", "b"]
 ERROR = ErrorRecord(type="Odd", message="no good")
 LEASE_MS = 15_000
 
 # Tokens that come back in 1/1024 of a second are exact in binary, so that both sides agree to the last bit.
 RATES = st.sampled_from([None, Rate(1, per=1.024), Rate(4, per=4.096)])
-SMALL = st.sampled_from([None, 1, 2, 3])
+SMALL = st.sampled_from([None, 1, 2])
 DELAYS = st.sampled_from([None, None, None, 0, 1000])
 ids = st.sampled_from(IDS)
 keys = st.sampled_from([None, *KEYS])
@@ -77,6 +77,26 @@ dedups = st.none() | st.builds(
     scope=st.sampled_from(["incomplete", "any"]),
     exclude=st.sampled_from([(), ("i0",)]),
 )
+
+
+STEPS: dict[str, tuple[int, dict[str, st.SearchStrategy[Any]]]] = {}
+
+
+def often(weight: int, **arguments: st.SearchStrategy[Any]) -> Callable[[T], T]:
+    """The method is a step of the machine, taken so often; a single rule chooses among them by these weights."""
+
+    def note(step: T) -> T:
+        STEPS[step.__name__] = (weight, arguments)  # type: ignore[attr-defined]
+        return step
+
+    return note
+
+
+@st.composite
+def steps(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
+    """Return the name of a step, and its arguments."""
+    name = draw(st.sampled_from([name for name, (weight, _) in STEPS.items() for _ in range(weight)]))
+    return name, draw(st.fixed_dictionaries(STEPS[name][1]))
 
 
 class StoreMachine(RuleBasedStateMachine):
@@ -127,18 +147,34 @@ class StoreMachine(RuleBasedStateMachine):
     def now(self) -> int:
         return self.clock.now_ms
 
+    @initialize(
+        limits=st.fixed_dictionaries(
+            {"concurrency": SMALL, "key_concurrency": SMALL, "rate": st.none() | RATES, "key_rate": RATES}
+        )
+    )
+    def start_with(self, limits: dict[str, Any]) -> None:
+        """Half of what the machine is for are limits: most examples have some from the start."""
+        self._configure(**limits)
+
+    @rule(step=steps())
+    def take(self, step: tuple[str, dict[str, Any]]) -> None:
+        """One step. A single rule, since Hypothesis would leave out whole rules in many examples."""
+        name, arguments = step
+        getattr(self, name)(**arguments)
+
     # --- producing
 
-    @rule(
-        batch=st.lists(st.tuples(ids, keys, priorities, DELAYS, dedups), min_size=1, max_size=4), conflict=conflicts
+    @often(
+        5,
+        batch=st.lists(st.tuples(ids, keys, priorities, DELAYS, dedups), min_size=1, max_size=6), conflict=conflicts
     )  # fmt: skip
     def enqueue(self, batch: list[tuple[Any, ...]], conflict: Conflict) -> None:
         self._enqueue([self._job(*fields) for fields in batch], conflict)
 
-    @precondition(lambda self: self.model.active())
-    @rule(pick=picks, key=keys, delay=DELAYS, conflict=conflicts)
+    @often(3, pick=picks, key=keys, delay=DELAYS, conflict=conflicts)
     def dispatch_again_what_runs(self, pick: int, key: str | None, delay: int | None, conflict: Conflict) -> None:
-        running = self.model.active()
+        if not (running := self.model.active()):
+            return
         again = msgspec.structs.replace(conflict, on_conflict="update")
         self._enqueue([self._job(running[pick % len(running)].id, key, 0, delay, None)], again)
 
@@ -158,18 +194,19 @@ class StoreMachine(RuleBasedStateMachine):
         answers = self._run(self.store.enqueue(QUEUE, jobs, conflict))
         for job, answer in zip(jobs, answers, strict=True):
             expected = self.model.enqueue(self.now, job, conflict, answer.run)
+            self.model.note_turns(self.now)
             assert (answer.status, answer.run, answer.state) == expected, f"{answer}, and {expected} was right"
 
-    @rule(id=ids, pick=picks, running=st.sampled_from(["refuse", "signal"]))
+    @often(2, id=ids, pick=picks, running=st.sampled_from(["refuse", "signal"]))
     def cancel(self, id: str, pick: int, running: Any) -> None:
-        active = self.model.active()
-        if active and pick % 2:
-            id = active[pick % len(active)].id
+        busy = [*self.model.successors] or [run.id for run in self.model.active()]
+        if busy and pick % 2:
+            id = busy[pick % len(busy)]
         found = self._run(self.store.cancel(QUEUE, id, running))
         right = self.model.cancel(self.now, id, running)
         assert (found.reply, found.state, found.successor) == right, f"{found}, and {right} was right"
 
-    @rule(id=ids, what=st.sampled_from(["promote", "delete", "requeue", "expire"]))
+    @often(3, id=ids, what=st.sampled_from(["promote", "delete", "requeue", "expire"]))
     def steer(self, id: str, what: str) -> None:
         if what == "promote":
             assert self._run(self.store.promote(QUEUE, id)) == self.model.promote(self.now, id)
@@ -183,27 +220,22 @@ class StoreMachine(RuleBasedStateMachine):
 
     # --- working
 
-    @rule(worker=workers, room=st.integers(1, 4))
+    @often(7, worker=workers, room=st.integers(1, 4))
     def claim(self, worker: int, room: int) -> None:
         self._turn(self.sessions[worker], [], room)
 
-    @precondition(lambda self: self.model.waiting(None) or self.model.keys())
-    @rule(worker=workers, room=st.integers(1, 4))
-    def claim_what_waits(self, worker: int, room: int) -> None:
-        self._turn(self.sessions[worker], [], room)
-
-    @precondition(lambda self: any(self.held[session.id] for session in self.sessions))
-    @rule(worker=workers, pick=picks, how=ends, room=st.integers(0, 2))
+    @often(7, worker=workers, pick=picks, how=ends, room=st.integers(0, 2))
     def settle(self, worker: int, pick: int, how: str, room: int) -> None:
-        busy = [session for session in self.sessions if self.held[session.id]]
+        if not (busy := [session for session in self.sessions if self.held[session.id]]):
+            return
         session = busy[worker % len(busy)]
         lease = self.held[session.id].pop(pick % len(self.held[session.id]))
         self._turn(session, [_settlement(lease, how)], room)
 
-    @precondition(lambda self: any(self.held[session.id] for session in self.sessions))
-    @rule(worker=workers, hows=st.lists(ends, min_size=2, max_size=4))
+    @often(2, worker=workers, hows=st.lists(ends, min_size=2, max_size=4))
     def settle_several(self, worker: int, hows: list[str]) -> None:
-        busy = [session for session in self.sessions if self.held[session.id]]
+        if not (busy := [session for session in self.sessions if self.held[session.id]]):
+            return
         session = busy[worker % len(busy)]
         entries = [_settlement(self.held[session.id].pop(), how) for how in hows if self.held[session.id]]
         self._turn(session, entries, 0)
@@ -215,6 +247,7 @@ class StoreMachine(RuleBasedStateMachine):
             return
         for entry, settled in zip(entries, turn.settled, strict=True):
             right = self.model.settle(self.now, session.id, entry)
+            self.model.note_turns(self.now)
             assert (settled.reply, settled.state) in right, f"{settled}, and {right} was right"
             if settled.reply is Reply.OK:
                 self.done = [*self.done[-9:], (session, entry)]
@@ -235,19 +268,20 @@ class StoreMachine(RuleBasedStateMachine):
         wanted = self.model.next_at(self.now)
         assert wanted is None or (told is not None and told <= wanted), f"told {told}, and {wanted} was right"
 
-    @precondition(lambda self: self.done)
-    @rule(pick=picks, worker=st.none() | workers, room=st.integers(0, 1), other=st.none() | ends)
+    @often(3, pick=picks, worker=st.none() | workers, room=st.integers(0, 1), other=st.none() | ends)
     def settle_again(self, pick: int, worker: int | None, room: int, other: str | None) -> None:
         """A reply was lost, or somebody settles what is another's, or changes its mind."""
+        if not self.done:
+            return
         session, entry = self.done[-1 - pick % len(self.done)]
         if worker is not None:
             session = self.sessions[worker]
         self._turn(session, [_settlement(entry.lease, other) if other else entry], room)
 
-    @precondition(lambda self: any(self.held[session.id] for session in self.crashed))
-    @rule(pick=picks, how=ends)
+    @often(1, pick=picks, how=ends)
     def come_back_late(self, pick: int, how: str) -> None:
-        late = [session for session in self.crashed if self.held[session.id]]
+        if not (late := [session for session in self.crashed if self.held[session.id]]):
+            return
         session = late[pick % len(late)]
         self._turn(session, [_settlement(self.held[session.id].pop(), how)], 0)
 
@@ -261,7 +295,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.heard[session.id] = self.now
         return False
 
-    @rule(worker=workers, what=st.sampled_from(["crash", "extend", "held"]))
+    @often(2, worker=workers, what=st.sampled_from(["crash", "extend", "held"]))
     def live_or_die(self, worker: int, what: str) -> None:
         session = self.sessions[worker]
         if what == "crash":
@@ -274,7 +308,7 @@ class StoreMachine(RuleBasedStateMachine):
             mine = {(run.run, run.counters.attempts) for run in self.model.active() if run.session == session.id}
             assert held == (set() if session.id in self.dead else mine)
 
-    @rule(worker=st.none() | workers)
+    @often(2, worker=st.none() | workers)
     def reap(self, worker: int | None) -> None:
         caller = None if worker is None else self.sessions[worker].id
         reaped = self._run(self.store.reap(QUEUE, 1000, caller))
@@ -292,11 +326,12 @@ class StoreMachine(RuleBasedStateMachine):
 
     # --- time and limits
 
-    @rule(ms=st.sampled_from([1, 500, 1000, 1024, 2048, 5000, 16_000, 21_000]))
+    @often(4, ms=st.sampled_from([1, 500, 1000, 1024, 2048, 5000, 16_000, 21_000]))
     def pass_time(self, ms: int) -> None:
         self._run(self.bench.tick(ms / 1000))
 
-    @rule(
+    @often(
+        3,
         name=st.sampled_from(["paused", "concurrency", "key_concurrency", "rate", "key_rate", "one key"]),
         limit=SMALL,
         rate=RATES,
@@ -306,7 +341,7 @@ class StoreMachine(RuleBasedStateMachine):
         if name == "one key":
             self._limit_key(key, limit)
         elif name == "paused":
-            self._configure(paused=not self.model.settings.paused)
+            self._configure(paused=limit == 1 and not self.model.settings.paused)
         elif name in ("rate", "key_rate"):
             # What a bucket holds when one rate follows another is not of the contract: none comes in between.
             self._configure(**{name: None if getattr(self.model.settings, name) else rate})
@@ -402,7 +437,7 @@ def budget() -> settings:
     """Return how much is tried: a fixed, modest amount, or with `HOLDFAST_HYPOTHESIS=long` far more, at random."""
     long = os.environ.get("HOLDFAST_HYPOTHESIS") == "long"
     return settings(
-        max_examples=2000 if long else 30,
+        max_examples=2000 if long else 40,
         stateful_step_count=100 if long else 40,
         derandomize=not long,
         database=None,
@@ -418,4 +453,4 @@ class Machine(Case):
     @pytest.mark.timeout(0 if os.environ.get("HOLDFAST_HYPOTHESIS") == "long" else 300)
     def test_random_interleavings_agree_with_the_model(self, harness: Harness) -> None:
         machine = type("StoreMachine", (StoreMachine,), {"harness": harness})
-        run_state_machine_as_test(machine, settings=budget())  # type: ignore[no-untyped-call]
+        run_state_machine_as_test(machine, settings=budget())
