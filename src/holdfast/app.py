@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 
 from .bulk import Counts, enqueue_all
@@ -197,9 +197,11 @@ class Holdfast:
 
     # --- producing
 
-    async def enqueue_many(self, calls: Iterable[Call[Any]] | AsyncIterable[Call[Any]], *, chunk: int = 500) -> Counts:
+    def enqueue_many(
+        self, calls: Iterable[Call[Any]] | AsyncIterable[Call[Any]], *, chunk: int = 500, connection: Any = None
+    ) -> Coroutine[Any, Any, Counts]:
         """Every call, of whatever tasks, is in the store: `app.enqueue_many(send.args(to) for to in people)`."""
-        return await enqueue_all(self.client, calls, chunk)
+        return enqueue_all(self.client, calls, chunk, connection)
 
     # --- working
 

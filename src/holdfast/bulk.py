@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Coroutine, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 IN_FLIGHT = 2
 Group = tuple[str, Conflict]
+Chunk = tuple[Group, list[NewJob]]
+Calls = Iterable["Call[Any]"] | AsyncIterable["Call[Any]"]
 
 
 class Counts(msgspec.Struct, kw_only=True):
@@ -41,14 +43,22 @@ class Counts(msgspec.Struct, kw_only=True):
             setattr(self, answer.status, getattr(self, answer.status) + 1)
 
 
-async def enqueue_all(client: Client, calls: Iterable[Call[Any]] | AsyncIterable[Call[Any]], chunk: int) -> Counts:
+def enqueue_all(client: Client, calls: Calls, chunk: int, connection: Any = None) -> Coroutine[Any, Any, Counts]:
+    """Every call is in the store, or in the transaction of a connection that the caller brings."""
+    if connection is None:
+        return _enqueue_all(client, calls, chunk)
+    chunker = Chunker(chunk, connection)
+    if isinstance(calls, AsyncIterable):
+        return _join_awaited(client, connection, chunker.each_of(calls), Counts())
+    return _join(client, connection, chunker.each(calls))
+
+
+async def _enqueue_all(client: Client, calls: Calls, chunk: int) -> Counts:
     """Every call is in the store. While one chunk is written the next is encoded."""
-    if chunk < 1:
-        raise ConfigError(f"chunk={chunk!r}: at least 1")
     counts = Counts()
     writing: deque[asyncio.Task[list[Answer]]] = deque()
     try:
-        async for (queue, conflict), jobs in _chunks(calls, chunk):
+        async for (queue, conflict), jobs in Chunker(chunk).each_of(calls):
             writing.append(asyncio.create_task(client.enqueue(queue, jobs, conflict)))
             await asyncio.sleep(0)
             if len(writing) > IN_FLIGHT:
@@ -60,29 +70,84 @@ async def enqueue_all(client: Client, calls: Iterable[Call[Any]] | AsyncIterable
     return counts
 
 
-async def _chunks(
-    calls: Iterable[Call[Any]] | AsyncIterable[Call[Any]], chunk: int
-) -> AsyncIterator[tuple[Group, list[NewJob]]]:
-    """Yield jobs in chunks of one queue and one conflict rule, in the order given."""
-    group: Group | None = None
-    jobs: list[NewJob] = []
-    async for call in _each(calls):
-        theirs = (call.queue, call.prepared.conflict)
-        if jobs and (theirs != group or len(jobs) >= chunk):
-            assert group is not None
-            yield group, jobs
-            jobs = []
-        group = theirs
-        jobs.append(call.job)
-    if jobs:
-        assert group is not None
-        yield group, jobs
+def _join(client: Client, connection: Any, chunks: Iterator[Chunk]) -> Coroutine[Any, Any, Counts]:
+    """On a synchronous connection all of it is done when this returns; an asynchronous one is for the coroutine."""
+    counts = Counts()
+    for (queue, conflict), jobs in chunks:
+        answers = client.enqueue_in(connection, queue, jobs, conflict)
+        if not isinstance(answers, list):
+            return _join_awaited(client, connection, chunks, counts, answers)
+        counts.add(answers)
+    return _handed_over(counts)
 
 
-async def _each(calls: Iterable[Call[Any]] | AsyncIterable[Call[Any]]) -> AsyncIterator[Call[Any]]:
-    if isinstance(calls, AsyncIterable):
-        async for call in calls:
-            yield call
-    else:
+async def _join_awaited(
+    client: Client,
+    connection: Any,
+    chunks: Iterator[Chunk] | AsyncIterator[Chunk],
+    counts: Counts,
+    first: Awaitable[list[Answer]] | None = None,
+) -> Counts:
+    if first is not None:
+        counts.add(await first)
+    async for (queue, conflict), jobs in _each(chunks):
+        answers = client.enqueue_in(connection, queue, jobs, conflict)
+        counts.add(answers if isinstance(answers, list) else await answers)
+    return counts
+
+
+async def _handed_over(counts: Counts) -> Counts:
+    return counts
+
+
+class Chunker:
+    """Gathers jobs in chunks of one queue and one conflict rule, in the order given."""
+
+    def __init__(self, size: int, connection: Any = None) -> None:
+        if size < 1:
+            raise ConfigError(f"chunk={size!r}: at least 1")
+        self._size = size
+        self._connection = connection
+        self._group: Group | None = None
+        self._jobs: list[NewJob] = []
+
+    def each(self, calls: Iterable[Call[Any]]) -> Iterator[Chunk]:
+        """Yield the chunks."""
         for call in calls:
-            yield call
+            yield from self._take(call)
+        yield from self._rest()
+
+    async def each_of(self, calls: Calls) -> AsyncIterator[Chunk]:
+        """Yield the chunks of calls that may have to be awaited."""
+        async for call in _each(calls):
+            for chunk in self._take(call):
+                yield chunk
+        for chunk in self._rest():
+            yield chunk
+
+    def _take(self, call: Call[Any]) -> Iterator[Chunk]:
+        """The call is in the chunk; one that is full before it is yielded."""
+        if call.connection is not None and call.connection is not self._connection:
+            raise ConfigError(
+                "enqueue_many: a call brings a connection of its own; give the connection to enqueue_many instead"
+            )
+        group = (call.queue, call.prepared.conflict)
+        if group != self._group or len(self._jobs) >= self._size:
+            yield from self._rest()
+        self._group = group
+        self._jobs.append(call.job)
+
+    def _rest(self) -> Iterator[Chunk]:
+        if self._jobs:
+            assert self._group is not None
+            jobs, self._jobs = self._jobs, []
+            yield self._group, jobs
+
+
+async def _each(items: Any) -> AsyncIterator[Any]:
+    if isinstance(items, AsyncIterable):
+        async for item in items:
+            yield item
+    else:
+        for item in items:
+            yield item

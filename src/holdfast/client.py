@@ -7,9 +7,9 @@ import itertools
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from .core.duration import Duration, to_ms
 from .core.event import Event
@@ -32,6 +32,7 @@ from .store.contract import (
     SessionInfo,
     Status,
     Store,
+    Transactional,
 )
 
 R = TypeVar("R")
@@ -172,6 +173,12 @@ class Client:
                 if answer.status in ("queued", "requeued", "updated", "successor"):
                     self.hooks.tell(_enqueued(queue, answer))
         return answers
+
+    def enqueue_in(
+        self, connection: Any, queue: str, jobs: Sequence[NewJob], conflict: Conflict
+    ) -> list[Answer] | Awaitable[list[Answer]]:
+        """Every job has its answer, in the caller's own transaction. Hooks are not told: it may be rolled back."""
+        return transactional(self.store, "connection=").join(connection).enqueue(queue, jobs, conflict)
 
     async def wait(
         self,
@@ -322,6 +329,24 @@ class Client:
                 if not follow:
                     return
                 await asyncio.sleep(0.2)
+
+
+async def handed_over(
+    client: Client, queue: str, answers: list[Answer] | Awaitable[list[Answer]], decode: Decode
+) -> Handle[Any]:
+    """Return the handle of a job that was taken in by a caller's connection, or is now."""
+    found = answers if isinstance(answers, list) else await answers
+    return Handle(client, queue, found[0], decode)
+
+
+def transactional(store: Store, what: str) -> Transactional:
+    """Return the store as one with transactions, or say that it has none."""
+    if not store.transactional:
+        raise ConfigError(
+            f"{what}: {store.url.partition('://')[0]}:// has no transactions that a caller could share; "
+            "PostgreSQL and SQLite files have"
+        )
+    return cast(Transactional, store)
 
 
 def _wake(future: asyncio.Future[None]) -> None:

@@ -55,6 +55,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     timeout: Duration | None = None
     result_ttl: Duration | None = None
     headers: dict[str, str] | None = None
+    connection: Any = None
 
     def with_(self, **changes: Any) -> Options:
         """Return these options with some of them changed."""
@@ -127,6 +128,15 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     overrides: Overrides | None
     result_ttl_ms: int | None
     dedup: DedupSpec | None
+
+
+def refuse_to_wait(options: Options) -> None:
+    """Raise when the result of a job is to be waited for that is not there before the caller commits."""
+    if options.connection is not None:
+        raise ConfigError(
+            "connection=: a call would wait for a job that is not there before your commit; enqueue it with the "
+            "connection, commit, and then await handle.result()"
+        )
 
 
 def check_text(text: str, name: str, what: str, after: str = "") -> str:

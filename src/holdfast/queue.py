@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Coroutine, Iterable, Mapping
 from typing import Any
 
 from .bulk import Counts, enqueue_all
-from .client import DEFAULT_WAIT, Client, Handle, new_id
+from .client import DEFAULT_WAIT, Client, Handle, handed_over, new_id
 from .core.duration import Duration, to_ms
 from .core.event import Event
 from .core.job import JobRecord
@@ -15,7 +15,7 @@ from .core.policy import Policy
 from .core.state import State
 from .core.transition import Reply
 from .errors import ConfigError
-from .option import Options
+from .option import Options, refuse_to_wait
 from .registry import Registry
 from .settings import QUEUE_SETTINGS, adjust, queue_fields, resolve
 from .store.contract import Cancelled, Filter, JobPage, NewJob, QueueInfo, Running
@@ -58,35 +58,40 @@ class Queue:
             dedup=prepared.dedup,
             watcher=watcher,
         )
-        return Call(self.name, job, prepared)
+        return Call(self.name, job, prepared, options.connection)
 
-    async def enqueue(self, payload: Any, **options: Any) -> Handle[Any]:
-        """The payload is a job in the store, for the handler that the worker's queue names."""
-        return await self._enqueue(self._call(payload, Options().with_(**options)))
+    def enqueue(self, payload: Any, **options: Any) -> Coroutine[Any, Any, Handle[Any]]:
+        """The payload is a job in the store, once awaited, for the handler that the worker's queue names.
 
-    async def _enqueue(self, call: Call[Any]) -> Handle[Any]:
+        With `connection=` it is in the caller's own transaction; see `Task.enqueue`.
+        """
+        if options.get("connection") is None:
+            return self._enqueue(payload, options)
+        call = self._call(payload, Options().with_(**options))
+        answers = self._client.enqueue_in(call.connection, self.name, [call.job], call.prepared.conflict)
+        return handed_over(self._client, self.name, answers, self._decode)
+
+    async def _enqueue(self, payload: Any, options: Mapping[str, Any], watcher: str | None = None) -> Handle[Any]:
+        call = self._call(payload, Options().with_(**options), watcher)
         answers = await self._client.enqueue(self.name, [call.job], call.prepared.conflict)
-        return Handle(self._client, self.name, answers[0], self._decode, call.job.watcher is not None)
+        return Handle(self._client, self.name, answers[0], self._decode, watcher is not None)
 
     async def call(self, payload: Any, *, wait: Duration | None = DEFAULT_WAIT, **options: Any) -> Any:
         """Return the result for a payload, waiting up to `wait` seconds."""
+        refuse_to_wait(Options().with_(**options))
         listener = await self._client.listener()
-        handle = await self._enqueue(self._call(payload, Options().with_(**options), listener.address))
+        handle = await self._enqueue(payload, options, listener.address)
         return await handle.result(wait)
 
-    async def enqueue_many(self, payloads: Iterable[Any] | AsyncIterable[Any], *, chunk: int = 500) -> Counts:
-        """Every payload is a job in the store; takes generators."""
+    def enqueue_many(
+        self, payloads: Iterable[Any] | AsyncIterable[Any], *, chunk: int = 500, connection: Any = None
+    ) -> Coroutine[Any, Any, Counts]:
+        """Every payload is a job in the store, once awaited; takes generators."""
         options = Options()
-
-        async def calls() -> AsyncIterator[Call[Any]]:
-            if isinstance(payloads, AsyncIterable):
-                async for payload in payloads:
-                    yield self._call(payload, options)
-            else:
-                for payload in payloads:
-                    yield self._call(payload, options)
-
-        return await enqueue_all(self._client, calls(), chunk)
+        if isinstance(payloads, AsyncIterable):
+            calls = (self._call(payload, options) async for payload in payloads)
+            return enqueue_all(self._client, calls, chunk, connection)
+        return enqueue_all(self._client, (self._call(payload, options) for payload in payloads), chunk, connection)
 
     def _decode(self, data: bytes) -> Any:
         return self._codec("result_codec").decode(data)

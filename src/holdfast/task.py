@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterable, Callable, Iterable
+from collections.abc import AsyncIterable, Callable, Coroutine, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar
 
 from .bulk import Counts, enqueue_all
-from .client import DEFAULT_WAIT, Handle, new_id
+from .client import DEFAULT_WAIT, Handle, handed_over, new_id
 from .codec import Codec, Signature
 from .core.duration import Duration, Instant
 from .core.job import JobRecord
 from .core.policy import Policy, Retry
-from .option import Dedup, Options, Prepared
+from .option import Dedup, Options, Prepared, refuse_to_wait
 from .settings import Layer, Won, adjust, resolve, resolve_all
 from .store.contract import Cancelled, NewJob, OnConflict, OnFailed, Running
 
@@ -28,12 +28,13 @@ Executor = Literal["inline", "thread"]
 class Call(Generic[R]):
     """A task with its arguments and options: one job that is not enqueued yet."""
 
-    __slots__ = ("job", "prepared", "queue")
+    __slots__ = ("connection", "job", "prepared", "queue")
 
-    def __init__(self, queue: str, job: NewJob, prepared: Prepared) -> None:
+    def __init__(self, queue: str, job: NewJob, prepared: Prepared, connection: Any = None) -> None:
         self.queue = queue
         self.job = job
         self.prepared = prepared
+        self.connection = connection
 
 
 class Task(Generic[P, R]):
@@ -126,6 +127,7 @@ class Task(Generic[P, R]):
         timeout: Duration | None = None,
         result_ttl: Duration | None = None,
         headers: dict[str, str] | None = None,
+        connection: Any = None,
     ) -> Task[P, R]:
         """Return this task with options for the jobs that are enqueued through it."""
         given = {
@@ -133,6 +135,7 @@ class Task(Generic[P, R]):
             "on_conflict": on_conflict, "on_failed": on_failed, "update_payload": update_payload,
             "update_run_at": update_run_at, "reset_counts": reset_counts, "dedup": dedup, "retry": retry,
             "timeout": timeout, "result_ttl": result_ttl, "headers": headers,
+            "connection": connection,
         }  # fmt: skip
         changed = {name: value for name, value in given.items() if value is not None}
         twin = object.__new__(type(self))
@@ -145,7 +148,7 @@ class Task(Generic[P, R]):
 
     def args(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         """Return one call of this task, to be enqueued with others (`enqueue_many`)."""
-        return Call(self.queue, self._job(args, kwargs), self._prepared)
+        return Call(self.queue, self._job(args, kwargs), self._prepared, self._options.connection)
 
     def _job(self, args: Any, kwargs: Any, watcher: str | None = None) -> NewJob:
         options, prepared = self._options, self._prepared
@@ -172,14 +175,23 @@ class Task(Generic[P, R]):
         value: int = self._registry.task_priority(self)
         return value
 
-    async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
-        """The job is in the store; the handle says what became of it."""
-        return await self._enqueue(self._job(args, kwargs))
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, Handle[R]]:
+        """The job is in the store, once awaited; the handle says what became of it.
 
-    async def _enqueue(self, job: NewJob) -> Handle[R]:
+        With the option `connection` it is in the caller's own transaction instead; on a synchronous connection
+        already when this returns, so that the coroutine only hands over the handle.
+        """
+        if self._options.connection is None:
+            return self._enqueue(args, kwargs)
+        job, client = self._job(args, kwargs), self._registry.client
+        answers = client.enqueue_in(self._options.connection, self.queue, [job], self._prepared.conflict)
+        return handed_over(client, self.queue, answers, self.decode_result)
+
+    async def _enqueue(self, args: Any, kwargs: Any, watcher: str | None = None) -> Handle[R]:
         client = self._registry.client
+        job = self._job(args, kwargs, watcher)
         answers = await client.enqueue(self.queue, [job], self._prepared.conflict)
-        return Handle(client, self.queue, answers[0], self.decode_result, watched=job.watcher is not None)
+        return Handle(client, self.queue, answers[0], self.decode_result, watched=watcher is not None)
 
     async def call(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Return the result of the job, run by some worker; waits up to 30 s (`call_within` for another time)."""
@@ -190,13 +202,16 @@ class Task(Generic[P, R]):
         return await self._call(timeout, args, kwargs)
 
     async def _call(self, timeout: Duration | None, args: Any, kwargs: Any) -> R:
+        refuse_to_wait(self._options)
         listener = await self._registry.client.listener()
-        handle = await self._enqueue(self._job(args, kwargs, watcher=listener.address))
+        handle = await self._enqueue(args, kwargs, listener.address)
         return await handle.result(timeout)
 
-    async def enqueue_many(self, calls: Iterable[Call[Any]] | AsyncIterable[Call[Any]], *, chunk: int = 500) -> Counts:
-        """Every call is in the store; takes generators, and holds only a few chunks at a time."""
-        return await enqueue_all(self._registry.client, calls, chunk)
+    def enqueue_many(
+        self, calls: Iterable[Call[Any]] | AsyncIterable[Call[Any]], *, chunk: int = 500, connection: Any = None
+    ) -> Coroutine[Any, Any, Counts]:
+        """Every call is in the store, once awaited; takes generators, and holds only a few chunks at a time."""
+        return enqueue_all(self._registry.client, calls, chunk, connection or self._options.connection)
 
     def decode_result(self, data: bytes) -> R:
         """Return a stored result as the handler returned it."""

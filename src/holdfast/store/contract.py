@@ -9,7 +9,8 @@ first answer and changes nothing. Settling is repeatable by its lease alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -321,7 +322,7 @@ class Store(Protocol):
 
     url: str
     transactional: bool
-    """True when `enqueue` can join a caller's own transaction."""
+    """True when it is `Transactional`: jobs can be taken in, and completed, in a caller's own transaction."""
     shared: bool
     """True when other processes can reach the same jobs."""
 
@@ -457,6 +458,38 @@ class Store(Protocol):
 
     async def doctor(self) -> list[tuple[str, bool, str]]:
         """Return checks of the store itself: name, whether it is well, and a line for people."""
+
+
+class Joined(Protocol):
+    """A connection of the caller's, in whose transaction jobs are taken in."""
+
+    def enqueue(
+        self, queue: str, jobs: Sequence[NewJob], conflict: Conflict = KEEP
+    ) -> list[Answer] | Awaitable[list[Answer]]:
+        """Every job has its answer, and is there when the caller commits. Errors of the driver are raised as they are.
+
+        On a synchronous connection it is done when this returns; on an asynchronous one, when it is awaited.
+        """
+
+
+class Opened(Protocol):
+    """A transaction of the store's own, in which a handler writes."""
+
+    connection: Any
+    """The driver's connection: whatever is written with it is committed with the transaction, or not at all."""
+
+    async def settle(self, session: Session, settlement: Settlement) -> Settled:
+        """The settlement has its word, as part of the transaction. A session that was declared dead gets `stale`."""
+
+
+class Transactional(Store, Protocol):
+    """What a store can do besides, when its jobs are in a database that the caller can write, too."""
+
+    def join(self, connection: Any) -> Joined:
+        """Return the caller's connection as one that takes in jobs; raise `ConfigError` when it cannot be one."""
+
+    def begin(self) -> AbstractAsyncContextManager[Opened]:
+        """Return a transaction: committed at the end of the block, rolled back when that raises."""
 
 
 __all__ = [name for name in globals() if name[0].isupper()] + ["KEEP"]

@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 
 import msgspec
@@ -31,9 +32,11 @@ from ..contract import (
     Filter,
     Finished,
     JobPage,
+    Joined,
     Lease,
     Listener,
     NewJob,
+    Opened,
     QueueInfo,
     Reaped,
     Running,
@@ -46,7 +49,9 @@ from ..contract import (
 from . import call, look, migration, sql
 from .array import blob, texts
 from .connection import TRY_AGAIN, Connection, Pool, connect, is_lost, parse, translate
+from .join import Identity, joined
 from .listen import Doubt, Switchboard
+from .opened import opened
 from .steer import Steering
 
 T = TypeVar("T")
@@ -75,6 +80,7 @@ class PostgresStore:
         self._reader = call.Reader()
         self._opened = 0
         self._pool: Pool | None = None
+        self._identity = Identity(self.place)
         self._switchboard = Switchboard(self.place)
         self._doubt = Doubt(self._claimable)
 
@@ -195,6 +201,14 @@ class PostgresStore:
         rows = await self._insist(work, repeatable=fresh or request is not None)
         # An id that was made for this call and is there already came in with a try whose reply was lost.
         return [call.answer(row, ours=fresh and tries > 1) for row in rows]
+
+    def join(self, connection: Any) -> Joined:
+        return joined(self.place, self._identity, self._now, connection)
+
+    def begin(self) -> AbstractAsyncContextManager[Opened]:
+        if self._pool is None:
+            raise StoreClosed(f"{self.place} is not open, or is closed already")
+        return opened(self._pool, self.place.schema, self._now)
 
     async def cancel(self, queue: str, id: str, running: Running = "refuse", request: str | None = None) -> Cancelled:
         found = await self._value(

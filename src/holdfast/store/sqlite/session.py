@@ -73,7 +73,7 @@ def turn(tx: Tx, session: Session, settlements: list[Settlement], queues: list[s
         more = more or offer.more
         if offer.next_at_ms is not None:
             next_at = offer.next_at_ms if next_at is None else min(next_at, offer.next_at_ms)
-    _pass_on(tx, settlements)
+    pass_on(tx, settlements)
     if park and len(claimed) < room:
         tx.run("session", "park", session=session.id, room=room - len(claimed))
     return Turn(
@@ -88,7 +88,7 @@ def turn(tx: Tx, session: Session, settlements: list[Settlement], queues: list[s
     )
 
 
-def _pass_on(tx: Tx, settlements: list[Settlement]) -> None:
+def pass_on(tx: Tx, settlements: list[Settlement]) -> None:
     """Room that was freed under a limit, and not taken here, wakes somebody else."""
     for queue, freed in Counter(entry.lease.queue for entry in settlements).items():
         settings = tx.settings(queue)

@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,9 +29,11 @@ from ..contract import (
     Filter,
     Finished,
     JobPage,
+    Joined,
     Lease,
     Listener,
     NewJob,
+    Opened,
     QueueInfo,
     Reaped,
     Running,
@@ -43,6 +46,8 @@ from ..contract import (
 from . import enqueue, look, session, settle, sql, steer
 from .bell import Ear
 from .connection import parse
+from .join import joined
+from .opened import opened
 from .thread import After, ConnectionThread
 from .tx import Cache, Tx
 
@@ -60,12 +65,10 @@ _memories: dict[str, ConnectionThread] = {}
 class SqliteStore:
     """Jobs in a SQLite file (`sqlite:///path`) or in this process's memory (`memory://`)."""
 
-    transactional = True
-
     def __init__(self, url: str, *, clock: Callable[[], int] | None = None) -> None:
         self.url = url
         self.place = parse(url)
-        self.shared = self.place.path is not None
+        self.shared = self.transactional = self.place.path is not None
         self._clock = clock or (lambda: time.time_ns() // 1_000_000)
         self._sql = sql.statements(self.place.namespace)
         self._cache: Cache = {}
@@ -162,6 +165,12 @@ class SqliteStore:
         return await self._write_once(
             request, lambda tx: enqueue.enqueue(tx, queue, jobs, conflict), list[Answer], small=small
         )
+
+    def join(self, connection: Any) -> Joined:
+        return joined(self.place, connection, self._clock)
+
+    def begin(self) -> AbstractAsyncContextManager[Opened]:
+        return opened(self.place, self._clock)
 
     async def cancel(self, queue: str, id: str, running: Running = "refuse", request: str | None = None) -> Cancelled:
         return await self._write_once(request, lambda tx: steer.cancel(tx, queue, id, running), Cancelled, small=True)

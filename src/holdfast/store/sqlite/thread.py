@@ -121,7 +121,7 @@ class ConnectionThread:
         finally:
             self._using.release()
         if ask.error is None:
-            _follow_up(ask.after)
+            follow_up(ask.after)
         return ask
 
     def _lock_at_once(self) -> bool:
@@ -173,7 +173,7 @@ class ConnectionThread:
                     self._read(batch)
             for ask in batch:
                 if ask.error is None:
-                    _follow_up(ask.after)
+                    follow_up(ask.after)
             _report(batch)
 
     def _next(self) -> list[Awaited] | None:
@@ -260,7 +260,7 @@ class ConnectionThread:
             ask.error = ask.error or ours
 
 
-def _follow_up(after: After) -> None:
+def follow_up(after: After) -> None:
     """Whoever should hear of the commit has heard; what goes wrong there must not end the thread."""
     for each in after:
         try:

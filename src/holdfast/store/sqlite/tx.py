@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -34,6 +34,16 @@ Row = dict[str, Any]
 Cache = dict[str, QueueView]
 
 
+class Statements(Protocol):
+    """A connection, as far as transitions use it."""
+
+    def execute(self, statement: str, values: Any = ..., /) -> sqlite3.Cursor:
+        """Run a statement."""
+
+    def executemany(self, statement: str, rows: Iterable[Any], /) -> sqlite3.Cursor:
+        """Run a statement for each of the rows."""
+
+
 class Tx:
     """What every transition works with."""
 
@@ -41,7 +51,7 @@ class Tx:
 
     def __init__(
         self,
-        connection: sqlite3.Connection,
+        connection: Statements,
         sql: dict[str, dict[str, str]],
         now: int,
         cache: Cache,

@@ -78,6 +78,10 @@ BEGIN
     IF jobs <= 0 THEN
         RETURN;
     END IF;
+    IF current_setting('holdfast_caller.joined', true) = 'on' THEN
+        PERFORM holdfast.wake_unlocked(p_queue, jobs);
+        RETURN;
+    END IF;
     FOR s IN
         SELECT w.id, w.parked, w.address FROM holdfast.serving v JOIN holdfast.session w USING (id)
         WHERE v.queue = p_queue AND w.parked IS NOT NULL AND NOT w.dead

@@ -1,0 +1,49 @@
+"""A transaction on one of the store's connections, in which a handler writes and its job is completed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from ...core.state import State
+from ...core.transition import Reply
+from ..contract import Complete, Session, Settled, Settlement
+from . import sql
+from .array import blob
+from .connection import Connection, Pool
+
+COMPLETE = (
+    "SELECT holdfast.join_complete(%s::bigint, %s, %s, %s, %s::bigint, %s::integer, %s::bytea, %s::bigint)"
+)
+
+
+class PostgresOpened:
+    """What a handler and the store do together."""
+
+    def __init__(self, connection: Connection, schema: str, now: str | None) -> None:
+        self.connection = connection
+        self._statement = sql.rename(COMPLETE, schema)
+        self._now = now
+
+    async def settle(self, session: Session, settlement: Settlement) -> Settled:
+        """The completion has its word, as part of the transaction."""
+        assert isinstance(settlement, Complete)
+        lease = settlement.lease
+        cursor = await self.connection.execute(
+            self._statement,
+            (
+                self._now, session.id, lease.queue, lease.id, lease.run, lease.attempt, blob(settlement.result),
+                settlement.result_ttl_ms,
+            ),
+        )  # fmt: skip
+        row = await cursor.fetchone()
+        assert row is not None
+        reply, _, state = row[0].partition(":")
+        return Settled(Reply(reply), State(state) if state else None)
+
+
+@asynccontextmanager
+async def opened(pool: Pool, schema: str, now: Callable[[], str | None]) -> AsyncIterator[PostgresOpened]:
+    """Yield a transaction: committed at the end of the block, rolled back when that raises."""
+    async with pool.connection() as connection, connection.transaction():
+        yield PostgresOpened(connection, schema, now())

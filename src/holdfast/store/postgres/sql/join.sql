@@ -1,0 +1,73 @@
+-- What happens in a transaction that is not the store's own, or not its own alone.
+
+-- `enqueue` in a caller's transaction. One row with the status `elsewhere`, and nothing done, when the caller is
+-- connected to another store than the one that `p_epoch` is of; its id is then the epoch that was found.
+-- An id whose holder is going at this moment is looked at again: the caller cannot repeat its transaction for that.
+CREATE OR REPLACE FUNCTION holdfast.join_enqueue(p_epoch text, p_clock bigint, p_queue text, p_request text,
+    p_fresh boolean, p_ids text[], p_task text, p_tasks text[], p_payloads bytea[], p_run_ats bigint[],
+    p_delays bigint[], p_priorities integer[], p_keys text[], p_headers bytea[], p_overrides text[], p_ttls bigint[],
+    p_dedups text[], p_watchers text[], p_update boolean, p_requeue boolean, p_update_payload boolean,
+    p_update_run_at text, p_reset boolean)
+RETURNS SETOF holdfast.answer LANGUAGE plpgsql SET holdfast_caller.joined = 'on' AS $$
+DECLARE
+    v_found text := (SELECT value FROM holdfast.meta WHERE name = 'epoch');
+    v_tries integer := 0;
+BEGIN
+    IF v_found IS DISTINCT FROM p_epoch THEN
+        RETURN QUERY SELECT 'elsewhere'::text, v_found, NULL::bigint, NULL::text, NULL::bytea, NULL::bytea;
+        RETURN;
+    END IF;
+    LOOP
+        BEGIN
+            RETURN QUERY SELECT * FROM holdfast.enqueue(p_clock, p_queue, p_request, p_fresh, p_ids, p_task, p_tasks,
+                p_payloads, p_run_ats, p_delays, p_priorities, p_keys, p_headers, p_overrides, p_ttls, p_dedups,
+                p_watchers, p_update, p_requeue, p_update_payload, p_update_run_at, p_reset);
+            RETURN;
+        EXCEPTION WHEN lock_not_available THEN
+            v_tries := v_tries + 1;
+            IF v_tries >= 100 OR SQLERRM NOT LIKE 'the run that holds the id is going%' THEN
+                RAISE;
+            END IF;
+        END;
+    END LOOP;
+END $$;
+
+-- Like `wake`, but nobody's row is locked: a worker must not have to wait for the end of a caller's transaction.
+CREATE OR REPLACE FUNCTION holdfast.wake_unlocked(p_queue text, p_jobs bigint) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    s record;
+    jobs bigint := p_jobs;
+BEGIN
+    FOR s IN
+        SELECT w.parked, w.address FROM holdfast.serving v JOIN holdfast.session w USING (id)
+        WHERE v.queue = p_queue AND w.parked IS NOT NULL AND NOT w.dead ORDER BY w.heard_at_ms LIMIT 64
+    LOOP
+        PERFORM holdfast.ring(s.address, '');
+        jobs := jobs - s.parked;
+        EXIT WHEN jobs <= 0;
+    END LOOP;
+END $$;
+
+-- One completion in the transaction in which its handler has written. The session is not heard, nor unparked.
+CREATE OR REPLACE FUNCTION holdfast.join_complete(p_clock bigint, p_session text, p_queue text, p_id text,
+    p_run bigint, p_attempt integer, p_result bytea, p_ttl bigint)
+RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    v_now bigint := holdfast.clock(p_clock);
+    v_strict boolean := (SELECT holdfast.strict(q) FROM holdfast.queue q WHERE q.name = p_queue);
+    v_word text;
+BEGIN
+    IF v_strict THEN
+        PERFORM holdfast.hold(ARRAY[p_queue]);
+    END IF;
+    PERFORM 1 FROM holdfast.session WHERE id = p_session AND NOT dead FOR KEY SHARE;
+    IF NOT FOUND THEN
+        RETURN 'stale';
+    END IF;
+    v_word := holdfast.settle(v_now, p_session, 'complete', p_queue, p_id, p_run, p_attempt, p_result, p_ttl,
+        NULL, NULL, NULL);
+    IF v_strict THEN
+        PERFORM holdfast.wake(p_queue, 1);
+    END IF;
+    RETURN v_word;
+END $$;

@@ -1,0 +1,209 @@
+"""A caller's own connection: our statements, in its transaction.
+
+Nobody is woken, because nobody here sees the commit: workers find the jobs at their next poll.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ...errors import ConfigError
+from .. import driver
+from ..contract import KEEP, Answer, Conflict, NewJob
+from . import enqueue, sql
+from .connection import Place
+from .tx import Tx
+
+Work = Callable[[sqlite3.Connection], list[Answer]]
+LEGACY = getattr(sqlite3, "LEGACY_TRANSACTION_CONTROL", -1)
+"""Newer Pythons can say what older ones always do: begin before a change, unless `isolation_level` is None."""
+
+
+def joined(place: Place, connection: Any, clock: Callable[[], int]) -> SqliteJoined:
+    """Return the connection as one that takes in jobs, or say why it cannot."""
+    if place.path is None:
+        raise ConfigError(
+            f"connection=: {place} is in this process's memory, which no other connection can reach; use a file"
+        )
+    kind = driver.layer(connection)
+    if kind == "alchemy":
+        return SqliteJoined(place, clock, _under_alchemy(connection))
+    if kind == "django":
+        return SqliteJoined(place, clock, _under_django(connection))
+    if isinstance(connection, sqlite3.Connection):
+        return SqliteJoined(place, clock, lambda work: work(connection))
+    if kind == "alchemy-async":
+        return SqliteJoined(place, clock, _under_async_alchemy(connection))
+    if driver.is_a(connection, "aiosqlite", "Connection"):
+        return SqliteJoined(place, clock, lambda work: _in_aiosqlite(connection, work))
+    raise ConfigError(
+        f"connection=: {place} cannot use a {driver.describe(connection)}; give a connection of sqlite3, aiosqlite, "
+        "SQLAlchemy or Django"
+    )
+
+
+class SqliteJoined:
+    """A connection of the caller's, in whose transaction jobs are taken in."""
+
+    def __init__(
+        self,
+        place: Place,
+        clock: Callable[[], int],
+        do: Callable[[Work], list[Answer] | Awaitable[list[Answer]]],
+    ) -> None:
+        self._place = place
+        self._clock = clock
+        self._do = do
+
+    def enqueue(
+        self, queue: str, jobs: Sequence[NewJob], conflict: Conflict = KEEP
+    ) -> list[Answer] | Awaitable[list[Answer]]:
+        """Every job has its answer, and is there when the caller commits."""
+
+        def work(connection: sqlite3.Connection) -> list[Answer]:
+            with _plain(connection):
+                _check(self._place, connection)
+                with _savepoint(connection):
+                    tx = _JoinedTx(_Cursors(connection), sql.statements(self._place.namespace), self._clock(), {}, [])
+                    return enqueue.enqueue(tx, queue, jobs, conflict) if jobs else []
+
+        return self._do(work)
+
+
+class _JoinedTx(Tx):
+    """Work in a transaction whose end nobody here sees, so that nobody is told of it."""
+
+    __slots__ = ()
+
+    def wake(self, queue: str, jobs: int) -> None:
+        """Workers stay parked; they find the jobs at their next poll."""
+
+    def ring_session(self, session: str) -> None:
+        """The worker hears of it at its next heartbeat."""
+
+
+class _Cursors:
+    """The caller's connection with rows that are tuples, whatever its row factory."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def execute(self, statement: str, values: Any = (), /) -> sqlite3.Cursor:
+        return _cursor(self._connection).execute(statement, values)
+
+    def executemany(self, statement: str, rows: Iterable[Any], /) -> sqlite3.Cursor:
+        return _cursor(self._connection).executemany(statement, rows)
+
+
+def _cursor(connection: sqlite3.Connection) -> sqlite3.Cursor:
+    cursor = sqlite3.Cursor(connection)
+    cursor.row_factory = None
+    return cursor
+
+
+@contextmanager
+def _plain(connection: sqlite3.Connection) -> Iterator[None]:
+    """Text is text, whatever the caller makes of it otherwise."""
+    factory, connection.text_factory = connection.text_factory, str
+    try:
+        yield
+    finally:
+        connection.text_factory = factory
+
+
+@contextmanager
+def _savepoint(connection: sqlite3.Connection) -> Iterator[None]:
+    """What goes wrong inside is undone, and nothing else of the caller's transaction."""
+    cursor = _cursor(connection)
+    began = not connection.in_transaction
+    cursor.execute("BEGIN IMMEDIATE" if began else "SAVEPOINT holdfast_enqueue")
+    try:
+        yield
+    except BaseException:
+        if connection.in_transaction:  # else SQLite itself has rolled all of it back
+            cursor.execute("ROLLBACK" if began else "ROLLBACK TO holdfast_enqueue")
+        if connection.in_transaction:
+            cursor.execute("RELEASE holdfast_enqueue")
+        raise
+    if not began:
+        cursor.execute("RELEASE holdfast_enqueue")
+    elif _commits_each_statement(connection):
+        cursor.execute("COMMIT")
+
+
+def _commits_each_statement(connection: sqlite3.Connection) -> bool:
+    """True when a caller who has begun no transaction will not commit one either."""
+    autocommit = getattr(connection, "autocommit", LEGACY)
+    return connection.isolation_level is None if autocommit == LEGACY else bool(autocommit)
+
+
+def _check(place: Place, connection: sqlite3.Connection) -> None:
+    """The connection's own database is our file, and our tables are in it."""
+    assert place.path is not None
+    cursor = _cursor(connection)
+    file = next((row[2] for row in cursor.execute("PRAGMA database_list").fetchall() if row[1] == "main"), "")
+    if not (file and os.path.exists(place.path) and os.path.samefile(file, place.path)):
+        raise ConfigError(
+            f"connection=: it is to {file or 'a database in memory'}, and the jobs are in {place}: the caller's main "
+            "database must be that file"
+        )
+    meta = f"{place.namespace}_meta"
+    if not cursor.execute("SELECT 1 FROM main.sqlite_master WHERE name = ?", (meta,)).fetchall():
+        raise ConfigError(f"connection=: {place} has no table {meta} yet; open the app once before, which makes it")
+    ((found,),) = cursor.execute(f"SELECT value FROM {meta} WHERE name = 'schema'").fetchall()
+    newest = sql.migrations()[-1][0]
+    if int(found) != newest:
+        raise ConfigError(f"connection=: {place} has schema {found}, and this Holdfast knows {newest}: open the app first")
+
+
+# --- what lies above sqlite3
+
+
+def _under_alchemy(connection: Any) -> Callable[[Work], list[Answer]]:
+    def do(work: Work) -> list[Answer]:
+        raw = driver.alchemy_connection(connection).connection.driver_connection
+        return work(_sqlite3(raw, connection))
+
+    return do
+
+
+def _under_async_alchemy(connection: Any) -> Callable[[Work], Awaitable[list[Answer]]]:
+    async def do(work: Work) -> list[Answer]:
+        above = await driver.alchemy_connection(connection)
+        raw = (await above.get_raw_connection()).driver_connection
+        if not driver.is_a(raw, "aiosqlite", "Connection"):
+            raise _another(raw, connection)
+        return await _in_aiosqlite(raw, work)
+
+    return do
+
+
+def _under_django(connection: Any) -> Callable[[Work], list[Answer]]:
+    def do(work: Work) -> list[Answer]:
+        raw = driver.django_connection(connection).connection
+        return work(_sqlite3(raw, connection))
+
+    return do
+
+
+async def _in_aiosqlite(connection: Any, work: Work) -> list[Answer]:
+    """Run the work in the connection's own thread, in its turn."""
+    answers: list[Answer] = await connection._execute(work, connection._conn)
+    return answers
+
+
+def _sqlite3(raw: Any, given: Any) -> sqlite3.Connection:
+    if not isinstance(raw, sqlite3.Connection):
+        raise _another(raw, given)
+    return raw
+
+
+def _another(raw: Any, given: Any) -> ConfigError:
+    return ConfigError(
+        f"connection=: the {driver.describe(given)} is one of {driver.describe(raw)}, and the jobs are in SQLite; give "
+        "one to the file of the store"
+    )
