@@ -37,7 +37,7 @@ from .errors import (
     UnknownScheme,
 )
 from .hook import Happening
-from .job import FailedJob, Job, current_job
+from .job import Completion, FailedJob, Job, Transaction, current_job
 from .option import Dedup
 from .queue import Queue
 from .store import Store, register_store
@@ -52,6 +52,7 @@ __all__ = [
     "Call",
     "Cancelled",
     "Codec",
+    "Completion",
     "ConfigError",
     "Counters",
     "Counts",
@@ -101,6 +102,7 @@ __all__ = [
     "StoreReadOnly",
     "StoreTooNew",
     "Task",
+    "Transaction",
     "UnknownScheme",
     "Worker",
     "current_job",

@@ -133,13 +133,14 @@ class Holdfast:
         codec: str | Codec | None = None,
         result_codec: str | Codec | None = None,
         executor: Executor | None = None,
+        completion: Literal["staged", "atomic"] | None = None,
         size: int | None = None,
         on_failure: Task[Any, Any] | None = None,
     ) -> _Decorator:
         """Return a decorator that makes a function a task of this app."""
         own = layer(
             "task", retry=retry, timeout=timeout, priority=priority, result_ttl=result_ttl, codec=codec,
-            result_codec=result_codec, executor=executor, size=size, on_failure=on_failure,
+            result_codec=result_codec, executor=executor, completion=completion, size=size, on_failure=on_failure,
         )  # fmt: skip
 
         def make(fn: Callable[..., Any]) -> Task[Any, Any]:

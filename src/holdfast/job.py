@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -36,17 +37,47 @@ class FailedJob(msgspec.Struct, frozen=True, kw_only=True):
     error: ErrorRecord
 
 
+class Transaction:
+    """A transaction on the store's database. What is written with its connection is committed with the block."""
+
+    __slots__ = ("connection",)
+
+    def __init__(self, connection: Any) -> None:
+        self.connection = connection
+
+
+class Completion(Transaction):
+    """A transaction whose end completes the job, with this result."""
+
+    __slots__ = ("result",)
+
+    def __init__(self, connection: Any, result: Any) -> None:
+        super().__init__(connection)
+        self.result = result
+
+
+class Desk(Protocol):
+    """Where an attempt writes and completes."""
+
+    def prepare(self, job: Job) -> AbstractAsyncContextManager[Transaction]:
+        """Return a transaction in which the handler reads and writes."""
+
+    def complete(self, job: Job, result: Any) -> AbstractAsyncContextManager[Completion]:
+        """Return a transaction in which the handler writes, and the job is completed."""
+
+
 Report = Callable[[Lease, Progress | None, bytes | None], Awaitable[Reply]]
 
 
 class Job:
     """The attempt that a handler is running. Ask for it by annotation: `async def send(job: Job, to: str)`."""
 
-    __slots__ = ("_claimed", "_context", "_report", "_signal", "_ttl_ms")
+    __slots__ = ("_claimed", "_context", "_desk", "_report", "_signal", "_ttl_ms")
 
-    def __init__(self, claimed: Claimed, report: Report) -> None:
+    def __init__(self, claimed: Claimed, report: Report, desk: Callable[[], Desk]) -> None:
         self._claimed = claimed
         self._report = report
+        self._desk = desk
         self._ttl_ms: int | None = None
         self._signal: Signal | None = None
         self._context: dict[str, Any] | None = None
@@ -177,6 +208,25 @@ class Job:
         if len(blob) > MOST_CHECKPOINT:
             raise ConfigError(f"a checkpoint is at most 64 kB, and this one has {len(blob)} bytes: store a reference")
         self._check(await self._report(self.lease, None, blob))
+
+    def complete(self, result: Any = None) -> AbstractAsyncContextManager[Completion]:
+        """The handler's own writes and the job's completion are committed together, at the end of the block.
+
+            async with job.complete() as tx:
+                await tx.connection.execute("UPDATE ...")
+                tx.result = "done"
+
+        A raise inside undoes both, and the attempt ends with it. When the lease is gone, `LeaseLost` is raised
+        at the end of the block, and nothing was written.
+        """
+        return self._desk().complete(self, result)
+
+    def prepare(self) -> AbstractAsyncContextManager[Transaction]:
+        """A transaction before the work: short, and committed with the block.
+
+        With `completion="atomic"` it stays open instead, and `complete` goes on in it.
+        """
+        return self._desk().prepare(self)
 
     def _check(self, reply: Reply) -> None:
         if reply is not Reply.OK:

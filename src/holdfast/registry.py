@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from .client import Client
+from .client import Client, transactional
 from .codec import Codec, Signature
 from .codec import codec as find_codec
 from .core.duration import to_ms
@@ -72,8 +72,22 @@ class Registry:
             raise ConfigError(f"task {task.name!r}: executor={task.setting('executor')!r}: 'inline' or 'thread'")
         if task.setting("on_failure") is not None and not isinstance(task.setting("on_failure"), Task):
             raise ConfigError(f"task {task.name!r}: on_failure={task.setting('on_failure')!r}: give a task of this app")
+        self._check_completion(task)
         self.codec(task.setting("codec"))
         self.codec(task.setting("result_codec"))
+
+    def _check_completion(self, task: Task[Any, Any]) -> None:
+        """A task says how it completes only where it can write in the transaction of its completion."""
+        if "completion" not in task.layer.values:
+            return
+        completion, what = task.setting("completion"), f"task {task.name!r}: completion="
+        if completion not in ("staged", "atomic"):
+            raise ConfigError(f"{what}{completion!r}: 'staged' or 'atomic'")
+        store = transactional(self.client.store, f"{what}{completion!r}")
+        if completion == "atomic" and not store.atomic:
+            raise ConfigError(f"{what}'atomic': SQLite has one writer, who would wait for the handler; use 'staged'")
+        if task.runs_in != "inline":
+            raise ConfigError(f"{what}{completion!r} needs an `async def` handler with executor='inline'")
 
     def check_queue(self, name: str, own: Layer) -> None:
         """Every setting that a queue has for its jobs is one that they can have."""

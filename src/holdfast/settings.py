@@ -21,6 +21,7 @@ LIBRARY: dict[str, Any] = {
     "codec": "json",
     "result_codec": "json",
     "executor": None,
+    "completion": "staged",
     "size": 1,
     "on_failure": None,
 }

@@ -485,6 +485,9 @@ class Opened(Protocol):
 class Transactional(Store, Protocol):
     """What a store can do besides, when its jobs are in a database that the caller can write, too."""
 
+    atomic: bool
+    """True when a transaction may stay open while a handler runs, and stops nobody else."""
+
     def join(self, connection: Any) -> Joined:
         """Return the caller's connection as one that takes in jobs; raise `ConfigError` when it cannot be one."""
 

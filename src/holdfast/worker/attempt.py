@@ -14,15 +14,15 @@ from ..errors import Aborted, ConfigError, Permanent, Snooze
 from ..executor import ThreadExecutor, run_inline
 from ..job import Job, Report, _current
 from ..registry import Registry
-from ..store.contract import Abort, Claimed, Complete, Failed, Lease, Released, Retried, Settlement, Snoozed
+from ..store.contract import Abort, Claimed, Complete, Failed, Lease, Released, Retried, Settled, Settlement, Snoozed
 from ..task import Task
+from .completion import VOID, Desk
 from .failure import describe
 
 log = logging.getLogger("holdfast")
-VOID: frozenset[Abort] = frozenset({"lease_lost", "deleted", "completed_elsewhere"})
-"""Reasons after which nothing that the attempt says counts."""
 
 Finished = Callable[["Attempt", Settlement | None], None]
+MakeDesk = Callable[[Task[Any, Any]], Desk]
 
 
 class TimedOut(TimeoutError):
@@ -32,12 +32,18 @@ class TimedOut(TimeoutError):
 class Attempt:
     """A claimed job while its handler runs."""
 
-    __slots__ = ("_alarm", "_finished", "_task", "claimed", "error", "handler", "in_thread", "job")
+    __slots__ = (
+        "_alarm", "_desk", "_finished", "_make_desk", "_task", "claimed", "error", "handler", "in_thread", "job",
+    )  # fmt: skip
 
-    def __init__(self, claimed: Claimed, handler: Task[Any, Any], report: Report, finished: Finished) -> None:
+    def __init__(
+        self, claimed: Claimed, handler: Task[Any, Any], report: Report, finished: Finished, desk: MakeDesk
+    ) -> None:
         self.claimed = claimed
         self.handler = handler
-        self.job = Job(claimed, report)
+        self.job = Job(claimed, report, self._at_desk)
+        self._make_desk = desk
+        self._desk: Desk | None = None
         self._finished = finished
         self._task: asyncio.Task[None] | None = None
         self._alarm: asyncio.TimerHandle | None = None
@@ -48,6 +54,16 @@ class Attempt:
     @property
     def lease(self) -> Lease:
         return self.claimed.lease
+
+    @property
+    def done(self) -> tuple[Complete, Settled] | None:
+        """How the handler completed its job itself, in a transaction of its own."""
+        return None if self._desk is None else self._desk.done
+
+    def _at_desk(self) -> Desk:
+        if self._desk is None:
+            self._desk = self._make_desk(self.handler)
+        return self._desk
 
     def start(self, loop: asyncio.AbstractEventLoop, registry: Registry, threads: ThreadExecutor) -> None:
         """The handler runs."""
@@ -82,10 +98,25 @@ class Attempt:
                 result = await run_inline(self.handler.fn, args, kwargs)
             else:
                 result = await self._call(registry, threads)
-            settlement = self._completed(result)
+            if self._desk is not None:
+                self._desk.refuse_unfinished(self.job)
+            settlement = self.done[0] if self.done else self._completed(result)
         except BaseException as error:
-            settlement = self._raised(error)
+            settlement = await self._undone(error)
         self._end(settlement)
+
+    async def _undone(self, error: BaseException) -> Settlement | None:
+        """Return the word for what the handler raised, once nothing that it wrote is left open."""
+        if self._desk is not None:
+            try:
+                await self._desk.leave(error)
+            except BaseException:
+                log.exception("%r: its transaction could not be rolled back; the database will do it", self.job)
+            if self._desk.done is not None:
+                log.warning("%r raised after it had completed itself, which stands", self.job, exc_info=error)
+                self.error = error
+                return self._desk.done[0]
+        return self._raised(error)
 
     async def _call(self, registry: Registry, threads: ThreadExecutor) -> Any:
         args, kwargs = self._arguments()

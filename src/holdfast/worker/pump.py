@@ -21,8 +21,10 @@ from ..executor import ThreadExecutor
 from ..hook import Happening, Hooks
 from ..registry import Registry
 from ..store.contract import Abort, Claimed, Lease, Released, Session, Settled, Settlement, Store, Turn
+from ..task import Task
 from .alarm import Alarm
 from .attempt import Attempt
+from .completion import Desk
 
 log = logging.getLogger("holdfast")
 FIRST_PAUSE = 0.05
@@ -218,7 +220,7 @@ class Pump:
             handler = self._handler(claimed)
             if handler is None:
                 continue
-            attempt = Attempt(claimed, handler, self._store_progress, self._end)
+            attempt = Attempt(claimed, handler, self._store_progress, self._end, self._desk)
             self.running[claimed.lease.run, claimed.lease.attempt] = attempt
             self.report.started += 1
             if hooked:
@@ -250,6 +252,15 @@ class Pump:
             self._tell("progress", lease, "active", progress.message if progress else "")
         return reply
 
+    def _desk(self, handler: Task[Any, Any]) -> Desk:
+        """Return where an attempt writes and completes in a transaction of its own."""
+        assert self.session is not None
+        codec, signature = handler.result_codec, handler.signature
+        return Desk(
+            self._store, self.session, lambda result: signature.encode_result(result, codec),
+            atomic=handler.setting("completion") == "atomic",
+        )  # fmt: skip
+
     def _end(self, attempt: Attempt, settlement: Settlement | None) -> None:
         """The attempt's slot is free, and what it says will be told at the next turn."""
         lease = attempt.lease
@@ -257,7 +268,9 @@ class Pump:
             self._zombies.discard(attempt)  # it was given up before
             self.alarm.ring()
             return
-        if settlement is None:
+        if attempt.done is not None:
+            self._count(*attempt.done)  # it has told the store itself
+        elif settlement is None:
             self.report.lost += 1
         else:
             self._finished.append(settlement)

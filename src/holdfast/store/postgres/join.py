@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 from psycopg.rows import tuple_row
 
-from ...errors import ConfigError
+from ...errors import ConfigError, HoldfastError
 from .. import driver
 from ..contract import KEEP, Answer, Conflict, NewJob
 from . import call, sql
@@ -54,7 +54,9 @@ class Identity:
                 row = own.execute(f"SELECT value FROM \"{place.schema}\".meta WHERE name = 'epoch'").fetchone()
         except psycopg.Error as error:
             if error.sqlstate in NOT_THERE:
-                raise ConfigError(f"connection=: {place} has no tables yet; open the app once, which makes them") from error
+                raise ConfigError(
+                    f"connection=: {place} has no tables yet; open the app once, which makes them"
+                ) from error
             raise translate(error, place) from error
         self._known = str(row[0]) if row else ""
         return self._known
@@ -101,6 +103,8 @@ class PostgresJoined:
         """A database in which nothing of ours is found is not the store's; every other error is the caller's own."""
         try:
             yield
+        except HoldfastError:
+            raise
         except Exception as error:
             if _sqlstate(error) in NOT_THERE:
                 raise ConfigError(

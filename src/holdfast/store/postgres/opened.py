@@ -12,9 +12,7 @@ from . import sql
 from .array import blob
 from .connection import Connection, Pool
 
-COMPLETE = (
-    "SELECT holdfast.join_complete(%s::bigint, %s, %s, %s, %s::bigint, %s::integer, %s::bytea, %s::bigint)"
-)
+COMPLETE = "SELECT holdfast.join_complete(%s::bigint, %s, %s, %s, %s::bigint, %s::integer, %s::bytea, %s::bigint)"
 
 
 class PostgresOpened:

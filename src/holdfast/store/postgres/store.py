@@ -68,6 +68,7 @@ class PostgresStore:
     """Jobs in a schema of a PostgreSQL database (`postgresql://user@host/database?schema=holdfast`)."""
 
     transactional = True
+    atomic = True
     shared = True
 
     def __init__(self, url: str, *, clock: Callable[[], int] | None = None) -> None:

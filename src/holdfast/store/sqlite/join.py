@@ -22,6 +22,9 @@ Work = Callable[[sqlite3.Connection], list[Answer]]
 LEGACY = getattr(sqlite3, "LEGACY_TRANSACTION_CONTROL", -1)
 """Newer Pythons can say what older ones always do: begin before a change, unless `isolation_level` is None."""
 
+BEGIN = "PRAGMA database_list"
+"""Whatever it runs, SQLAlchemy notes that a transaction has begun, which it has to commit."""
+
 
 def joined(place: Place, connection: Any, clock: Callable[[], int]) -> SqliteJoined:
     """Return the connection as one that takes in jobs, or say why it cannot."""
@@ -66,8 +69,9 @@ class SqliteJoined:
 
         def work(connection: sqlite3.Connection) -> list[Answer]:
             with _plain(connection):
-                _check(self._place, connection)
+                _check_file(self._place, connection)
                 with _savepoint(connection):
+                    _check_tables(self._place, connection)
                     tx = _JoinedTx(_Cursors(connection), sql.statements(self._place.namespace), self._clock(), {}, [])
                     return enqueue.enqueue(tx, queue, jobs, conflict) if jobs else []
 
@@ -141,23 +145,38 @@ def _commits_each_statement(connection: sqlite3.Connection) -> bool:
     return connection.isolation_level is None if autocommit == LEGACY else bool(autocommit)
 
 
-def _check(place: Place, connection: sqlite3.Connection) -> None:
-    """The connection's own database is our file, and our tables are in it."""
+def _check_file(place: Place, connection: sqlite3.Connection) -> None:
+    """The connection's own database is our file. It is not read yet."""
     assert place.path is not None
-    cursor = _cursor(connection)
-    file = next((row[2] for row in cursor.execute("PRAGMA database_list").fetchall() if row[1] == "main"), "")
+    found = _cursor(connection).execute("PRAGMA database_list").fetchall()
+    file = next((row[2] for row in found if row[1] == "main"), "")
     if not (file and os.path.exists(place.path) and os.path.samefile(file, place.path)):
         raise ConfigError(
             f"connection=: it is to {file or 'a database in memory'}, and the jobs are in {place}: the caller's main "
             "database must be that file"
         )
-    meta = f"{place.namespace}_meta"
-    if not cursor.execute("SELECT 1 FROM main.sqlite_master WHERE name = ?", (meta,)).fetchall():
-        raise ConfigError(f"connection=: {place} has no table {meta} yet; open the app once before, which makes it")
-    ((found,),) = cursor.execute(f"SELECT value FROM {meta} WHERE name = 'schema'").fetchall()
+
+
+def _check_tables(place: Place, connection: sqlite3.Connection) -> None:
+    """Our tables are in the connection's own database, and current; and it has the write lock.
+
+    Whoever reads first, and has to wait for the lock then, gets an error at once: so this begins with a change.
+    """
+    meta, cursor = f"{place.namespace}_meta", _cursor(connection)
+    try:
+        cursor.execute(f"UPDATE main.{meta} SET value = value WHERE 0")
+    except sqlite3.OperationalError as error:
+        if "no such table" not in str(error):
+            raise
+        raise ConfigError(
+            f"connection=: {place} has no table {meta} yet; open the app once before, which makes it"
+        ) from None
+    ((found,),) = cursor.execute(f"SELECT value FROM main.{meta} WHERE name = 'schema'").fetchall()
     newest = sql.migrations()[-1][0]
     if int(found) != newest:
-        raise ConfigError(f"connection=: {place} has schema {found}, and this Holdfast knows {newest}: open the app first")
+        raise ConfigError(
+            f"connection=: {place} has schema {found}, and this Holdfast knows {newest}: open the app first"
+        )
 
 
 # --- what lies above sqlite3
@@ -165,7 +184,10 @@ def _check(place: Place, connection: sqlite3.Connection) -> None:
 
 def _under_alchemy(connection: Any) -> Callable[[Work], list[Answer]]:
     def do(work: Work) -> list[Answer]:
-        raw = driver.alchemy_connection(connection).connection.driver_connection
+        above = driver.alchemy_connection(connection)
+        if not above.in_transaction():
+            above.exec_driver_sql(BEGIN)
+        raw = above.connection.driver_connection
         return work(_sqlite3(raw, connection))
 
     return do
@@ -174,6 +196,8 @@ def _under_alchemy(connection: Any) -> Callable[[Work], list[Answer]]:
 def _under_async_alchemy(connection: Any) -> Callable[[Work], Awaitable[list[Answer]]]:
     async def do(work: Work) -> list[Answer]:
         above = await driver.alchemy_connection(connection)
+        if not above.in_transaction():
+            await above.exec_driver_sql(BEGIN)
         raw = (await above.get_raw_connection()).driver_connection
         if not driver.is_a(raw, "aiosqlite", "Connection"):
             raise _another(raw, connection)

@@ -65,6 +65,8 @@ _memories: dict[str, ConnectionThread] = {}
 class SqliteStore:
     """Jobs in a SQLite file (`sqlite:///path`) or in this process's memory (`memory://`)."""
 
+    atomic = False
+
     def __init__(self, url: str, *, clock: Callable[[], int] | None = None) -> None:
         self.url = url
         self.place = parse(url)

@@ -1,0 +1,99 @@
+"""A handler's own writes and the completion of its job, in one transaction."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from ..client import transactional
+from ..core.transition import Reply
+from ..errors import Aborted, ConfigError, LeaseLost
+from ..job import Completion, Job, Transaction
+from ..store.contract import Abort, Complete, Opened, Session, Settled, Store
+
+Encode = Callable[[Any], bytes]
+VOID: frozenset[Abort | None] = frozenset({"lease_lost", "deleted", "completed_elsewhere"})
+"""Reasons after which nothing that the attempt says counts."""
+
+
+class Desk:
+    """Where one attempt writes and completes. What it completed is `done`, and not to be settled again."""
+
+    __slots__ = ("_atomic", "_encode", "_kept", "_loop", "_opened", "_session", "_store", "done")
+
+    def __init__(self, store: Store, session: Session, encode: Encode, *, atomic: bool) -> None:
+        self._store = store
+        self._session = session
+        self._encode = encode
+        self._atomic = atomic
+        self._loop = asyncio.get_running_loop()
+        self._kept = AsyncExitStack()
+        """Holds the transaction of an atomic attempt, from `prepare` to the end of `complete`."""
+        self._opened: Opened | None = None
+        self.done: tuple[Complete, Settled] | None = None
+
+    @asynccontextmanager
+    async def prepare(self, job: Job) -> AsyncIterator[Transaction]:
+        """Yield a transaction. Staged, it is committed with the block; atomic, it goes on in `complete`."""
+        self._check(job, "job.prepare()")
+        if not self._atomic:
+            async with transactional(self._store, "job.prepare()").begin() as opened:
+                yield Transaction(opened.connection)
+            return
+        if self._opened is not None:
+            raise ConfigError(f"{job!r} has prepared already; an atomic attempt has one transaction")
+        self._opened = await self._kept.enter_async_context(transactional(self._store, "job.prepare()").begin())
+        yield Transaction(self._opened.connection)
+
+    @asynccontextmanager
+    async def complete(self, job: Job, result: Any) -> AsyncIterator[Completion]:
+        """Yield a transaction: at the end of the block the job is completed in it, and it is committed."""
+        self._check(job, "job.complete()")
+        if self._atomic and self._opened is None:
+            raise ConfigError(f'{job!r}: completion="atomic" begins with `async with job.prepare()`')
+        async with self._kept:
+            opened = await self._go_on()
+            completion = Completion(opened.connection, result)
+            yield completion
+            entry = Complete(job.lease, self._encode(completion.result), job.result_ttl_ms)
+            settled = await self._settle(job, opened, entry)
+        self.done = entry, settled
+
+    async def _go_on(self) -> Opened:
+        """Return the transaction that was prepared, or a new one; it ends with `_kept`."""
+        prepared, self._opened = self._opened, None
+        return prepared or await self._kept.enter_async_context(transactional(self._store, "job.complete()").begin())
+
+    async def _settle(self, job: Job, opened: Opened, entry: Complete) -> Settled:
+        self._refuse_when_over(job)
+        settled = await opened.settle(self._session, entry)
+        if settled.reply is not Reply.OK:
+            raise LeaseLost(f"{job!r} is no longer held by this worker ({settled.reply}): its writes are undone")
+        return settled
+
+    def _check(self, job: Job, what: str) -> None:
+        transactional(self._store, what)
+        if self.done is not None:
+            raise ConfigError(f"{job!r} is completed already; {what} comes before that, and once")
+        if asyncio.get_running_loop() is not self._loop:
+            raise ConfigError(f"{what} works in `async def` handlers with executor='inline' alone")
+        self._refuse_when_over(job)
+
+    def _refuse_when_over(self, job: Job) -> None:
+        """Nothing is written for an attempt of which nothing counts."""
+        if job.abort_reason in VOID:
+            raise LeaseLost(f"{job!r} is no longer held by this worker ({job.abort_reason}): its writes are undone")
+        if job.abort_reason == "timeout":
+            raise Aborted(f"{job!r} ran for longer than its time-out: its writes are undone")
+
+    def refuse_unfinished(self, job: Job) -> None:
+        """Raise when the handler returned and left an atomic transaction open."""
+        if self._opened is not None and self.done is None:
+            raise ConfigError(f"{job!r} returned after job.prepare() without job.complete(): its writes are undone")
+
+    async def leave(self, error: BaseException) -> None:
+        """Whatever an atomic attempt prepared and did not complete is undone."""
+        if self.done is None and self._opened is not None:
+            await self._kept.__aexit__(type(error), error, error.__traceback__)
