@@ -187,7 +187,7 @@ async def test_many_callers_of_one_new_id_give_one_job_and_no_error(app: Holdfas
 
 async def test_what_is_no_connection_to_postgresql_is_refused(app: Holdfast, place: str) -> None:
     double = declare(app)
-    with pytest.raises(ConfigError, match="cannot use a builtins.object; give a connection of psycopg, asyncpg"):
+    with pytest.raises(ConfigError, match=r"cannot use a builtins\.object; give a connection of psycopg, asyncpg"):
         await double.options(connection=object()).enqueue(1)
     plain = sqlite3.connect(":memory:")
     with pytest.raises(ConfigError, match=r"cannot use a sqlite3\.Connection"):

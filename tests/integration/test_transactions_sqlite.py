@@ -160,7 +160,7 @@ async def test_another_main_database_is_refused_even_with_ours_attached(app: Hol
 
 async def test_what_is_no_connection_is_refused(app: Holdfast, place: str) -> None:
     double = declare(app)
-    with pytest.raises(ConfigError, match="cannot use a builtins.object; give a connection of sqlite3, aiosqlite"):
+    with pytest.raises(ConfigError, match=r"cannot use a builtins\.object; give a connection of sqlite3, aiosqlite"):
         await double.options(connection=object()).enqueue(1)
 
 

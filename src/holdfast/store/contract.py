@@ -472,6 +472,9 @@ class Joined(Protocol):
         """
 
 
+ENDED = "the handler ended the transaction of job.complete() itself; leave COMMIT and ROLLBACK to the end of the block"
+
+
 class Opened(Protocol):
     """A transaction of the store's own, in which a handler writes."""
 

@@ -23,12 +23,14 @@ class Desk:
 
     __slots__ = ("_atomic", "_encode", "_kept", "_loop", "_opened", "_session", "_store", "done")
 
-    def __init__(self, store: Store, session: Session, encode: Encode, *, atomic: bool) -> None:
+    def __init__(
+        self, store: Store, session: Session, encode: Encode, loop: asyncio.AbstractEventLoop, *, atomic: bool
+    ) -> None:
         self._store = store
         self._session = session
         self._encode = encode
         self._atomic = atomic
-        self._loop = asyncio.get_running_loop()
+        self._loop = loop
         self._kept = AsyncExitStack()
         """Holds the transaction of an atomic attempt, from `prepare` to the end of `complete`."""
         self._opened: Opened | None = None
@@ -64,7 +66,9 @@ class Desk:
     async def _go_on(self) -> Opened:
         """Return the transaction that was prepared, or a new one; it ends with `_kept`."""
         prepared, self._opened = self._opened, None
-        return prepared or await self._kept.enter_async_context(transactional(self._store, "job.complete()").begin())
+        if prepared is not None:
+            return prepared
+        return await self._kept.enter_async_context(transactional(self._store, "job.complete()").begin())
 
     async def _settle(self, job: Job, opened: Opened, entry: Complete) -> Settled:
         self._refuse_when_over(job)

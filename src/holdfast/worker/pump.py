@@ -74,6 +74,7 @@ class Pump:
         self._missed = 0
         self._zombies: set[Attempt] = set()
         self._turns = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
         self.last_try: float | None = None
         """When to stop telling a store that does not answer; set at the end of a shutdown."""
         self.session: Session | None = None
@@ -213,7 +214,7 @@ class Pump:
         self._polled = False
 
     def _start(self, jobs: list[Claimed]) -> None:
-        loop = asyncio.get_running_loop()
+        loop = self._loop = asyncio.get_running_loop()
         hooked = self._hooks.wanted("claim")
         self.drained.clear()
         for claimed in jobs:
@@ -255,9 +256,10 @@ class Pump:
     def _desk(self, handler: Task[Any, Any]) -> Desk:
         """Return where an attempt writes and completes in a transaction of its own."""
         assert self.session is not None
+        assert self._loop is not None
         codec, signature = handler.result_codec, handler.signature
         return Desk(
-            self._store, self.session, lambda result: signature.encode_result(result, codec),
+            self._store, self.session, lambda result: signature.encode_result(result, codec), self._loop,
             atomic=handler.setting("completion") == "atomic",
         )  # fmt: skip
 

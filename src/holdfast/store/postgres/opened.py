@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+import psycopg
+
 from ...core.state import State
 from ...core.transition import Reply
-from ..contract import Complete, Session, Settled, Settlement
+from ...errors import ConfigError
+from ..contract import ENDED, Complete, Session, Settled, Settlement
 from . import sql
 from .array import blob
 from .connection import Connection, Pool
@@ -26,6 +29,8 @@ class PostgresOpened:
     async def settle(self, session: Session, settlement: Settlement) -> Settled:
         """The completion has its word, as part of the transaction."""
         assert isinstance(settlement, Complete)
+        if self.connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:
+            raise ConfigError(ENDED)
         lease = settlement.lease
         cursor = await self.connection.execute(
             self._statement,

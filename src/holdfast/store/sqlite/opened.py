@@ -10,7 +10,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from ...core.transition import Reply
-from ..contract import Session, Settled, Settlement
+from ...errors import ConfigError
+from ..contract import ENDED, Session, Settled, Settlement
 from . import sql
 from .connection import Place, connect, translate, translated
 from .session import pass_on
@@ -30,6 +31,8 @@ class SqliteOpened:
 
     async def settle(self, session: Session, settlement: Settlement) -> Settled:
         """The settlement has its word, as part of the transaction."""
+        if not self.connection.in_transaction:
+            raise ConfigError(ENDED)
         self.connection.row_factory = None  # whatever the handler has set
         self.connection.text_factory = str
         tx = Tx(self.connection, sql.statements(self._place.namespace), self._clock(), {}, self.after)

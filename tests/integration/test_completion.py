@@ -1,0 +1,437 @@
+"""A handler's own writes and its job's completion: together, or neither."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from servers import postgres
+from support import burst, eventually, run, transitions, working
+
+from holdfast import ConfigError, Holdfast, Job, LeaseLost, Retry, State
+from holdfast.testing import drain
+
+_numbers = itertools.count(1)
+
+
+class Place:
+    """Where the store and the handler's own table are."""
+
+    def __init__(self, url: str, table: str) -> None:
+        self.url = url
+        self.table = table
+
+    async def write(self, tx: Any, n: int) -> None:
+        """What a handler does: one statement, by the driver that the store gives it."""
+        statement = f"INSERT INTO {self.table} VALUES ({n})"
+        if isinstance(tx.connection, sqlite3.Connection):
+            tx.connection.execute(statement)
+        else:
+            await tx.connection.execute(statement)
+
+    def rows(self) -> list[int]:
+        raise NotImplementedError
+
+
+class SqlitePlace(Place):
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"sqlite:///{path}", "mine")
+        self._path = path
+        with sqlite3.connect(path) as connection:
+            connection.execute("CREATE TABLE mine (n INTEGER)")
+        connection.close()
+
+    def rows(self) -> list[int]:
+        connection = sqlite3.connect(self._path)
+        found = [n for (n,) in connection.execute("SELECT n FROM mine ORDER BY n")]
+        connection.close()
+        return found
+
+
+class PostgresPlace(Place):
+    def __init__(self) -> None:
+        self.schema = f"own_{os.getpid()}_{next(_numbers)}"
+        super().__init__(postgres().url(self.schema), f"{self.schema}.mine")
+        self.do(f"CREATE SCHEMA {self.schema}", f"CREATE TABLE {self.table} (n INTEGER)")
+
+    def do(self, *statements: str) -> list[Any]:
+        with psycopg.connect(postgres().url().partition("?")[0], autocommit=True) as connection:
+            for statement in statements:
+                cursor = connection.execute(statement)
+            return cursor.fetchall() if cursor.description else []
+
+    def rows(self) -> list[int]:
+        return [n for (n,) in self.do(f"SELECT n FROM {self.table} ORDER BY n")]
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(request: pytest.FixtureRequest, path: Path) -> Iterator[Place]:
+    if request.param == "sqlite":
+        yield SqlitePlace(path)
+        return
+    found = PostgresPlace()
+    yield found
+    found.do(f"DROP SCHEMA {found.schema} CASCADE")
+
+
+@pytest.fixture
+def on_postgres() -> Iterator[PostgresPlace]:
+    found = PostgresPlace()
+    yield found
+    found.do(f"DROP SCHEMA {found.schema} CASCADE")
+
+
+@pytest.fixture
+def app(place: Place) -> Holdfast:
+    return Holdfast(place.url, retry=Retry(failures=2, initial=0))
+
+
+async def test_the_writes_and_the_completion_are_committed_together(app: Holdfast, place: Place) -> None:
+    seen: list[Any] = []
+    told: list[str] = []
+    app.on("complete")(lambda happening: told.append(happening.id))
+
+    @app.task(completion="staged")
+    async def pay(job: Job, n: int) -> str:
+        async with job.prepare() as tx:
+            await place.write(tx, -n)
+        async with job.complete() as tx:
+            await place.write(tx, n)
+            tx.result = f"paid {n}"
+            seen.append((place.rows(), (await app.status("default", job.id)).state))
+        seen.append((place.rows(), (await app.status("default", job.id)).state))
+        return "not this"
+
+    async with app:
+        handle = await pay.options(job_id="one").enqueue(7)
+        report = await burst(app)
+        assert (report.completed, report.lost, report.started) == (1, 0, 1)
+        assert await handle.result() == "paid 7"
+        assert await transitions(app, "one") == ["enqueue", "claim", "complete"]
+    assert seen == [([-7], State.ACTIVE), ([-7, 7], State.COMPLETED)]
+    assert told == ["one"]
+
+
+async def test_a_caller_who_waits_hears_of_it_at_once(app: Holdfast, place: Place) -> None:
+    @app.task()
+    async def pay(job: Job, n: int) -> int:
+        async with job.complete(n * 2) as tx:
+            await place.write(tx, n)
+        return 0
+
+    async with working(app, poll=30):
+        assert await pay.call(21) == 42
+        assert await pay.call(4) == 8
+    assert place.rows() == [4, 21]
+
+
+async def test_a_raise_inside_undoes_the_writes_and_the_attempt_fails(app: Holdfast, place: Place) -> None:
+    @app.task()
+    async def pay(job: Job) -> None:
+        async with job.complete() as tx:
+            await place.write(tx, job.attempt)
+            if job.attempt == 1:
+                raise ValueError("no")
+
+    async with app:
+        await pay.options(job_id="one").enqueue()
+        report = await burst(app)
+        assert (report.retried, report.completed) == (1, 1)
+        seen = [each for each in await transitions(app, "one") if each != "promote"]
+        assert seen == ["enqueue", "claim", "retry", "claim", "complete"]
+    assert place.rows() == [2]
+
+
+async def test_a_result_that_cannot_be_stored_undoes_the_writes(app: Holdfast, place: Place) -> None:
+    @app.task()
+    async def pay(job: Job) -> Any:
+        async with job.complete(result=object()) as tx:
+            await place.write(tx, 1)
+
+    async with app:
+        await pay.options(job_id="one").enqueue()
+        report = await burst(app)
+        assert (report.retried, report.failed) == (1, 1)
+    assert place.rows() == []
+
+
+async def test_a_transaction_that_the_handler_ended_itself_completes_nothing(app: Holdfast, place: Place) -> None:
+    @app.task()
+    async def pay(job: Job) -> None:
+        async with job.complete() as tx:
+            await place.write(tx, 1)
+            if job.attempt == 1:
+                ended = tx.connection.execute("ROLLBACK")
+                if not isinstance(tx.connection, sqlite3.Connection):
+                    await ended
+
+    async with app:
+        await pay.options(job_id="one").enqueue()
+        report = await burst(app)
+        assert (report.retried, report.completed) == (1, 1)
+        errors = [event.error_type async for event in app.events() if event.transition == "retry"]
+    assert errors == ["ConfigError"]
+    assert place.rows() == [1]
+
+
+async def test_a_poisoned_transaction_still_ends_in_an_orderly_retry(on_postgres: PostgresPlace) -> None:
+    app, place = Holdfast(on_postgres.url, retry=Retry(failures=2, initial=0)), on_postgres
+
+    @app.task()
+    async def pay(job: Job) -> None:
+        async with job.complete() as tx:
+            await place.write(tx, 1)
+            if job.attempt == 1:
+                with contextlib.suppress(psycopg.Error):  # and goes on as if nothing were wrong
+                    await tx.connection.execute("SELECT 1 / 0")
+
+    async with app:
+        await pay.options(job_id="one").enqueue()
+        report = await burst(app)
+        assert (report.retried, report.completed) == (1, 1)
+        errors = [event.error_type async for event in app.events() if event.transition == "retry"]
+    assert errors == ["psycopg.errors.InFailedSqlTransaction"]
+    assert place.rows() == [1]
+
+
+async def test_a_lease_that_was_lost_undoes_the_writes(app: Holdfast, place: Place) -> None:
+    raised: list[BaseException] = []
+
+    @app.task()
+    async def pay(job: Job) -> None:
+        if job.attempt == 1:
+            await expire(app)
+            await app.store.reap("default")
+        try:
+            async with job.complete() as tx:
+                await place.write(tx, job.attempt)
+        except BaseException as error:
+            raised.append(error)
+            raise
+
+    async with working(app, lease=30, poll=0.05):
+        handle = await pay.options(job_id="one").enqueue()
+        await handle.result()
+        assert await transitions(app, "one") == ["enqueue", "claim", "reap", "claim", "complete"]
+    assert [type(error) for error in raised] == [LeaseLost]
+    assert place.rows() == [2]
+
+
+async def expire(app: Holdfast) -> None:
+    """Every session's lease is over, as if its worker had been away."""
+    store: Any = app.store
+    if app.store.url.startswith("sqlite"):
+        statement = "UPDATE holdfast_session SET expires_at_ms = 0"
+        await store._writer.ask(lambda connection, after: connection.execute(statement) and None)
+    else:
+        await store._rows(store._named("UPDATE holdfast.session SET expires_at_ms = 0"), ())
+
+
+async def test_a_raise_after_the_block_changes_nothing(app: Holdfast, place: Place) -> None:
+    @app.task()
+    async def pay(job: Job) -> str:
+        async with job.complete("done") as tx:
+            await place.write(tx, 1)
+        raise ValueError("too late")
+
+    async with app:
+        handle = await pay.enqueue()
+        report = await burst(app)
+        assert (report.completed, report.retried, report.lost) == (1, 0, 0)
+        assert await handle.result() == "done"
+    assert place.rows() == [1]
+
+
+async def test_a_time_out_inside_undoes_the_writes(app: Holdfast, place: Place) -> None:
+    @app.task(timeout=0.1, retry=Retry(timeouts=1))
+    async def pay(job: Job) -> None:
+        async with job.complete() as tx:
+            await place.write(tx, 1)
+            await asyncio.Event().wait()
+
+    async with app:
+        await pay.options(job_id="one").enqueue()
+        assert (await burst(app)).failed == 1
+    assert place.rows() == []
+
+
+async def test_a_job_is_completed_once(app: Holdfast, place: Place) -> None:
+    raised: list[str] = []
+
+    @app.task()
+    async def pay(job: Job) -> None:
+        async with job.complete():
+            pass
+        try:
+            async with job.complete():
+                pass
+        except ConfigError as error:
+            raised.append(str(error))
+
+    async with app:
+        await pay.enqueue()
+        assert (await burst(app)).completed == 1
+    assert len(raised) == 1
+    assert "is completed already" in raised[0]
+
+
+async def test_a_successor_starts_and_a_limited_queue_goes_on(app: Holdfast, place: Place) -> None:
+    app.queue("default", concurrency=1)
+    inside, go_on = asyncio.Event(), asyncio.Event()
+
+    @app.task()
+    async def pay(job: Job, n: int) -> None:
+        inside.set()
+        await go_on.wait()
+        async with job.complete() as tx:
+            await place.write(tx, n)
+
+    async with working(app, poll=30, slots=2):
+        await pay.options(job_id="one").enqueue(1)
+        await inside.wait()
+        update = await pay.options(job_id="one", on_conflict="update").enqueue(2)
+        assert update.status == "successor"
+        other = await pay.enqueue(3)
+        go_on.set()
+        await update.result()
+        await other.result()
+    assert place.rows() == [1, 2, 3]
+
+
+async def test_drain_tells_of_it(app: Holdfast, place: Place) -> None:
+    @app.task()
+    async def pay(job: Job) -> str:
+        async with job.complete("paid") as tx:
+            await place.write(tx, 1)
+        return "not this"
+
+    async with app:
+        await pay.enqueue()
+        (ran,) = await drain(app)
+    assert (ran.outcome, ran.result) == ("completed", "paid")
+
+
+# --- atomic
+
+
+async def test_atomic_is_one_transaction_from_prepare_to_complete(on_postgres: PostgresPlace) -> None:
+    app, place = Holdfast(on_postgres.url, retry=Retry(failures=3, initial=0)), on_postgres
+    seen: list[list[int]] = []
+
+    @app.task(completion="atomic")
+    async def pay(job: Job) -> str:
+        async with job.prepare() as tx:
+            await place.write(tx, job.attempt)
+        seen.append(place.rows())
+        if job.attempt == 1:
+            raise ValueError("between")
+        if job.attempt == 2:
+            return "paid"  # which is an error: nothing would be committed
+        async with job.complete("paid") as tx:
+            await place.write(tx, 10)
+        return "not this"
+
+    async with app:
+        handle = await pay.options(job_id="one").enqueue()
+        assert (await burst(app)).completed == 1
+        assert await handle.result() == "paid"
+        error = [event.error_type async for event in app.events() if event.transition == "retry"]
+    assert error == ["ValueError", "ConfigError"]
+    assert (seen, place.rows()) == ([[], [], []], [3, 10])
+
+
+async def test_atomic_begins_with_prepare(on_postgres: PostgresPlace) -> None:
+    app = Holdfast(on_postgres.url, retry=Retry(failures=1))
+
+    @app.task(completion="atomic")
+    async def pay(job: Job) -> None:
+        async with job.complete():
+            pass
+
+    async with app:
+        await pay.options(job_id="one").enqueue()
+        await burst(app)
+        record = await app.status("default", "one")
+    assert record.error is not None
+    assert "begins with `async with job.prepare()`" in record.error.message
+
+
+# --- what is refused
+
+
+def test_what_a_task_cannot_have_is_refused_when_it_is_declared(path: Path) -> None:
+    def declare(url: str, completion: Any, handler: Any) -> None:
+        Holdfast(url).task(completion=completion)(handler)
+
+    async def handler() -> None: ...
+    def in_thread() -> None: ...
+
+    with pytest.raises(ConfigError, match="completion='staged': memory:// has no transactions"):
+        declare("memory://", "staged", handler)
+    with pytest.raises(ConfigError, match="completion='atomic': SQLite has one writer"):
+        declare(f"sqlite:///{path}", "atomic", handler)
+    with pytest.raises(ConfigError, match="completion='half': 'staged' or 'atomic'"):
+        declare(f"sqlite:///{path}", "half", handler)
+    with pytest.raises(ConfigError, match="completion='staged' needs an `async def` handler"):
+        declare(f"sqlite:///{path}", "staged", in_thread)
+
+
+def test_a_store_without_transactions_refuses_at_the_call() -> None:
+    app = Holdfast("memory://", retry=Retry(failures=1))
+
+    @app.task()
+    async def pay(job: Job) -> None:
+        async with job.complete():
+            pass
+
+    async def main() -> Any:
+        async with app:
+            await pay.options(job_id="one").enqueue()
+            await burst(app)
+            return await app.status("default", "one")
+
+    record = run(main())
+    assert record.error is not None
+    assert record.error.message.startswith("job.complete(): memory:// has no transactions that a caller could share")
+
+
+async def test_a_coroutine_in_a_thread_is_refused(app: Holdfast, place: Place) -> None:
+    @app.task(executor="thread", retry=Retry(failures=1))
+    async def pay(job: Job) -> None:
+        async with job.complete():
+            pass
+
+    async with app:
+        await pay.options(job_id="one").enqueue()
+        await burst(app)
+        record = await app.status("default", "one")
+    assert record.error is not None
+    assert "works in `async def` handlers with executor='inline' alone" in record.error.message
+
+
+async def test_nothing_of_the_database_stays_locked(app: Holdfast, place: Place) -> None:
+    @app.task()
+    async def pay(job: Job, n: int) -> None:
+        async with job.complete() as tx:
+            await place.write(tx, n)
+            if n % 3 == 0:
+                raise ValueError("no")
+
+    async with working(app, poll=0.05, slots=8):
+        for n in range(20):
+            await pay.enqueue(n)
+
+        async def over() -> bool:
+            info = await app.queue("default").info()
+            return info is not None and info.counts["completed"] == 13 and info.counts["failed"] == 7
+
+        await eventually(over)
+    assert place.rows() == [n for n in range(20) if n % 3]
