@@ -16,8 +16,12 @@ Factory = Callable[..., Store]
 _BUILT_IN = {
     "sqlite": "holdfast.store.sqlite:SqliteStore",
     "memory": "holdfast.store.sqlite:SqliteStore",
+    **dict.fromkeys(
+        [base + form for base in ("redis", "rediss", "valkey", "valkeys") for form in ("", "+cluster", "+sentinel")],
+        "holdfast.store.redis:RedisStore",
+    ),
 }
-_EXTRAS: dict[str, str] = {}
+_EXTRAS: dict[str, str] = {scheme: "redis" for scheme in _BUILT_IN if scheme.startswith(("redis", "valkey"))}
 _registered: dict[str, Factory] = {}
 
 
