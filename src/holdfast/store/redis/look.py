@@ -239,10 +239,11 @@ class _Log:
         self.after = known.get(queue, "")
         self.reset = False
         self.gap = 0
+        first_seq, last_seq = _seq(first), _seq(self.end)
         if not self.after:
+            self.gap = 0 if position is None else first_seq or 0  # a queue that is younger than the position
             return
         epoch, _, seq = self.after.partition("-")
-        first_seq, last_seq = _seq(first), _seq(self.end)
         if epoch != self.epoch or (last_seq is not None and seq and int(seq) > last_seq):
             self.after, self.reset = "", True
         elif first_seq is not None:

@@ -44,6 +44,7 @@ local function settle(q, session, entry)
   if not job then
     H.forget_abort(q, entry.run, entry.attempt)
     H.recheck(q, H.let_go(q, rid))
+    if call('HGET', q.key.ids, entry.id) == rid then call('HDEL', q.key.ids, entry.id) end
   end
   if word ~= 'ok' then return word end
   if job.state == 'active' and job.more.attempts == entry.attempt then
