@@ -65,9 +65,7 @@ class RedisHarness(Harness):
         more = msgspec.msgpack.decode(raw[at : at + more_size]) if more_size else {}
         bad = msgspec.msgpack.encode({**more, "headers": "{no", "overrides": "{no", "error": "{no"})
         damaged = _HEAD.pack(letter, id_size, task_size, len(bad), *rest) + raw[_HEAD.size : at] + bad
-        await self._ask(
-            store, queue, "HSET", self._keys.of(queue, "jobs"), run, damaged + raw[at + more_size :]
-        )
+        await self._ask(store, queue, "HSET", self._keys.of(queue, "jobs"), run, damaged + raw[at + more_size :])
 
     async def lose(self, store: Store, queue: str, id: str) -> None:
         run = await self._ask(store, queue, "HGET", self._keys.of(queue, "ids"), short(id))

@@ -136,4 +136,3 @@ class Ear:
             with suppress(asyncio.CancelledError):
                 await task
         self._subscribed.clear()
-

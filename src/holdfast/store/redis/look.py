@@ -87,9 +87,7 @@ class Reader:
                 if limit == 0:
                     return
 
-    async def _runs(
-        self, queue: str, which: Filter, before: int | None, seen: list[int]
-    ) -> AsyncIterator[list[int]]:
+    async def _runs(self, queue: str, which: Filter, before: int | None, seen: list[int]) -> AsyncIterator[list[int]]:
         """Yield runs that may match, newest first, in chunks."""
         if which.ids:
             runs = await self._runs_of(queue, which.ids)

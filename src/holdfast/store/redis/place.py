@@ -13,8 +13,7 @@ from ...errors import ConfigError
 Kind = Literal["single", "cluster", "sentinel"]
 _KINDS: dict[str, Kind] = {"": "single", "cluster": "cluster", "sentinel": "sentinel"}
 _KNOWN = (
-    "namespace=NAME, history=EVENTS, timeout=SECONDS, retry_for=SECONDS, wait_aof=1, wait_replicas=N, "
-    "ca=FILE, verify=0"
+    "namespace=NAME, history=EVENTS, timeout=SECONDS, retry_for=SECONDS, wait_aof=1, wait_replicas=N, ca=FILE, verify=0"
 )
 
 

@@ -21,7 +21,14 @@ def arguments(entry: Settlement) -> tuple[Any, ...]:
         more = b"" if entry.result_ttl_ms is None else _json({"ttl": entry.result_ttl_ms})
         return "complete", lease.run, lease.attempt, short(lease.id), entry.result, more
     error: ErrorRecord | None = getattr(entry, "error", None)
-    return _NAME[type(entry)], lease.run, lease.attempt, short(lease.id), _json(error) if error else b"", _more(entry, error)
+    return (
+        _NAME[type(entry)],
+        lease.run,
+        lease.attempt,
+        short(lease.id),
+        _json(error) if error else b"",
+        _more(entry, error),
+    )
 
 
 def _more(entry: Settlement, error: ErrorRecord | None) -> bytes:

@@ -209,9 +209,7 @@ class RedisStore:
     async def _requeue(
         self, queue: str, which: Filter, limit: int, dry_run: bool, request: str
     ) -> list[tuple[str, str, int]]:
-        runs = [
-            job.run async for job in self._reader.matching(queue, which, None, limit, self._now(), requeued=False)
-        ]
+        runs = [job.run async for job in self._reader.matching(queue, which, None, limit, self._now(), requeued=False)]
         if not runs and not request:
             return []
         args = ["dry" if dry_run else "do", *(rid(run) for run in reversed(runs))]
@@ -229,9 +227,7 @@ class RedisStore:
     async def declare(self, declarations: Sequence[Declaration]) -> None:
         for declaration in declarations:
             await self._know(declaration.queue)
-            await steer.change(
-                self._server, self._keys, declaration.queue, self._now(), steer.declare(declaration)
-            )
+            await steer.change(self._server, self._keys, declaration.queue, self._now(), steer.declare(declaration))
 
     async def register(self, session: Session) -> None:
         await self._know(*session.queues)
@@ -260,7 +256,9 @@ class RedisStore:
         if self.place.kind == "cluster" and len(session.queues) > 1:
             await self._turn_by_turn(work, park)
         else:
-            await self._turn(work, session.queues, dict(zip(work.order, range(1, len(work.order) + 1), strict=True)), park)
+            await self._turn(
+                work, session.queues, dict(zip(work.order, range(1, len(work.order) + 1), strict=True)), park
+            )
         if work.evicted:
             return Turn(evicted=True, now_ms=work.now)
         await self._deliver_all(work.posted)
@@ -342,9 +340,7 @@ class RedisStore:
         late, aborts = False, []
         for group in self._groups(session.queues):
             keys = [self._keys.declared(queue) for queue in group]
-            reply = await self._server.call(
-                "extend", keys, self._now(), self._shift, session.id, session.lease_ms
-            )
+            reply = await self._server.call("extend", keys, self._now(), self._shift, session.id, session.lease_ms)
             if reply[0] == b"evicted":
                 return Extended(evicted=True)
             late = late or bool(reply[1])
@@ -418,9 +414,7 @@ class RedisStore:
             number, target, message = flat[:3]
             name = target.decode()
             await self._know(name)
-            await self._server.call(
-                "receive", [self._keys.declared(name)], self._now(), name, queue, number, message
-            )
+            await self._server.call("receive", [self._keys.declared(name)], self._now(), name, queue, number, message)
             flat = await self._server.call("outbox", [key], number)
 
     # --- looking
@@ -469,9 +463,7 @@ class RedisStore:
 
     async def watch(self, listener: Listener, queue: str, id: str, run: int) -> bool:
         key = self._keys.declared(queue)
-        return bool(
-            await self._server.call("watch", [key], self._now(), short(id), run, listener.address) == b"ok"
-        )
+        return bool(await self._server.call("watch", [key], self._now(), short(id), run, listener.address) == b"ok")
 
     async def unwatch(self, listener: Listener, queue: str, id: str, run: int) -> None:
         await self._server.call("unwatch", [self._keys.declared(queue)], short(id), run, listener.address)
@@ -580,10 +572,13 @@ async def _doctor(server: Server) -> list[tuple[str, bool, str]]:
     aof = lines.get("aof_enabled") == "1"
     return [
         ("server", True, f"{name}, {lines.get('used_memory_human')} used"),
-        ("eviction", not evicts, f"maxmemory-policy {policy}" + (": jobs may vanish; set noeviction" if evicts else "")),
+        (
+            "eviction",
+            not evicts,
+            f"maxmemory-policy {policy}" + (": jobs may vanish; set noeviction" if evicts else ""),
+        ),
         ("durability", aof, "the append-only file is on" if aof else "no append-only file: a restart loses jobs"),
     ]
 
 
 __all__ = ["RedisStore"]
-
