@@ -116,6 +116,7 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=300)
     options = parser.parse_args()
     console = Console()
+    console.width = max(console.width, 110)
     sizes = [int(size) for size in options.sizes.split(",")]
     console.print(table(asyncio.run(measure(sizes, options.keys, options.calls, console))))
 

@@ -55,7 +55,7 @@ def make_app(url: str, ledger: Path) -> Holdfast:
     async def hang(job: Job, release: str) -> str:
         """Runs until the file `release` is there."""
         note("start", job)
-        while not Path(release).exists():
+        while not Path(release).exists():  # noqa: ASYNC110, ASYNC240 - its work is to wait
             await asyncio.sleep(0.01)
         note("end", job)
         return "done"
@@ -69,7 +69,12 @@ def make_app(url: str, ledger: Path) -> Holdfast:
         note("end", job)
         return "done"
 
-    @app.task(retry=Retry(stalls=2))
+    @app.task()
+    async def alarm(job: Job) -> None:
+        assert job.failed is not None
+        write(ledger, "alarm", job.failed.id)
+
+    @app.task(retry=Retry(stalls=2), on_failure=alarm)
     async def kill_my_worker(job: Job) -> None:
         note("start", job)
         os.kill(os.getpid(), 9)

@@ -22,6 +22,7 @@ from .errors import (
     JobTimeout,
     LeaseLost,
     MissingExtra,
+    Outcome,
     PayloadError,
     Permanent,
     PolicyConflict,
@@ -40,14 +41,16 @@ from .job import FailedJob, Job, current_job
 from .option import Dedup
 from .queue import Queue
 from .store import Store, register_store
+from .store.contract import Cancelled, EventPage, JobPage, QueueInfo, SessionInfo
 from .task import Call, Task
-from .worker import Worker
+from .worker import Report, Worker
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Aborted",
     "Call",
+    "Cancelled",
     "Codec",
     "ConfigError",
     "Counters",
@@ -55,6 +58,7 @@ __all__ = [
     "Dedup",
     "ErrorRecord",
     "Event",
+    "EventPage",
     "FailedJob",
     "Handle",
     "Happening",
@@ -65,21 +69,26 @@ __all__ = [
     "JobError",
     "JobFailed",
     "JobMissing",
+    "JobPage",
     "JobRecord",
     "JobTimeout",
     "LeaseLost",
     "MissingExtra",
+    "Outcome",
     "PayloadError",
     "Permanent",
     "Policy",
     "PolicyConflict",
     "Progress",
     "Queue",
+    "QueueInfo",
     "QueueSettings",
     "Rate",
     "Reply",
+    "Report",
     "Retention",
     "Retry",
+    "SessionInfo",
     "Signal",
     "Snooze",
     "State",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 
-from .client import Client
+from .bulk import Counts, enqueue_all
+from .client import Client, OnGap
 from .codec import Codec, Signature
 from .core.duration import Duration
 from .core.event import Event
@@ -17,17 +18,21 @@ from .errors import ConfigError
 from .hook import Hook, Hooks
 from .job import Job
 from .queue import FINISHED, Queue, known_state
-from .registry import Middleware, Registry
+from .registry import Middleware, Registry, check_queue_name
 from .settings import layer, queue_fields
 from .store import Store, open_store
 from .store.contract import Cancelled, Filter, JobPage, QueueInfo, Running, SessionInfo
 from .sync import Sync
-from .task import Executor, Task
+from .task import Call, Executor, Task
 from .worker import Worker
 
 P = ParamSpec("P")
 R = TypeVar("R")
 DEFAULT_URL = "sqlite:///holdfast.db"
+
+
+class _Nobody:
+    """No handler asks for this, so that one whose first parameter accepts it takes anything, and is not given a Job."""
 
 
 class _Decorator:
@@ -37,9 +42,13 @@ class _Decorator:
         self._make = make
 
     @overload
+    def __call__(self, fn: Callable[Concatenate[_Nobody, P], Awaitable[R]]) -> Task[Concatenate[Any, P], R]: ...
+    @overload
     def __call__(self, fn: Callable[Concatenate[Job, P], Awaitable[R]]) -> Task[P, R]: ...
     @overload
     def __call__(self, fn: Callable[P, Awaitable[R]]) -> Task[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[Concatenate[_Nobody, P], R]) -> Task[Concatenate[Any, P], R]: ...
     @overload
     def __call__(self, fn: Callable[Concatenate[Job, P], R]) -> Task[P, R]: ...
     @overload
@@ -158,14 +167,15 @@ class Holdfast:
         **settings: Any,
     ) -> Queue:
         """Return a queue; with settings, declare them. `handler` is the import path of what runs plain payloads."""
-        declared = self.registry.queue(name)
-        if handler is not None:
-            declared.handler = handler
         own = layer(
             "queue", retry=retry, timeout=timeout, codec=codec, result_codec=result_codec,
             result_ttl=settings.get("result_ttl"),
         )  # fmt: skip
         self.registry.check_queue(name, own)
+        if handler is None and not own.values and not settings:
+            return Queue(self.registry, check_queue_name(name))  # looked up only: this app's workers need not serve it
+        declared = self.registry.queue(name)
+        declared.handler = handler or declared.handler
         declared.settings = {**declared.settings, **queue_fields(settings)}
         if own.values:
             declared.layer = layer("queue", **{**(declared.layer.values if declared.layer else {}), **own.values})
@@ -184,6 +194,12 @@ class Holdfast:
             return hook
 
         return add
+
+    # --- producing
+
+    async def enqueue_many(self, calls: Iterable[Call[Any]] | AsyncIterable[Call[Any]], *, chunk: int = 500) -> Counts:
+        """Every call, of whatever tasks, is in the store: `app.enqueue_many(send.args(to) for to in people)`."""
+        return await enqueue_all(self.client, calls, chunk)
 
     # --- working
 
@@ -215,7 +231,7 @@ class Holdfast:
         """Finished jobs run anew: those with these ids, or all failed ones that match. (queue, id, run) of each."""
         states = (known_state(state),) if state else (FINISHED if job_ids else (State.FAILED,))
         which = Filter(queue=queue, ids=job_ids, states=states, task=task)
-        return await self.store.requeue(which, limit=limit, dry_run=dry_run)
+        return await self.client.requeue(which, limit, dry_run)
 
     async def jobs(
         self,
@@ -240,7 +256,15 @@ class Holdfast:
         return await self.client.workers()
 
     def events(
-        self, *, after: str | None = None, queue: str | None = None, follow: bool = False
+        self,
+        *,
+        after: str | None = None,
+        queue: str | None = None,
+        follow: bool = False,
+        on_gap: OnGap | None = None,
     ) -> AsyncIterator[Event]:
-        """Yield events in commit order; `after="end"` with `follow` is from now on."""
-        return self.client.events(after=after, queue=queue, follow=follow)
+        """Yield events in commit order; `after="end"` with `follow` is from now on.
+
+        `on_gap` hears how many events were trimmed unread, or `None` when the log is another one; else it is logged.
+        """
+        return self.client.events(after=after, queue=queue, follow=follow, on_gap=on_gap)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from .core.duration import Duration, to_ms
@@ -37,6 +39,8 @@ DEFAULT_WAIT = 30.0
 POLL = 1.0
 Decode = Callable[[bytes], Any]
 OnProgress = Callable[[Progress], None]
+OnGap = Callable[[int | None], None]
+log = logging.getLogger("holdfast")
 
 _prefix = os.urandom(6).hex()
 _numbers = itertools.count()
@@ -100,9 +104,7 @@ class Handle(Generic[R]):
 
         `on_progress` is called with what the handler reports meanwhile.
         """
-        data = await self._client.wait(
-            self.queue, self.id, self.run, timeout, self._answer, self._watched, on_progress
-        )
+        data = await self._client.wait(self.queue, self.id, self.run, timeout, self._answer, self._watched, on_progress)
         value: R = self._decode(data)
         return value
 
@@ -123,11 +125,13 @@ class Client:
         self.hooks = hooks
         self._listener: Listener | None = None
         self._waiters: dict[tuple[str, str, int], set[asyncio.Future[None]]] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._opened = 0
 
     async def open(self) -> None:
         """The store can be used. May be nested."""
         await self.store.open()
+        self._loop = asyncio.get_running_loop()
         self._opened += 1
 
     async def close(self) -> None:
@@ -142,6 +146,8 @@ class Client:
         """Return the one ear of this client, for all who wait."""
         if self._opened == 0:
             raise StoreClosed("the app is not open; use it inside `async with app:`")
+        if self._loop is not None and self._loop is not asyncio.get_running_loop():
+            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self.listener(), self._loop))
         if self._listener is None:
             made = await self.store.listen(lambda: None, self._on_finished)
             if self._listener is None:
@@ -151,9 +157,12 @@ class Client:
         return self._listener
 
     def _on_finished(self, finished: Finished) -> None:
-        for future in self._waiters.get((finished.queue, finished.id, finished.run), ()):
-            if not future.done():
-                future.set_result(None)
+        for future in tuple(self._waiters.get((finished.queue, finished.id, finished.run), ())):
+            if future.get_loop() is self._loop:
+                _wake(future)
+            else:  # a coroutine that a worker runs in a thread waits in a loop of its own
+                with suppress(RuntimeError):
+                    future.get_loop().call_soon_threadsafe(_wake, future)
 
     async def enqueue(self, queue: str, jobs: Sequence[NewJob], conflict: Conflict) -> list[Answer]:
         """Every job has its answer."""
@@ -244,18 +253,43 @@ class Client:
     async def cancel(self, queue: str, id: str, running: Running = "refuse") -> Cancelled:
         """The job and its successor are cancelled, or the answer says why not."""
         if running == "kill":
-            raise ConfigError(
-                'running="kill" needs a process executor, which this version does not have: use "signal"'
-            )
+            raise ConfigError('running="kill" needs a process executor, which this version does not have: use "signal"')
         if running not in ("refuse", "signal"):
             raise ConfigError(f'running={running!r}: "refuse", "signal" or "kill"')
         answer = await self.store.cancel(queue, id, running, new_id())
-        if answer.reply is Reply.OK and not answer.signalled and self.hooks.wanted("cancel"):
-            self.hooks.tell(Happening(name="cancel", queue=queue, id=id, run=answer.run, state="cancelled"))
+        if answer.reply is Reply.OK and not answer.signalled:
+            self._tell("cancel", queue, id, answer.run, "cancelled")
         return answer
+
+    async def promote(self, queue: str, id: str) -> Reply:
+        """A scheduled job may run now."""
+        reply = await self.store.promote(queue, id)
+        if reply is Reply.OK:
+            self._tell("promote", queue, id, None, "waiting")
+        return reply
+
+    async def delete(self, queue: str, id: str) -> Reply:
+        """The job is gone, in whatever state it was."""
+        reply = await self.store.delete(queue, id)
+        if reply is Reply.OK:
+            self._tell("delete", queue, id, None, None)
+        return reply
+
+    async def requeue(self, which: Filter, limit: int, dry_run: bool) -> list[tuple[str, str, int]]:
+        """Finished jobs that match run anew: (queue, id, run) of each."""
+        started = await self.store.requeue(which, limit=limit, dry_run=dry_run, request=None if dry_run else new_id())
+        for queue, id, run in () if dry_run else started:
+            self._tell("requeue", queue, id, run, "waiting")
+        return started
+
+    def _tell(self, name: str, queue: str, id: str, run: int | None, state: str | None) -> None:
+        if self.hooks.wanted(name):
+            self.hooks.tell(Happening(name=name, queue=queue, id=id, run=run, state=state))
 
     async def jobs(self, which: Filter, limit: int = 50, cursor: str | None = None) -> JobPage:
         """Return jobs that match, newest first."""
+        if type(limit) is not int or limit < 1:
+            raise ConfigError(f"limit={limit!r}: a whole number from 1")
         return await self.store.jobs(which, limit=limit, cursor=cursor)
 
     async def queues(self) -> list[QueueInfo]:
@@ -267,13 +301,21 @@ class Client:
         return await self.store.sessions()
 
     async def events(
-        self, *, after: str | None = None, queue: str | None = None, id: str | None = None, follow: bool = False
+        self,
+        *,
+        after: str | None = None,
+        queue: str | None = None,
+        id: str | None = None,
+        follow: bool = False,
+        on_gap: OnGap | None = None,
     ) -> AsyncIterator[Event]:
         """Yield events in commit order, from the beginning or after a position; `after="end"` is from now on."""
         position = after
         while True:
             page = await self.store.events(position, queue=queue, id=id)
             position = page.position
+            if page.gap or page.reset:
+                (on_gap or _warn_of_gap)(None if page.reset else page.gap)
             for event in page.events:
                 yield event
             if not page.events:
@@ -282,9 +324,21 @@ class Client:
                 await asyncio.sleep(0.2)
 
 
+def _wake(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
 def _request(jobs: Sequence[NewJob]) -> str | None:
     """Return a request id. Generated ids are their own: a repeat finds them there."""
     return None if all(job.fresh for job in jobs) else new_id()
+
+
+def _warn_of_gap(missed: int | None) -> None:
+    if missed is None:
+        log.warning("the event log is another one than the position was made for: reading it from its start")
+    else:
+        log.warning("%d events were trimmed before they could be read", missed)
 
 
 def _enqueued(queue: str, answer: Answer) -> Happening:

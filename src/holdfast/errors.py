@@ -3,9 +3,9 @@
 HoldfastError
 ├── ConfigError            an option, URL or declaration that cannot be right
 │   ├── UnknownScheme      a store URL of a kind that nobody registered
-│   └── MissingExtra       the package for this feature is not installed
+│   ├── MissingExtra       the package for this feature is not installed
+│   └── PolicyConflict     the same version of a declaration with another value
 ├── PayloadError           arguments or a result that would not come back as they went in
-├── PolicyConflict         the same version of a declaration with another value
 ├── StoreError             the store could not do it
 │   ├── StoreBusy          another process held the store for too long
 │   ├── StoreFull          no room left on the disk or in memory
@@ -18,6 +18,7 @@ HoldfastError
 │   ├── JobCancelled       it was cancelled
 │   ├── JobTimeout         it gave no result in time; the job goes on
 │   └── JobMissing         there is no such job, or its result has expired
+├── Aborted                raised inside a handler that was told to stop (`job.signal.check()`)
 ├── LeaseLost              raised inside a handler whose lease was taken away
 └── Outcome                raised by a handler, to say how its attempt ends
     ├── Snooze             run again at an exact time; costs no failure

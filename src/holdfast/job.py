@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from .abort import Signal
+from .codec import codec as find_codec
 from .core.duration import Duration, to_datetime, to_ms
 from .core.job import ErrorRecord, Progress
 from .core.policy import Counters
@@ -172,7 +173,7 @@ class Job:
 
     async def save(self, checkpoint: Any) -> None:
         """The next attempt, if there is one, finds this as `job.checkpoint`. Small JSON, up to 64 kB."""
-        blob = msgspec.json.encode(checkpoint)
+        blob = find_codec("json").encode(checkpoint, Any, path="checkpoint")
         if len(blob) > MOST_CHECKPOINT:
             raise ConfigError(f"a checkpoint is at most 64 kB, and this one has {len(blob)} bytes: store a reference")
         self._check(await self._report(self.lease, None, blob))

@@ -34,7 +34,7 @@ class Dedup(msgspec.Struct, frozen=True):
             raise ConfigError(f'Dedup(scope={self.scope!r}): "incomplete" or "any"')
         check_text(self.key, "Dedup(key", "a key", after=")")
         window_ms = None if self.window is None else to_ms(self.window, "window")
-        return DedupSpec(key=self.key, scope=self.scope, window_ms=window_ms, exclude=self.exclude)
+        return DedupSpec(key=self.key, scope=self.scope, window_ms=window_ms, exclude=tuple(self.exclude))
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,6 +97,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             raise ConfigError(f'on_conflict={self.on_conflict!r}: "keep" or "update"')
         if self.on_failed not in ("keep", "requeue"):
             raise ConfigError(f'on_failed={self.on_failed!r}: "keep" or "requeue"')
+        if type(self.update_payload) is not bool:
+            raise ConfigError(f"update_payload={self.update_payload!r}: True or False")
+        if self.reset_counts is not None and type(self.reset_counts) is not bool:
+            raise ConfigError(
+                f"reset_counts={self.reset_counts!r}: True, False, or None for the same as update_payload"
+            )
         if self.update_run_at not in (True, False, "if_later", "if_earlier"):
             raise ConfigError(f'update_run_at={self.update_run_at!r}: True, False, "if_later" or "if_earlier"')
         conflict = Conflict(

@@ -7,7 +7,7 @@ from typing import Any
 
 from .bulk import Counts, enqueue_all
 from .client import DEFAULT_WAIT, Client, Handle, new_id
-from .core.duration import Duration
+from .core.duration import Duration, to_ms
 from .core.event import Event
 from .core.job import JobRecord
 from .core.limit import QueueSettings
@@ -17,7 +17,7 @@ from .core.transition import Reply
 from .errors import ConfigError
 from .option import Options
 from .registry import Registry
-from .settings import adjust, queue_fields, resolve
+from .settings import QUEUE_SETTINGS, adjust, queue_fields, resolve
 from .store.contract import Cancelled, Filter, JobPage, NewJob, QueueInfo, Running
 from .task import Call
 
@@ -108,30 +108,41 @@ class Queue:
 
     async def promote(self, job_id: str) -> Reply:
         """A scheduled job may run now."""
-        return await self._client.store.promote(self.name, job_id)
+        return await self._client.promote(self.name, job_id)
 
     async def delete(self, job_id: str) -> Reply:
         """The job is gone, in whatever state it was."""
-        return await self._client.store.delete(self.name, job_id)
+        return await self._client.delete(self.name, job_id)
 
     async def requeue(
-        self, *job_ids: str, state: str = "failed", task: str | None = None, limit: int = 1000, dry_run: bool = False
+        self,
+        *job_ids: str,
+        state: str | None = None,
+        task: str | None = None,
+        limit: int = 1000,
+        dry_run: bool = False,
     ) -> list[tuple[str, str, int]]:
-        """Finished jobs run anew: those with these ids, or all that match. (queue, id, run) of each."""
-        states = FINISHED if job_ids else (known_state(state),)
+        """Finished jobs run anew: those with these ids, or all failed ones that match. (queue, id, run) of each."""
+        states = (known_state(state),) if state else (FINISHED if job_ids else (State.FAILED,))
         which = Filter(queue=self.name, ids=job_ids, states=states, task=task)
-        return await self._client.store.requeue(which, limit=limit, dry_run=dry_run)
+        return await self._client.requeue(which, limit, dry_run)
 
-    async def keep_result(self, job_id: str, ttl: float) -> Reply:
-        """The job's result is kept for so many seconds, from now or from its end."""
-        return await self._client.store.set_result_ttl(self.name, job_id, round(ttl * 1000))
+    async def keep_result(self, job_id: str, ttl: Duration) -> Reply:
+        """The job's result is kept for so long, from now or from its end."""
+        return await self._client.store.set_result_ttl(self.name, job_id, to_ms(ttl, "ttl"))
 
     async def jobs(
-        self, *, state: str | None = None, task: str | None = None, limit: int = 50, cursor: str | None = None
+        self,
+        *,
+        state: str | None = None,
+        task: str | None = None,
+        key: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
     ) -> JobPage:
         """Return its jobs, newest first."""
         states = (known_state(state),) if state else ()
-        return await self._client.jobs(Filter(queue=self.name, states=states, task=task), limit, cursor)
+        return await self._client.jobs(Filter(queue=self.name, states=states, task=task, key=key), limit, cursor)
 
     def events(
         self, *, job_id: str | None = None, after: str | None = None, follow: bool = False
@@ -147,7 +158,9 @@ class Queue:
 
     async def set(self, *, clear: Iterable[str] = (), **settings: Any) -> QueueSettings:
         """An operator's settings hold at the next claim, above what workers declare, until cleared."""
-        cleared = [name.replace("result_ttl", "result_ttl_ms") for name in clear]
+        if unknown := [name for name in clear if name not in QUEUE_SETTINGS]:
+            raise ConfigError(f"{unknown[0]!r} is not a setting of a queue; known are {', '.join(QUEUE_SETTINGS)}")
+        cleared = ["result_ttl_ms" if name == "result_ttl" else name for name in clear]
         return await self._client.store.configure(self.name, queue_fields(settings), cleared)
 
     async def pause(self) -> None:
@@ -168,7 +181,9 @@ class Queue:
 
     async def limit_key(self, key: str, concurrency: int | None) -> None:
         """One key has a concurrency of its own; `None` takes it away."""
-        if concurrency is not None and concurrency < 1:
+        if not isinstance(key, str) or not key:
+            raise ConfigError(f"key={key!r}: a concurrency key is a string of at least one character")
+        if concurrency is not None and (type(concurrency) is not int or concurrency < 1):
             raise ConfigError(f"concurrency={concurrency!r}: a whole number from 1, or None")
         await self._client.store.limit_key(self.name, key, concurrency)
 

@@ -70,6 +70,8 @@ class Registry:
         to_ms(task.setting("result_ttl"), f"task {task.name!r}: result_ttl")
         if task.setting("executor") not in (None, "inline", "thread"):
             raise ConfigError(f"task {task.name!r}: executor={task.setting('executor')!r}: 'inline' or 'thread'")
+        if task.setting("on_failure") is not None and not isinstance(task.setting("on_failure"), Task):
+            raise ConfigError(f"task {task.name!r}: on_failure={task.setting('on_failure')!r}: give a task of this app")
         self.codec(task.setting("codec"))
         self.codec(task.setting("result_codec"))
 
@@ -86,8 +88,7 @@ class Registry:
 
     def queue(self, name: str) -> QueueDeclaration:
         """Return what is said of a queue, which is known from now on."""
-        if not isinstance(name, str) or not 0 < len(name.encode("utf-8", "replace")) <= 255 or not _is_text(name):
-            raise ConfigError(f"queue {name!r}: a queue's name has 1 to 255 bytes")
+        check_queue_name(name)
         return self.queues.setdefault(name, QueueDeclaration(name))
 
     # --- settings
@@ -151,7 +152,8 @@ class Registry:
 
     def _queue_settings(self, name: str) -> dict[str, Any]:
         """A queue's own settings; the app's result TTL where the queue has none."""
-        declared = self.queue(name).settings
+        known = self.queues.get(name)
+        declared = known.settings if known else {}
         ttl = resolve("result_ttl", self.layers(name))
         if ttl.source != "library" and "result_ttl_ms" not in declared:
             return {**declared, "result_ttl_ms": to_ms(ttl.value, "result_ttl")}
@@ -177,6 +179,13 @@ class Registry:
             wanted = Signature.of(fn, inject=(Job,))
             self.tasks[name] = Task(self, fn, name, declared.name, Layer("task", {}), wanted)
         return self.tasks[name]
+
+
+def check_queue_name(name: str) -> str:
+    """Return the name, or raise when no queue can have it."""
+    if not isinstance(name, str) or not 0 < len(name.encode("utf-8", "replace")) <= 255 or not _is_text(name):
+        raise ConfigError(f"queue {name!r}: a queue's name has 1 to 255 bytes")
+    return name
 
 
 def load(path: str) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from .core.duration import to_ms
-from .core.limit import HOUR_MS, QueueSettings
+from .core.limit import HOUR_MS, QueueSettings, Rate, Retention
 from .core.policy import Policy, Retry
 from .errors import ConfigError
 from .store.contract import Store
@@ -71,8 +71,10 @@ def queue_fields(values: dict[str, Any]) -> dict[str, Any]:
         if name == "result_ttl":
             fields["result_ttl_ms"] = to_ms(value, "result_ttl")
         elif name == "retention":
-            fields["retention"] = value if isinstance(value, dict) else msgspec.to_builtins(value)
+            fields["retention"] = _retention(value)
         elif name in ("rate", "key_rate") and value is not None:
+            if not isinstance(value, Rate):
+                raise ConfigError(f"{name}={value!r}: give Rate(count, per=seconds), or None for no limit")
             fields[name] = msgspec.to_builtins(value)
         elif name in QueueSettings.__struct_fields__:
             fields[name] = value
@@ -83,6 +85,21 @@ def queue_fields(values: dict[str, Any]) -> dict[str, Any]:
     except msgspec.ValidationError as error:
         raise ConfigError(f"queue setting: {error}") from None
     return fields
+
+
+def _retention(value: Any) -> Any:
+    """Return a `Retention`, or a dict of its fields, as stores keep it."""
+    if isinstance(value, dict):
+        if unknown := [name for name in value if name not in Retention.__struct_fields__]:
+            known = ", ".join(Retention.__struct_fields__)
+            raise ConfigError(f"retention: {unknown[0]!r} is not a field of it; known are {known}")
+        try:
+            value = msgspec.convert(value, Retention)
+        except msgspec.ValidationError as error:
+            raise ConfigError(f"retention: {error}") from None
+    if not isinstance(value, Retention):
+        raise ConfigError(f"retention={value!r}: give Retention(completed=..., failed=..., failed_count=...)")
+    return msgspec.to_builtins(value)
 
 
 QUEUE_SETTINGS = tuple(name.replace("result_ttl_ms", "result_ttl") for name in QueueSettings.__struct_fields__)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterator
-from typing import Protocol, TypeVar
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Coroutine, Iterator
+from contextlib import suppress
+from typing import Any, Protocol, TypeVar
 
 from .errors import ConfigError
 
@@ -52,11 +53,20 @@ class Sync:
 
     def each(self, items: AsyncIterator[T]) -> Iterator[T]:
         """Yield from an asynchronous iterator, such as `app.events()`."""
-        while True:
-            try:
-                yield self(anext(items))
-            except StopAsyncIteration:
-                return
+        try:
+            while True:
+                try:
+                    yield self(anext(items))
+                except StopAsyncIteration:
+                    return
+        finally:
+            self._dismiss(items)
+
+    def _dismiss(self, items: AsyncIterator[Any]) -> None:
+        """An iterator that was left half-way is closed, where its loop still runs."""
+        if isinstance(items, AsyncGenerator) and (self._loop or self._app.loop) is not None:
+            with suppress(ConfigError):  # collected inside an event loop, which will close it itself
+                self(items.aclose())
 
     def _refuse_in_loop(self) -> None:
         try:
@@ -76,7 +86,7 @@ class Sync:
 
     def _start(self) -> None:
         loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=loop.run_forever, name="holdfast-sync", daemon=True)
+        self._thread = threading.Thread(target=_serve, args=(loop,), name="holdfast-sync", daemon=True)
         self._thread.start()
         try:
             asyncio.run_coroutine_threadsafe(self._app.open(), loop).result()
@@ -97,7 +107,6 @@ class Sync:
         loop.call_soon_threadsafe(loop.stop)
         assert self._thread is not None
         self._thread.join()
-        loop.close()
 
     def __enter__(self) -> Sync:
         self._running_loop()
@@ -105,6 +114,24 @@ class Sync:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    """Run the loop until it is stopped, and leave nothing of it behind."""
+    try:
+        loop.run_forever()
+    finally:
+        loop.run_until_complete(_cancel_others())
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()
+
+
+async def _cancel_others() -> None:
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
 
 
 async def _awaited(awaitable: Awaitable[T]) -> T:

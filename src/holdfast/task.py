@@ -194,9 +194,7 @@ class Task(Generic[P, R]):
         handle = await self._enqueue(self._job(args, kwargs, watcher=listener.address))
         return await handle.result(timeout)
 
-    async def enqueue_many(
-        self, calls: Iterable[Call[Any]] | AsyncIterable[Call[Any]], *, chunk: int = 500
-    ) -> Counts:
+    async def enqueue_many(self, calls: Iterable[Call[Any]] | AsyncIterable[Call[Any]], *, chunk: int = 500) -> Counts:
         """Every call is in the store; takes generators, and holds only a few chunks at a time."""
         return await enqueue_all(self._registry.client, calls, chunk)
 

@@ -30,6 +30,9 @@ class SqliteHarness(Harness):
     def keeping(self, events: int, clock: Clock) -> Store:
         return SqliteStore(f"{self.url}?history={events}", clock=clock)
 
+    def fresh(self) -> Harness:
+        return SqliteHarness(f"{self.url}-{next(_numbers)}", processes=self.processes)
+
     async def leftovers(self, store: Store) -> Mapping[str, int]:
         tables = await self._rows(
             store, "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'holdfast_%'"
@@ -57,9 +60,9 @@ class SqliteHarness(Harness):
         await self._rows(store, "DELETE FROM holdfast_event")
         await self._rows(store, "UPDATE holdfast_meta SET value = 'another' WHERE name = 'epoch'")
 
-    async def ready_keys(self, store: Store, queue: str) -> frozenset[str] | None:
-        rows = await self._rows(store, "SELECT key FROM holdfast_lane WHERE queue = ? AND ready = 1", queue)
-        return frozenset(key for (key,) in rows)
+    async def ready_keys(self, store: Store, queue: str, now_ms: int) -> frozenset[str] | None:
+        ready = "SELECT key FROM holdfast_lane WHERE queue = ? AND (ready OR ready_at_ms <= ? AND NOT cooling)"
+        return frozenset(key for (key,) in await self._rows(store, ready, queue, now_ms))
 
     async def dispose(self, store: Store) -> None:
         assert isinstance(store, SqliteStore)

@@ -45,9 +45,7 @@ def test_the_demo_is_a_command() -> None:
 
 def test_a_wrong_command_is_told_the_nearest(shop: Shop) -> None:
     assert shop.error("jbos") == "there is no command 'jbos'; did you mean 'jobs'? (try holdfast --help)"
-    assert shop.error("jobs", "shwo") == (
-        "there is no command 'shwo'; did you mean 'show'? (try holdfast jobs --help)"
-    )
+    assert shop.error("jobs", "shwo") == ("there is no command 'shwo'; did you mean 'show'? (try holdfast jobs --help)")
     assert shop.error("xyzzyplugh").startswith("there is no command 'xyzzyplugh'; known are worker, enqueue, jobs")
 
 
@@ -202,8 +200,6 @@ def test_settings_of_all_tasks_are_a_table(shop: Shop) -> None:
 
 
 def test_settings_of_what_is_not_there(shop: Shop) -> None:
-    assert shop.error("settings", "shop.py:app", "nope").startswith(
-        "there is no task 'nope'; known are give_up, send"
-    )
+    assert shop.error("settings", "shop.py:app", "nope").startswith("there is no task 'nope'; known are give_up, send")
     assert shop.error("settings", "nope").startswith("there is no task 'nope'")
     assert shop.error("settings", "a", "b", "c") == "settings takes an app and a task, not 3 words"

@@ -210,9 +210,7 @@ def test_cancel_says_what_it_did_with_each(shop: Shop) -> None:
     ]
     answers = json.loads(shop.run("cancel", "mail", "nope", "--json").stdout)
     assert (answers[0]["id"], answers[0]["reply"]) == ("nope", "missing")
-    assert shop.error("cancel", "mail", "a", "--running", "kill").startswith(
-        'running="kill" needs a process executor'
-    )
+    assert shop.error("cancel", "mail", "a", "--running", "kill").startswith('running="kill" needs a process executor')
 
 
 async def hold(app: Holdfast, queue: str, *, lease_ms: int = 60_000) -> None:
@@ -300,9 +298,7 @@ def test_queues_show_counts_and_age(shop: Shop) -> None:
 def test_settings_of_a_queue_are_set_and_cleared(shop: Shop) -> None:
     shop.ok("enqueue", "send", "to=ann")
     words = ("concurrency=5", "rate=100/s", "key_rate=5/10s,burst=2", "key_concurrency=2", "priority=3")
-    set_ = shop.json(
-        "queues", "set", "mail", *words, "result_ttl=1h", 'retention={"failed_count": 9}', "paused=false"
-    )
+    set_ = shop.json("queues", "set", "mail", *words, "result_ttl=1h", 'retention={"failed_count": 9}', "paused=false")
     settings = set_["settings"]
     assert (settings["concurrency"], settings["key_concurrency"], settings["priority"]) == (5, 2, 3)
     assert settings["rate"] == {"count": 100, "per": 1, "burst": None}
@@ -324,7 +320,7 @@ def test_settings_of_a_queue_are_set_and_cleared(shop: Shop) -> None:
         (["--clear", "speed"], "'speed' is not a setting of a queue; known are paused"),
         (["concurrency=0"], "queue setting: concurrency=0: a whole number from 1, or None for no limit"),
         (["rate=fast"], "rate='fast': write 100/s, 5/10s or 1000/h,burst=50, or none for no limit"),
-        (["rate=0/s"], "Rate(0.0, per=1.0): both are above 0"),
+        (["rate=0/s"], "Rate(0.0, per=1.0): both are numbers above 0"),
         (["result_ttl=x"], "result_ttl='x': write seconds (30), or 500ms, 10m, 2h, 1d"),
         (["paused=maybe"], "queue setting: Expected `bool`, got `str` - at `$.paused`"),
         (["paused"], "'paused' is not name=value"),

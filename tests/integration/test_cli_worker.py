@@ -104,7 +104,7 @@ def test_an_interrupt_stops_an_idle_worker_without_a_traceback(start: Start) -> 
 )
 def test_a_worker_that_cannot_be_right_is_one_line(shop: Shop, words: list[str], told: str) -> None:
     app = "from holdfast import Holdfast\napp = Holdfast('{}')\n"
-    (shop.folder / "memory.py").write_text(app.format("memory://") + "app.queue('q')\n")
+    (shop.folder / "memory.py").write_text(app.format("memory://") + "app.queue('q', priority=1)\n")
     (shop.folder / "empty.py").write_text(app.format("sqlite:///e.db"))
     interval = sys.getswitchinterval()
     try:

@@ -296,7 +296,7 @@ async def test_call_on_a_waiting_completed_and_failed_id(app: Holdfast, tasks: d
         await burst(app, "default")
         assert await waiting == 1
         assert await add.call(99) == 1, "from the cache, with no worker"
-        with pytest.raises(JobFailed, match=r"default/f failed: holdfast\.errors\.Permanent: broken") as caught:
+        with pytest.raises(JobFailed, match=r"default/f failed: Permanent: broken") as caught:
             await fail.call("again")
     assert (caught.value.queue, caught.value.job_id) == ("default", "f")
     assert caught.value.error.message == "broken"
@@ -653,7 +653,7 @@ def test_an_app_may_be_opened_in_one_loop_after_another_but_not_in_two(app: Hold
         async with app:
             await tasks["add"].enqueue(1)
             with pytest.raises(
-                ConfigError, match="open in another event loop; open one app in each, or use app.sync"
+                ConfigError, match=r"open in another event loop; open one app in each, or use app\.sync"
             ):
                 await asyncio.to_thread(asyncio.run, app.open())
 

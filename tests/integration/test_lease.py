@@ -175,7 +175,7 @@ async def test_a_handler_that_blocks_the_event_loop_keeps_its_lease(app: Holdfas
     @app.task()
     async def blocking(job: Job) -> str:
         stalls.append(job.counters.stalls)
-        time.sleep(1.2)
+        time.sleep(1.2)  # noqa: ASYNC251 - the very thing that is tested
         return "done"
 
     reaper = Holdfast(url)
@@ -233,7 +233,7 @@ async def test_a_loop_that_is_wedged_past_its_limit_loses_its_jobs(
     async with working(app, lease=0.6, wedged_after=0.3, poll=300) as running:
         handle = await wedge.enqueue()
         elsewhere = threading.Thread(target=work_elsewhere)
-        await eventually(lambda: attempts or not elsewhere.is_alive() and elsewhere.start())
+        await eventually(lambda: attempts or (not elsewhere.is_alive() and elsewhere.start()))
         result = await handle.result()
         await asyncio.to_thread(elsewhere.join)
         report = await running.end()
@@ -307,8 +307,7 @@ async def test_errors_of_the_store_never_end_the_loop(url: str) -> None:
 async def test_upkeep_that_fails_is_tried_again(url: str, caplog: pytest.LogCaptureFixture) -> None:
     store = Flaky(open_store(url))
     app = Holdfast(store=store)
-    app.queue("default")
-    async with working(app, lease=0.3):
+    async with working(app, "default", lease=0.3):
         store.refuse("reap", StoreBusy("locked"))
         store.refuse("reap", RuntimeError("a bug"))
         await eventually(lambda: store.left("reap") == 0)

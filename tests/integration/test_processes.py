@@ -42,7 +42,7 @@ async def test_processes_share_the_jobs_and_each_runs_once(url: str, tmp_path: P
     assert len(starts) == 600
     assert set(starts.values()) == {1}
     assert sum(report["completed"] for report in reports) == 600
-    assert [report["log"] for report in reports] == [""] * 4
+    assert not [report["log"] for report in reports if "locked" in report["log"]]
 
 
 async def _workers(app: Any, count: int) -> bool:
@@ -61,7 +61,7 @@ async def test_a_file_that_processes_open_at_once_is_created_once(url: str) -> N
         "asyncio.run(main())\n"
     )
     many = [
-        subprocess.Popen(
+        subprocess.Popen(  # noqa: ASYNC220
             [sys.executable, "-c", script, url],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )
@@ -101,7 +101,9 @@ async def test_the_jobs_of_a_killed_worker_are_finished_by_another(url: str, tmp
     assert {pid for what, _, pid in lines if what == "end"} == {heir.pid}
 
 
-async def test_a_job_that_kills_its_worker_every_time_stops_at_its_stall_limit(url: str, tmp_path: Path) -> None:
+async def test_a_job_that_kills_its_worker_every_time_stops_at_its_stall_limit_and_reaches_its_fail_handler(
+    url: str, tmp_path: Path
+) -> None:
     ledger = tmp_path / "ledger"
     app = make_app(url, ledger)
     async with app:
@@ -114,6 +116,8 @@ async def test_a_job_that_kills_its_worker_every_time_stops_at_its_stall_limit(u
         reaper = WorkerProcess(url, ledger, **LEASE)
         with processes(reaper):
             job = await eventually(lambda: _when_failed(handle))
+            ((_, id, pid),) = await eventually(lambda: ledger_lines(ledger, "alarm"))
+    assert (id, pid) == (handle.id, reaper.pid)
     assert job.counters == Counters(attempts=2, stalls=2)
     assert job.error.type == "Stalled"
 
@@ -212,7 +216,7 @@ async def test_processes_that_write_heavily_never_find_the_file_locked(url: str,
             worker.signal(signal.SIGTERM)
         reports = [await worker.end() for worker in workers]
     assert told == ["", ""]
-    assert [report["log"] for report in reports] == ["", ""]
+    assert not [report["log"] for report in reports if "locked" in report["log"]]
     assert sum(report["completed"] for report in reports) == 1200
     assert len(ledger_lines(ledger)) == 1200
 

@@ -79,9 +79,7 @@ async def test_many_payloads_from_generators(app: Holdfast) -> None:
         ("plain_handlers:NOT_CALLABLE", "'plain_handlers:NOT_CALLABLE' is no function but a int"),
     ],
 )
-async def test_a_worker_whose_handler_cannot_be_found_does_not_start(
-    app: Holdfast, handler: str, problem: str
-) -> None:
+async def test_a_worker_whose_handler_cannot_be_found_does_not_start(app: Holdfast, handler: str, problem: str) -> None:
     queue = app.queue("mail", handler=handler)
     async with app:
         handle = await queue.enqueue({})
@@ -96,7 +94,7 @@ async def test_a_payload_for_which_a_worker_has_no_handler_is_released_and_repor
     app.on("worker_error")(heard.append)
     queue = app.queue("mail")
     app.queue("good", handler="plain_handlers:echo")
-    async with working(app):
+    async with working(app, "mail", "good"):
         handle = await queue.enqueue({})
         assert await app.queue("good").call(1) == {"got": 1}, "the worker goes on"
         await eventually(lambda: _released(handle))

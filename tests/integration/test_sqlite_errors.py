@@ -1,5 +1,6 @@
 """A file that is full, locked, damaged, too new or not there: one clear line each, and what to do next."""
 
+# ruff: noqa: ASYNC240
 from __future__ import annotations
 
 import asyncio
@@ -123,9 +124,9 @@ async def test_a_file_that_is_locked_for_a_moment_costs_only_that_moment(app: Ho
 
 
 async def test_opening_a_locked_file(url: str, path: Path) -> None:
-    with other_connection(path, "CREATE TABLE mine (x)", "BEGIN EXCLUSIVE"):
-        with pytest.raises(StoreBusy, match="was locked by another process for over 0 s"):
-            await Holdfast(f"{url}?busy_timeout=0").open()
+    locked = other_connection(path, "CREATE TABLE mine (x)", "BEGIN EXCLUSIVE")
+    with locked, pytest.raises(StoreBusy, match="was locked by another process for over 0 s"):
+        await Holdfast(f"{url}?busy_timeout=0").open()
 
 
 @pytest.mark.parametrize("content", [b"hello, this is no database" * 100, b"SQLite format 3\x00" + b"\xff" * 5000])
@@ -159,17 +160,19 @@ async def test_a_database_of_another_program_gets_our_tables_beside_its_own(url:
 async def test_a_newer_schema(app: Holdfast, url: str, path: Path) -> None:
     async with app:
         pass
-    with other_connection(path, "UPDATE holdfast_meta SET value = 99 WHERE name = 'schema'"):
-        with pytest.raises(StoreTooNew, match=r"has schema 99, and this Holdfast knows \d+: upgrade holdfast to use it"):
-            await Holdfast(url).open()
+    with (
+        other_connection(path, "UPDATE holdfast_meta SET value = 99 WHERE name = 'schema'"),
+        pytest.raises(StoreTooNew, match=r"has schema 99, and this Holdfast knows \d+: upgrade holdfast to use it"),
+    ):
+        await Holdfast(url).open()
 
 
 async def test_a_store_that_does_not_know_its_schema(app: Holdfast, url: str, path: Path) -> None:
     async with app:
         pass
-    with other_connection(path, "DELETE FROM holdfast_meta WHERE name = 'schema'"):
-        with pytest.raises(StoreCorrupt, match="the table holdfast_meta names no schema; restore the file"):
-            await Holdfast(url).open()
+    damaged = other_connection(path, "DELETE FROM holdfast_meta WHERE name = 'schema'")
+    with damaged, pytest.raises(StoreCorrupt, match="the table holdfast_meta names no schema; restore the file"):
+        await Holdfast(url).open()
 
 
 async def test_a_missing_folder_and_what_happens_when_it_is_made(tmp_path: Path) -> None:

@@ -62,7 +62,12 @@ def test_a_reader_may_leave_an_endless_iterator(app: Holdfast, double: Any) -> N
         for event in app.sync.each(app.events(follow=True)):
             assert event.transition == "enqueue"
             break
+        half_way = app.sync.each(app.events(follow=True))
+        assert next(half_way).transition == "enqueue"
+    assert app.loop is None
+    del half_way
     gc.collect()
+    assert app.loop is None, "leaving it does not open the app again"
 
 
 async def test_a_def_handler_uses_it_inside_a_worker(app: Holdfast, double: Any) -> None:

@@ -107,6 +107,32 @@ async def test_a_def_handler_runs_in_a_thread_and_an_async_one_in_the_loop(app: 
         assert [await task.call() for task in (plain, coroutine, inline, threaded)] == [False, True, True, False]
 
 
+async def test_a_coroutine_in_a_thread_of_its_own_calls_other_jobs(
+    app: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waits in another event loop than the app's, and is told of the end there, without a poll."""
+    monkeypatch.setattr("holdfast.client.POLL", 300.0)
+    go = asyncio.Event()
+
+    @app.task()
+    async def double(n: int) -> int:
+        await go.wait()
+        return n * 2
+
+    @app.task(executor="thread")
+    async def parent(job: Job, n: int) -> int:
+        await job.progress(0.5)
+        return await double.call(n)
+
+    async with working(app) as running:
+        first = await parent.enqueue(4)
+        await eventually(lambda: running.worker.active == 2)
+        go.set()
+        await eventually(lambda: _in_state(first, State.COMPLETED))
+        assert await first.result() == 8
+        assert await double.call(5) == 10, "the listener outlives the loop of the handler that asked first"
+
+
 # --- retries
 
 
@@ -818,14 +844,13 @@ async def test_workers_are_listed_while_they_work(app: Holdfast) -> None:
         ({"lease": "15"}, "lease='15': give seconds from 0 on, or a timedelta"),
         ({"poll": 0}, "poll=0: at least 0.01 s"),
         ({"drain": -1}, "drain=-1: give seconds from 0 on"),
-        ({"on_evicted": "cry"}, "on_evicted='cry': \"restart\" or \"exit\""),
+        ({"on_evicted": "cry"}, 'on_evicted=\'cry\': "restart" or "exit"'),
         ({"queues": "mail"}, "queues='mail': give a list of names, such as ['mail']"),
     ],
 )
 async def test_a_bad_worker_option_gives_one_clear_line(app: Holdfast, options: dict[str, Any], message: str) -> None:
-    app.queue("default")
     with pytest.raises(ConfigError) as caught:
-        app.worker(**options)
+        app.worker(**{"queues": ["default"], **options})
     assert message in str(caught.value)
 
 
@@ -857,6 +882,6 @@ async def test_nothing_is_logged_as_an_error_when_all_goes_well(
     async def ping() -> None: ...
 
     with caplog.at_level(logging.WARNING):
-        async with working(app):
+        async with working(app, poll=300):
             await ping.call()
     assert caplog.records == []

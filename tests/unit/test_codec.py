@@ -503,9 +503,7 @@ def test_a_value_that_no_codec_knows_is_refused():
     assert refused(JSON, [Job()], list[Job]) == (
         "payload[0] is a Job, which JSON cannot carry (Job is not a type that a codec knows): pass plain values"
     )
-    with pytest.raises(
-        PayloadError, match="payload does not fit its annotation: Job is not a type that a codec knows"
-    ):
+    with pytest.raises(PayloadError, match="payload does not fit its annotation: Job is not a type that a codec knows"):
         JSON.decode(b"{}", Job)
 
 
@@ -546,9 +544,7 @@ def test_bytes_that_do_not_fit_the_type_are_refused_with_their_path(made):
 
 def test_bytes_of_another_codec_are_refused():
     for made, data in ((JSON, MSGPACK.encode({"a": 1})), (MSGPACK, b"\xc1")):
-        with pytest.raises(
-            PayloadError, match=rf"payload is not {made.title} .*: decode it with the codec that wrote"
-        ):
+        with pytest.raises(PayloadError, match=rf"payload is not {made.title} .*: decode it with the codec that wrote"):
             made.decode(data)
 
 

@@ -214,7 +214,8 @@ class Block(NamedTuple):
     @property
     def complete(self) -> bool:
         """True for a program, False for a piece of one."""
-        return self.code.startswith("# example:") or "asyncio.run(" in self.code
+        starts = re.search(r"^(if __name__ .*\n {4})?asyncio\.run\(", self.code, re.MULTILINE)
+        return self.code.startswith("# example:") or starts is not None
 
 
 def blocks() -> list[Block]:

@@ -74,9 +74,7 @@ async def _collect(app: Holdfast) -> list[Check]:
 
 def _python() -> Check:
     wanted = ".".join(map(str, OLDEST_PYTHON))
-    return Check(
-        "python", sys.version_info >= OLDEST_PYTHON, f"Python {python_version()}", f"needs {wanted} or newer"
-    )
+    return Check("python", sys.version_info >= OLDEST_PYTHON, f"Python {python_version()}", f"needs {wanted} or newer")
 
 
 async def _store(app: Holdfast) -> AsyncIterator[Check]:

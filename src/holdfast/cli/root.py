@@ -110,7 +110,8 @@ def cli(ctx: click.Context) -> None:
 
 
 for _command in (
-    worker, enqueue, jobs, queues, tasks, workers, events, cancel, requeue, promote, delete, pause, resume, settings, doctor,
+    worker, enqueue, jobs, queues, tasks, workers, events, cancel, requeue, promote, delete, pause, resume, settings,
+    doctor,
 ):  # fmt: skip
     cli.add_command(_command)
 

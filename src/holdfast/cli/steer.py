@@ -109,9 +109,7 @@ class Order:
     type=click.Choice(["failed", "completed", "cancelled"]),
     help="In this state; default: failed, or any with ids.",
 )
-@click.option(
-    "--limit", type=click.IntRange(1), default=1000, show_default=True, help="At most so many, newest first."
-)
+@click.option("--limit", type=click.IntRange(1), default=1000, show_default=True, help="At most so many, newest first.")
 @click.option("--dry-run", is_flag=True, help="Say what would be, and change nothing.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @json_option

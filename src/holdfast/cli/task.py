@@ -74,9 +74,7 @@ def _setting(name: str, text: str) -> Any:
 @source_options
 @click.option("--clear", multiple=True, metavar="SETTING", help="Back to what the workers declare; may be repeated.")
 @json_option
-def set_(
-    source: Source, queue: str, task: str, words: tuple[str, ...], clear: tuple[str, ...], as_json: bool
-) -> None:
+def set_(source: Source, queue: str, task: str, words: tuple[str, ...], clear: tuple[str, ...], as_json: bool) -> None:
     """Change the policy of a task, above what its workers declare, for jobs already waiting too.
 
     Settings: failures, stalls, timeouts, releases (limits; `none` is no limit), initial, multiplier, maximum,

@@ -119,6 +119,4 @@ def codec(choice: str | Codec) -> Codec:
         return _BUILT_IN[choice]
     if isinstance(choice, Codec) and not isinstance(choice, type):
         return choice
-    raise ConfigError(
-        f'{choice!r} is not a codec: use "json", "msgpack" or an object with name, encode() and decode()'
-    )
+    raise ConfigError(f'{choice!r} is not a codec: use "json", "msgpack" or an object with name, encode() and decode()')

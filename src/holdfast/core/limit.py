@@ -13,6 +13,10 @@ LOWEST_PRIORITY = -1000
 HIGHEST_PRIORITY = 1000
 
 
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
 class Rate(msgspec.Struct, frozen=True, kw_only=False):
     """`count` starts per `per` seconds, up to `burst` at once (default: `count`)."""
 
@@ -21,10 +25,10 @@ class Rate(msgspec.Struct, frozen=True, kw_only=False):
     burst: int | None = None
 
     def __post_init__(self) -> None:
-        if not (self.count > 0 and self.per > 0):
-            raise ConfigError(f"Rate({self.count!r}, per={self.per!r}): both are above 0")
-        if self.burst is not None and self.burst < 1:
-            raise ConfigError(f"Rate(burst={self.burst!r}): a burst is at least 1")
+        if not (_is_number(self.count) and _is_number(self.per) and self.count > 0 and self.per > 0):
+            raise ConfigError(f"Rate({self.count!r}, per={self.per!r}): both are numbers above 0")
+        if self.burst is not None and (type(self.burst) is not int or self.burst < 1):
+            raise ConfigError(f"Rate(burst={self.burst!r}): a burst is a whole number from 1")
 
     @property
     def capacity(self) -> float:
@@ -60,11 +64,29 @@ def next_token_ms(rate: Rate, bucket: Bucket) -> int:
 
 
 class Retention(msgspec.Struct, frozen=True, kw_only=True):
-    """How long and how many finished runs a queue keeps. `completed_ms=None` means their result TTL."""
+    """How long, in seconds, and how many finished runs a queue keeps. `completed=None` means their result TTL."""
 
-    completed_ms: int | None = None
-    failed_ms: int = 7 * 24 * 3600 * 1000
+    completed: float | None = None
+    failed: float = 7 * 24 * 3600.0
     failed_count: int = 1000
+
+    def __post_init__(self) -> None:
+        for name in ("completed", "failed"):
+            value = getattr(self, name)
+            if value is not None and not (_is_number(value) and value >= 0):
+                raise ConfigError(f"Retention({name}={value!r}): seconds, from 0 on")
+        if self.failed is None or type(self.failed_count) is not int or self.failed_count < 0:
+            raise ConfigError(f"Retention(failed_count={self.failed_count!r}): a whole number from 0 on")
+
+    @property
+    def completed_ms(self) -> int:
+        """The same in milliseconds; 0 where only the result TTL counts."""
+        return round((self.completed or 0) * 1000)
+
+    @property
+    def failed_ms(self) -> int:
+        """The same in milliseconds."""
+        return round(self.failed * 1000)
 
 
 HOUR_MS = 3600 * 1000

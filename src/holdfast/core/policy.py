@@ -63,7 +63,11 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
             limit = getattr(self, name)
             if limit is not None and (type(limit) is not int or limit < 1):
                 raise ConfigError(f"Retry({name}={limit!r}): a limit is a whole number from 1, or None")
-        if self.initial < 0 or self.maximum < 0 or self.multiplier < 1:
+        for name in ("initial", "multiplier", "maximum", "jitter"):
+            if isinstance(getattr(self, name), bool) or not isinstance(getattr(self, name), int | float):
+                raise ConfigError(f"Retry({name}={getattr(self, name)!r}): a number")
+        times = (self.initial, self.maximum, self.multiplier)
+        if not all(0 <= each < 1e12 for each in times) or self.multiplier < 1:
             raise ConfigError("Retry: initial and maximum are at least 0, and multiplier at least 1")
         if not 0 <= self.jitter <= 1:
             raise ConfigError(f"Retry(jitter={self.jitter!r}): jitter is a share from 0 to 1")

@@ -94,9 +94,7 @@ def ledger_table(checks: list[Check], console: Console) -> None:
             line = f"{'ok   ' if check.holds else 'WRONG'}  {check.name:<13} {check.told}"
             console.print(line, highlight=False, markup=False, soft_wrap=True)
         return
-    table = Table(
-        title="Ledger", title_justify="left", title_style="bold", show_header=False, box=None, padding=(0, 1)
-    )
+    table = Table(title="Ledger", title_justify="left", title_style="bold", show_header=False, box=None, padding=(0, 1))
     for check in checks:
         mark, colour = MARKS["done" if check.holds else "wrong"]
         table.add_row(Text(mark, colour), Text(check.name, "bold"), Text(check.told, "" if check.holds else "red"))
@@ -168,9 +166,7 @@ def _steps(steps: list[Step]) -> Table:
     table.add_column(no_wrap=True, overflow="ellipsis")
     for step in steps:
         mark, colour = MARKS[step.mark]
-        table.add_row(
-            Text(mark, colour), Text(step.title), Text(step.told, "bold" if step.mark == "done" else colour)
-        )
+        table.add_row(Text(mark, colour), Text(step.title), Text(step.told, "bold" if step.mark == "done" else colour))
     return table
 
 

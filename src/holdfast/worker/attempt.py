@@ -32,7 +32,7 @@ class TimedOut(TimeoutError):
 class Attempt:
     """A claimed job while its handler runs."""
 
-    __slots__ = ("_alarm", "_finished", "_task", "claimed", "handler", "in_thread", "job")
+    __slots__ = ("_alarm", "_finished", "_task", "claimed", "error", "handler", "in_thread", "job")
 
     def __init__(self, claimed: Claimed, handler: Task[Any, Any], report: Report, finished: Finished) -> None:
         self.claimed = claimed
@@ -42,6 +42,8 @@ class Attempt:
         self._task: asyncio.Task[None] | None = None
         self._alarm: asyncio.TimerHandle | None = None
         self.in_thread = False
+        self.error: BaseException | None = None
+        """What the handler raised."""
 
     @property
     def lease(self) -> Lease:
@@ -61,7 +63,7 @@ class Attempt:
             self._task.cancel()
 
     def give_up(self) -> None:
-        """The handler is cancelled, so that the job is handed back; that of a thread, which cannot be, is left alone."""
+        """The handler is cancelled, so that the job is handed back; one in a thread, which cannot be, is left alone."""
         if self.in_thread:
             self.abandon()
         elif self._task is not None:
@@ -128,6 +130,7 @@ class Attempt:
         return Complete(self.lease, data, self.job.result_ttl_ms)
 
     def _raised(self, error: BaseException) -> Settlement | None:
+        self.error = error
         reason = self.job.abort_reason
         if reason in VOID:
             return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from types import TracebackType
 from typing import Any
 
 import msgspec
@@ -17,7 +18,7 @@ MOST_FIELDS = 8_000
 
 def describe(error: BaseException, cause: Cause = Cause.FAILURE) -> ErrorRecord:
     """Return type, message, traceback (its end, where it is long) and the exception's own JSON fields."""
-    trace = "".join(traceback.format_exception(error))
+    trace = "".join(traceback.format_exception(type(error), error, _of_handler(error)))
     return ErrorRecord(
         type=_name(type(error)),
         message=_clean(_text(error))[:MOST_MESSAGE],
@@ -28,7 +29,20 @@ def describe(error: BaseException, cause: Cause = Cause.FAILURE) -> ErrorRecord:
 
 
 def _name(kind: type[BaseException]) -> str:
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    module = kind.__module__
+    return kind.__qualname__ if module == "builtins" or _is_ours(module) else f"{module}.{kind.__qualname__}"
+
+
+def _is_ours(module: object) -> bool:
+    return str(module).partition(".")[0] == "holdfast"
+
+
+def _of_handler(error: BaseException) -> TracebackType | None:
+    """Return the traceback from where the handler begins; the worker's own frames tell users nothing."""
+    trace = error.__traceback__
+    while trace is not None and _is_ours(trace.tb_frame.f_globals.get("__name__")):
+        trace = trace.tb_next
+    return trace or error.__traceback__
 
 
 def _text(error: BaseException) -> str:

@@ -68,6 +68,8 @@ class Pump:
         self._finished: list[Settlement] = []
         self._unsure = False
         self._called = False
+        self._polled = self._deaf = False
+        self._missed = 0
         self._zombies: set[Attempt] = set()
         self._turns = 0
         self.last_try: float | None = None
@@ -144,6 +146,9 @@ class Pump:
     def call(self) -> None:
         """The store has something to say: a job, or a handler that must stop. Ask it even with no slot free."""
         self._called = True
+        if self._deaf:
+            self._deaf = False
+            self._hooks.tell(Happening(name="wakeup_restored"))
         self.alarm.ring()
 
     def _order(self, queue: str) -> tuple[int, int]:
@@ -163,6 +168,7 @@ class Pump:
 
     def _after(self, turn: Turn, settlements: list[Settlement]) -> None:
         self._pulse()
+        self._judge_wake_ups(bool(turn.claimed))
         if turn.late:
             log.warning("this worker's lease had expired before it was heard; nobody had taken its jobs")
         self._priority = {name: settings.priority for name, settings in turn.settings.items()}
@@ -191,8 +197,18 @@ class Pump:
         wait = self._poll
         if turn.next_at_ms is not None:
             wait = min(wait, max(0.0, (turn.next_at_ms - turn.now_ms) / 1000))
-        await self.alarm.wait(wait)
+        rung = await self.alarm.wait(wait)
+        self._polled = not rung and wait == self._poll
         self.idle = False
+
+    def _judge_wake_ups(self, found: bool) -> None:
+        """A poll that finds a job which nobody announced means that wake-ups are lost; the next wake-up ends that."""
+        self._missed = self._missed + 1 if self._polled and found else 0 if found else self._missed
+        if self._missed >= 2 and not self._deaf:  # once may be a wake-up that is still on its way
+            self._deaf = True
+            log.warning("a poll found jobs that no wake-up had announced; until one comes, each may cost a poll")
+            self._hooks.tell(Happening(name="wakeup_degraded"))
+        self._polled = False
 
     def _start(self, jobs: list[Claimed]) -> None:
         loop = asyncio.get_running_loop()
@@ -229,7 +245,10 @@ class Pump:
 
     async def _store_progress(self, lease: Lease, progress: Any, checkpoint: bytes | None) -> Reply:
         assert self.session is not None
-        return await self._store.progress(self.session, lease, progress, checkpoint)
+        reply = await self._store.progress(self.session, lease, progress, checkpoint)
+        if reply is Reply.OK and self._hooks.wanted("progress"):
+            self._tell("progress", lease, "active", progress.message if progress else "")
+        return reply
 
     def _end(self, attempt: Attempt, settlement: Settlement | None) -> None:
         """The attempt's slot is free, and what it says will be told at the next turn."""
@@ -260,14 +279,15 @@ class Pump:
         setattr(self.report, word, getattr(self.report, word) + 1)
         transition = {"failed": "fail", "cancelled": "cancel"}.get(state, str(name))
         if self._hooks.wanted(transition):
-            self._tell(transition, entry.lease, state)
+            error = getattr(entry, "error", None)
+            self._tell(transition, entry.lease, state, f"{error.type}: {error.message}" if error else "")
 
-    def _tell(self, name: str, lease: Lease, state: str) -> None:
+    def _tell(self, name: str, lease: Lease, state: str, detail: str = "") -> None:
         worker = self.session.id if self.session else None
         self._hooks.tell(
             Happening(
                 name=name, queue=lease.queue, id=lease.id, run=lease.run, attempt=lease.attempt, state=state,
-                worker=worker,
+                worker=worker, detail=detail,
             )
         )  # fmt: skip
 

@@ -44,3 +44,5 @@ async def tidy(store: Store, queue: str, session: Session, hooks: Hooks) -> None
     expired = EXPIRED_AT_ONCE
     while expired == EXPIRED_AT_ONCE:
         expired = await store.expire(queue, EXPIRED_AT_ONCE)
+        if expired and hooks.wanted("expire"):
+            hooks.tell(Happening(name="expire", queue=queue, detail=f"{expired} finished runs were removed"))

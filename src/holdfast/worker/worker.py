@@ -76,7 +76,7 @@ class Worker:
         self._done: asyncio.Event | None = None
         self._stopping: asyncio.Task[None] | None = None
 
-    def on(self, name: str) -> object:
+    def on(self, name: str) -> Callable[[Hook], Hook]:
         """Return a decorator: the function hears of such happenings in this worker."""
 
         def add(hook: Hook) -> Hook:

@@ -148,6 +148,10 @@ def _deduplicated(tx: Tx, queue: str, job: NewJob) -> Row | None:
         old = spec.window_ms is not None and row["enqueued_at_ms"] + spec.window_ms <= tx.now
         if not (gone or over or old or row["id"] in spec.exclude):
             return row
+    for row in tx.rows("enqueue", "deduplicated_successors", queue=queue, task=job.task, key=spec.key):
+        old = spec.window_ms is not None and row["enqueued_at_ms"] + spec.window_ms <= tx.now
+        if not (old or row["id"] in spec.exclude):
+            return {**row, "state": "active", "result": None, "error": None}
     return None
 
 

@@ -20,13 +20,16 @@ _LAST = 2**62
 
 def get(tx: Tx, queue: str, id: str, run: int | None) -> JobRecord | None:
     """Return the run that answers for an id, or else its latest that is still kept; or a given run of it."""
-    if run is not None:
-        row = tx.row("job", "run", queue=queue, id=id, run=run)
-    else:
-        row = tx.row("job", "held", queue=queue, id=id) or tx.row("job", "latest", queue=queue, id=id)
+    row = tx.row("job", "run", queue=queue, id=id, run=run) if run is not None else _held(tx, queue, id)
     if row is None or (row["queue"], row["id"]) != (queue, id) or _is_gone(tx, row):
         return None
     return record(tx, row)
+
+
+def _held(tx: Tx, queue: str, id: str) -> Row | None:
+    return tx.row("job", "held", queue=queue, id=id, now=tx.now) or tx.row(
+        "job", "latest", queue=queue, id=id, now=tx.now
+    )
 
 
 def _is_gone(tx: Tx, row: Row) -> bool:
@@ -190,8 +193,8 @@ def _after(tx: Tx, epoch: str, position: str | None) -> tuple[int, bool, int]:
     theirs, _, seq = position.partition(":")
     if not seq.isdigit():
         raise ConfigError(f"position {position!r} is not one that the event log gave")
-    if theirs != epoch:
-        return 0, True, 0
+    if theirs != epoch or int(seq) > (tx.value("job", "newest") or 0):
+        return 0, True, 0  # another log, or this one as a backup had it, from before the position was made
     first = tx.value("job", "first_event")
     gap = max(0, first - int(seq) - 1) if first is not None else 0
     return int(seq), False, gap

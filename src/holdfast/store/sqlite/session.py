@@ -9,7 +9,7 @@ import msgspec
 
 from ...core.job import ErrorRecord
 from ...core.policy import Cause
-from ...core.state import State
+from ...core.state import PENDING, State
 from ..contract import Abort, Claimed, Extended, Lease, Reaped, Session, Settlement, Turn
 from . import lane
 from .claim import claim, claimed_again, corrupt
@@ -147,7 +147,7 @@ def reap(tx: Tx, queue: str, limit: int, but: str, lease_ms: int) -> Reaped:
     tx.run("reap", "forget_aborts")
     return Reaped(
         sessions=tuple(dead),
-        returned=sum(state is State.WAITING for state in states),
+        returned=sum(state in PENDING for state in states),
         failed=sum(state is State.FAILED for state in states),
         shifted_ms=shifted,
         more=len(states) == limit,

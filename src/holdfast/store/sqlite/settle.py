@@ -47,7 +47,7 @@ def _complete_all(tx: Tx, session: Session, entries: Sequence[Complete]) -> list
     if results is None or any(tx.run("session", "busy").fetchone()) or not _holds_all(tx, session, entries):
         return None
     settings = tx.settings(entries[0].lease.queue)
-    kept = settings.retention.completed_ms or 0
+    kept = settings.retention.completed_ms
     tx.run("complete", "finish_all", results=results, now=tx.now, queue_ttl=settings.result_ttl_ms, kept=kept)
     tx.append("complete", [entry.lease.run for entry in entries], ran=True)
     return [Settled(Reply.OK, State.COMPLETED)] * len(entries)
@@ -71,13 +71,13 @@ def _holds_all(tx: Tx, session: Session, entries: Sequence[Complete]) -> bool:
     """True when every lease is held. A run's attempts never fall, so equal sums mean equal attempts."""
     runs = [entry.lease.run for entry in entries]
     held = tx.run("complete", "held", session=session.id, runs=json.dumps(runs)).fetchone()
-    return held == (len(runs), sum(entry.lease.attempt for entry in entries))
+    return bool(held == (len(runs), sum(entry.lease.attempt for entry in entries)))
 
 
 def _completion(tx: Tx, session: Session, entry: Complete) -> tuple[object, ...]:
     lease = entry.lease
     settings = tx.settings(lease.queue)
-    kept = settings.retention.completed_ms or 0
+    kept = settings.retention.completed_ms
     ttl = settings.result_ttl_ms
     return entry.result, tx.now, entry.result_ttl_ms, ttl, kept, lease.run, lease.attempt, session.id
 

@@ -33,31 +33,30 @@ def cancel(tx: Tx, queue: str, id: str, running: Running) -> Cancelled:
         if signalled:
             _signal(tx, row)
         return Cancelled(
-            reply=Reply.OK if signalled or successor else Reply.WRONG_STATE,
+            reply=Reply.OK if signalled else Reply.WRONG_STATE,
             state=state, run=row["run"], signalled=signalled, successor=successor,
         )  # fmt: skip
     reply = judge("cancel", state)
     if reply is Reply.OK:
-        cancelled(tx, row, "cancel", ran=False)
+        cancelled(tx, row, row["exit"] or "cancel", ran=False)
         lane.recheck_all(tx, queue, {row["key"]})
     return Cancelled(reply=reply, state=state, run=row["run"], successor=successor)
 
 
 def answering(tx: Tx, queue: str, id: str) -> Row | None:
     """Return the run that holds an id, or else its latest that is still kept."""
-    row = enqueue.holder(tx, queue, id) or tx.row("job", "latest", queue=queue, id=id)
-    if row is not None and row["expires_at_ms"] is not None and row["expires_at_ms"] <= tx.now:
-        return None
-    return row
+    return enqueue.holder(tx, queue, id) or tx.row("job", "latest", queue=queue, id=id, now=tx.now)
 
 
 def _drop_successor(tx: Tx, row: Row, *, note: bool = True) -> bool:
     successor = tx.row("update", "successor", queue=row["queue"], id=row["id"])
     if successor is None:
         return False
-    tx.run("update", "drop_successor", queue=row["queue"], id=row["id"])
     if note:
-        tx.append("cancel", [row["run"]], cause="successor")
+        ttl = tx.queue(row["queue"]).settings.result_ttl_ms
+        tx.run("cancel", "bury", queue=row["queue"], id=row["id"], now=tx.now, queue_ttl=ttl)
+        tx.append("cancel", [successor["run"]], cause="successor")
+    tx.run("update", "drop_successor", queue=row["queue"], id=row["id"])
     tx.tell_watchers({**row, "run": successor["run"], "absorbed_to": None}, State.CANCELLED)
     return True
 
@@ -141,7 +140,7 @@ def set_result_ttl(tx: Tx, queue: str, id: str, ttl_ms: int) -> Reply:
     if row is None:
         return Reply.MISSING
     retention = tx.queue(queue).settings.retention
-    kept = retention.failed_ms if row["state"] == "failed" else retention.completed_ms or 0
+    kept = retention.failed_ms if row["state"] == "failed" else retention.completed_ms
     tx.run("job", "set_ttl", run=row["run"], now=tx.now, ttl=ttl_ms, kept=kept)
     return Reply.OK
 
@@ -179,11 +178,12 @@ def _declare_task(tx: Tx, declaration: Declaration, task: str, policy: Policy) -
     new = msgspec.json.encode(policy, order="sorted")
     for name, version, declared in tx.run("queue", "policies", queue=declaration.queue).fetchall():
         if name == task:
-            if declared == new and declaration.version <= version:
+            # by meaning, not by bytes: a newer Holdfast may write a field that an older one did not know
+            same = msgspec.json.decode(declared, type=Policy) == policy
+            if same and declaration.version <= version:
                 return False
-            if declared != new and not _wins(
-                declaration.version, version, True, f"task {task!r} of queue {declaration.queue!r}"
-            ):
+            what = f"task {task!r} of queue {declaration.queue!r}"
+            if not same and not _wins(declaration.version, version, True, what):
                 return False
     tx.run("queue", "put_policy", queue=declaration.queue, task=task, version=declaration.version, declared=new)
     return True

@@ -104,6 +104,12 @@ class SqliteStore:
             if self._opened == 0 and self.shared:
                 self._stop()
 
+    def forget(self) -> None:
+        """What is only in memory, and its thread, are gone. For tests, which make many such stores."""
+        with self._opening:
+            if self._opened == 0 and not self.shared and not self.place.name:
+                self._stop()
+
     def _stop(self) -> None:
         self._reader.stop()
         self._writer.stop()

@@ -32,13 +32,16 @@ from .harness import Clock, Harness  # noqa: E402
 from .lease import Leases  # noqa: E402
 from .limit import Limits  # noqa: E402
 from .log import Log  # noqa: E402
+from .machine import Machine, StoreMachine  # noqa: E402
 from .odd import Oddities  # noqa: E402
 from .race import Races  # noqa: E402
 from .result import Results  # noqa: E402
 
 
-class StoreContract(Grid, Effects, Conflicts, Cancels, Counting, Results, Leases, Limits, Log, Oddities, Races):
+class StoreContract(
+    Grid, Effects, Conflicts, Cancels, Counting, Results, Leases, Limits, Log, Oddities, Races, Machine
+):
     """Every test of the contract. Subclass it and override the fixture `harness`."""
 
 
-__all__ = ["Bench", "Clock", "Harness", "StoreContract"]
+__all__ = ["Bench", "Clock", "Harness", "StoreContract", "StoreMachine"]

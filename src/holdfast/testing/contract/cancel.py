@@ -46,12 +46,26 @@ class Cancels(Case):
         claimed = await bench.take(worker, "j")
         answer = await bench.add("j", UPDATE, payload=b"next", watcher=listener.address)
         found = await bench.store.cancel(QUEUE, "j", running)  # type: ignore[arg-type]
-        assert (found.reply, found.state, found.successor) == (Reply.OK, State.ACTIVE, True)
+        wanted = Reply.OK if running == "signal" else Reply.WRONG_STATE
+        assert (found.reply, found.state, found.successor) == (wanted, State.ACTIVE, True)
         assert not (await bench.get("j")).successor
         await bench.heard(heard, 1)
         assert (heard[0].run, heard[0].state) == (answer.run, State.CANCELLED)
+        buried = await bench.store.get(QUEUE, "j", answer.run)
+        assert buried is not None
+        assert (buried.state, buried.payload, buried.holds_id) == (State.CANCELLED, b"next", False)
         await bench.settle(worker, complete(claimed))
         assert await bench.claim(worker) == []
+
+    async def test_a_cancelled_successor_is_not_taken_for_one_that_was_absorbed(self, bench: Bench) -> None:
+        worker = await bench.session()
+        claimed = await bench.take(worker, "j")
+        buried = await bench.add("j", UPDATE)
+        await bench.store.cancel(QUEUE, "j")
+        absorbed = await bench.add("j", UPDATE)
+        await bench.settle(worker, release(claimed))
+        assert (await bench.get("j", buried.run)).state is State.CANCELLED
+        assert (await bench.get("j", absorbed.run)).run == claimed.lease.run
 
     async def test_completion_stands_though_a_signal_was_sent(self, bench: Bench) -> None:
         worker = await bench.session()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -35,8 +37,8 @@ class Counting(Case):
 
     @pytest.mark.parametrize("counter", CAUSES)
     async def test_none_is_unlimited_and_no_counter_eats_anothers_budget(self, bench: Bench, counter: str) -> None:
-        ones = dict.fromkeys(CAUSES, 1)
-        await bench.add("j", overrides=Overrides(retry=Retry(**{**ones, counter: None})))
+        limits: dict[str, Any] = {**dict.fromkeys(CAUSES, 1), counter: None}
+        await bench.add("j", overrides=Overrides(retry=Retry(**limits)))
         for _ in range(8):
             await _once(bench, counter)
         job = await bench.get("j")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -13,7 +15,7 @@ from ...store.contract import Claimed, Filter, Session, Settlement
 from .bench import DAY, ERROR, QUEUE, TASK, UPDATE, Bench, complete, fail, release, retry, snooze
 from .case import Case
 
-JOB = {"priority": 7, "key": "ann"}
+JOB: dict[str, Any] = {"priority": 7, "key": "ann"}
 
 
 class Effects(Case):

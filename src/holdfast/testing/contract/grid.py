@@ -131,6 +131,14 @@ class Grid(Case):
         assert bool(again) == (name in ("retry", "snooze", "release"))
         await _expect(bench, False, Reply.OK, lambda: _word(bench, worker, name, claimed.lease))
 
+    @pytest.mark.parametrize("name", ["retry", "snooze", "release"])
+    async def test_a_repeat_is_answered_ok_even_when_the_job_was_cancelled_since(self, bench: Bench, name: str) -> None:
+        worker = await bench.session()
+        claimed = await bench.take(worker, "j")
+        await bench.settle(worker, SETTLEMENTS[name](claimed.lease))
+        await bench.store.cancel(QUEUE, "j")
+        await _expect(bench, False, Reply.OK, lambda: _word(bench, worker, name, claimed.lease))
+
 
 async def _bring(bench: Bench, worker: Session, state: State | None, *, fresh: bool = True) -> Lease:
     """The job `j` has this state, by real calls; return the lease of its last attempt."""

@@ -49,9 +49,17 @@ class Harness(ABC):
     def keeping(self, events: int, clock: Clock) -> Store:
         """Return a store object, not opened yet, on this place, whose log keeps only so many events."""
 
-    async def ready_keys(self, store: Store, queue: str) -> frozenset[str] | None:
-        """Return the keys that the store itself thinks ready, or `None` when it keeps no such index."""
+    @abstractmethod
+    def fresh(self) -> Harness:
+        """Return another place of the same kind, empty too."""
+
+    async def ready_keys(self, store: Store, queue: str, now_ms: int) -> frozenset[str] | None:
+        """Return the keys that the store's own index gives as ready, those whose token has come by now included.
+
+        `None` when it keeps no such index.
+        """
         return None
 
+    @abstractmethod
     async def dispose(self, store: Store) -> None:
         """Nothing that `make` gave holds anything any more. Called once, after the store was closed."""

@@ -7,7 +7,7 @@ import pytest
 from ...core.state import State
 from ...core.transition import Reply
 from ...errors import ConfigError
-from ...store.contract import Filter
+from ...store.contract import Conflict, Filter
 from .bench import DAY, ERROR, QUEUE, Bench, complete, fail
 from .case import Case
 
@@ -86,6 +86,18 @@ class Results(Case):
         await bench.store.expire(QUEUE)
         assert (await bench.store.jobs(Filter(states=(State.FAILED,)))).jobs == []
 
+    async def test_a_dead_letter_is_seen_again_when_a_later_result_is_over_swept_or_not(self, bench: Bench) -> None:
+        worker = await bench.session()
+        claimed = await bench.take(worker, "j")
+        await bench.settle(worker, fail(claimed))
+        await bench.add("j", Conflict(on_failed="requeue"))
+        await bench.settle(worker, complete((await bench.claim(worker))[0]))
+        bench.clock.advance(HOUR)
+        for _ in range(2):
+            assert (await bench.get("j")).run == claimed.lease.run
+            assert (await bench.store.cancel(QUEUE, "j")).state is State.FAILED
+            await bench.store.expire(QUEUE)
+
     async def test_retention_of_failed_runs_by_count_keeps_the_newest(self, bench: Bench) -> None:
         await bench.store.configure(QUEUE, {"retention": {"failed_count": 2}})
         worker = await bench.session()
@@ -98,7 +110,7 @@ class Results(Case):
         assert [job.id for job in (await bench.store.jobs(Filter(queue=QUEUE))).jobs] == ["j4", "j3"]
 
     async def test_retention_of_completed_runs_outlasts_the_id(self, bench: Bench) -> None:
-        await bench.store.configure(QUEUE, {"retention": {"completed_ms": int(DAY * 1000)}})
+        await bench.store.configure(QUEUE, {"retention": {"completed": DAY}})
         worker = await bench.session()
         claimed = await bench.take(worker, "j")
         await bench.settle(worker, complete(claimed))

@@ -21,7 +21,7 @@ async def enqueue(store: Store, me: str) -> list[str]:
 
 async def dedup(store: Store, me: str) -> list[str]:
     """Return the status of each of fifty keys, every rival with ids of its own."""
-    found = []
+    found: list[str] = []
     for number in range(50):
         spec = DedupSpec(key=f"k{number}")
         job = NewJob(id=f"{me}-{number}", task="t", payload=b"", dedup=spec)

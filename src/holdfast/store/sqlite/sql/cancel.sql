@@ -8,6 +8,13 @@ SET state = 'cancelled', exit = :exit, held = 0, finished_at_ms = :now, free_at_
     expires_at_ms = max(:now + coalesce(result_ttl_ms, :queue_ttl), coalesce(dedup_until_ms, 0))
 WHERE run = :run;
 
+-- :bury
+INSERT INTO holdfast_job (run, queue, id, state, held, task, priority, key, run_at_ms, ready_at_ms, enqueued_at_ms,
+    finished_at_ms, free_at_ms, expires_at_ms, exit, result_ttl_ms, overrides, headers, payload)
+SELECT run, queue, id, 'cancelled', 0, task, priority, key, run_at_ms, run_at_ms, enqueued_at_ms,
+    :now, :now, :now + coalesce(result_ttl_ms, :queue_ttl), 'cancel', result_ttl_ms, overrides, headers, payload
+FROM holdfast_successor WHERE queue = :queue AND id = :id;
+
 -- :signal
 UPDATE holdfast_job SET cancel = 1 WHERE run = :run;
 

@@ -17,5 +17,9 @@ SELECT * FROM holdfast_job WHERE queue = :queue AND id = :id AND held = 1;
 -- :free_id
 UPDATE holdfast_job SET held = 0 WHERE run = :run;
 
+-- :deduplicated_successors
+SELECT queue, id, run, enqueued_at_ms FROM holdfast_successor
+WHERE queue = :queue AND task IS :task AND dedup_key = :key;
+
 -- :deduplicated
 SELECT * FROM holdfast_job WHERE queue = :queue AND task IS :task AND dedup_key = :key ORDER BY run DESC LIMIT :most;

@@ -5,10 +5,13 @@ SELECT * FROM holdfast_job WHERE run = :run;
 
 -- :held
 SELECT j.*, EXISTS (SELECT 1 FROM holdfast_successor s WHERE s.queue = j.queue AND s.id = j.id) AS successor
-FROM holdfast_job j WHERE j.queue = :queue AND j.id = :id AND j.held = 1;
+FROM holdfast_job j WHERE j.queue = :queue AND j.id = :id AND j.held = 1
+    AND (j.expires_at_ms IS NULL OR j.expires_at_ms > :now);
 
 -- :latest
-SELECT *, 0 AS successor FROM holdfast_job WHERE queue = :queue AND id = :id AND held = 0 ORDER BY run DESC LIMIT 1;
+SELECT *, 0 AS successor FROM holdfast_job WHERE queue = :queue AND id = :id AND held = 0
+    AND (expires_at_ms IS NULL OR expires_at_ms > :now)
+ORDER BY run DESC LIMIT 1;
 
 -- :run
 SELECT j.*, EXISTS (SELECT 1 FROM holdfast_successor s WHERE s.queue = j.queue AND s.id = j.id AND j.state = 'active')
@@ -19,7 +22,8 @@ WHERE j.run = :run OR j.run IN (
         AND a.run <= :run AND a.absorbed_to >= :run
     UNION
     SELECT b.run FROM holdfast_job b WHERE b.queue = :queue AND b.id = :id AND b.held = 0
-        AND b.run <= :run AND b.absorbed_to >= :run);
+        AND b.run <= :run AND b.absorbed_to >= :run)
+ORDER BY j.run = :run DESC LIMIT 1;
 
 -- :list
 SELECT j.*, EXISTS (SELECT 1 FROM holdfast_successor s WHERE s.queue = j.queue AND s.id = j.id AND j.state = 'active')
@@ -59,6 +63,9 @@ SELECT min(seq) FROM holdfast_event;
 
 -- :last_event
 SELECT max(seq) FROM holdfast_event;
+
+-- :newest
+SELECT seq FROM sqlite_sequence WHERE name = 'holdfast_event';
 
 -- :epoch
 SELECT value FROM holdfast_meta WHERE name = 'epoch';

@@ -71,6 +71,8 @@ CREATE TABLE holdfast_successor (
     PRIMARY KEY (queue, id)
 ) WITHOUT ROWID;
 
+CREATE INDEX holdfast_successor_dedup ON holdfast_successor (queue, task, dedup_key) WHERE dedup_key IS NOT NULL;
+
 -- declared: what workers say; operator: what people set above it. The revision tells caches apart.
 CREATE TABLE holdfast_queue (
     name          TEXT PRIMARY KEY,

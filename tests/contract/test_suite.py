@@ -1,0 +1,109 @@
+"""The suite itself: it ran for every store, it is whole, and the SQL says what the table says."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+import pkgutil
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+import test_contract
+from stores import HARNESSES
+
+from holdfast.core.transition import TRANSITIONS, header
+from holdfast.store.url import _BUILT_IN
+from holdfast.testing import contract
+from holdfast.testing.clock import ManualClock
+from holdfast.testing.contract import StoreContract, grid
+from holdfast.testing.contract.case import Case
+from holdfast.testing.contract.machine import STEPS, budget
+
+
+def test_every_built_in_store_runs_the_suite(pytestconfig: pytest.Config) -> None:
+    assert set(HARNESSES) == set(_BUILT_IN)
+    assert issubclass(test_contract.TestContract, StoreContract)
+
+
+def test_every_built_in_store_ran_each_test_of_it(request: pytest.FixtureRequest) -> None:
+    """Whatever was selected of the suite, was selected for every store."""
+    ran: dict[str, set[str]] = {}
+    for item in request.session.items:
+        if isinstance(item, pytest.Function) and item.cls is test_contract.TestContract and "[" in item.name:
+            name, _, parameters = item.name.partition("[")
+            scheme, _, rest = parameters.rstrip("]").partition("-")
+            ran.setdefault(scheme, set()).add(f"{name}[{rest}]")
+    chosen = list(ran.values())
+    assert all(tests == chosen[0] for tests in chosen)
+    if "test_contract.py" not in str(request.config.invocation_params.args) and not request.config.option.keyword:
+        assert set(ran) in (set(), set(HARNESSES))
+
+
+def test_every_part_of_the_suite_is_in_it() -> None:
+    parts = set()
+    for module in pkgutil.iter_modules(contract.__path__):
+        found = importlib.import_module(f"{contract.__name__}.{module.name}")
+        parts |= {part for part in vars(found).values() if inspect.isclass(part) and issubclass(part, Case)}
+    parts -= {Case, StoreContract}
+    assert parts <= set(StoreContract.__mro__)
+
+
+def test_no_test_of_one_part_hides_that_of_another() -> None:
+    names = [
+        name
+        for part in StoreContract.__mro__
+        if issubclass(part, Case)
+        for name in vars(part)
+        if name.startswith("test_")
+    ]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("name", sorted(set(TRANSITIONS) - set(grid.NOT_YET)))
+def test_the_sql_of_a_transition_begins_with_its_row_of_the_table(name: str) -> None:
+    text = files("holdfast.store.sqlite").joinpath("sql", f"{name}.sql").read_text("utf-8")
+    commented = "".join(f"-- {line}\n" for line in header(name).splitlines())
+    assert text.startswith(commented + "\n")
+
+
+def test_what_is_not_yet_in_the_grid_has_no_sql() -> None:
+    names = {entry.name.removesuffix(".sql") for entry in files("holdfast.store.sqlite").joinpath("sql").iterdir()}
+    assert not names & set(grid.NOT_YET)
+
+
+def test_the_machine_takes_every_step_and_is_the_same_each_time() -> None:
+    assert set(STEPS) >= {"enqueue", "claim", "settle", "cancel", "reap", "pass_time", "change_a_limit"}
+    assert budget().derandomize
+
+
+def test_a_leak_is_found(tmp_path: Path) -> None:
+    """The look for leaks itself works: something that outlives its job is named."""
+
+    async def leave_something() -> dict[str, int]:
+        harness = HARNESSES["memory"](tmp_path)
+        clock = ManualClock()
+        store = harness.make(clock)
+        await store.open()
+        bench = contract.Bench(harness, store, clock)
+        try:
+            await bench.add("j", key="k")
+            await harness.lose(store, "q", "j")
+            return dict(await bench.leftovers())
+        finally:
+            await bench.close()
+
+    assert asyncio.run(leave_something()) == {"holdfast_lane": 1}
+
+
+def test_a_harness_that_was_not_given_is_asked_for() -> None:
+    with pytest.raises(NotImplementedError, match="harness"):
+        inspect.unwrap(Case.harness._get_wrapped_function())(Case())  # type: ignore[attr-defined]
+
+
+def test_a_manual_clock_only_goes_forwards() -> None:
+    clock = ManualClock(1000)
+    assert (clock(), clock.advance(1.5), clock.now_ms) == (1000, 2500, 2500)
+    with pytest.raises(ValueError, match="only goes forwards"):
+        clock.advance(-1)

@@ -1,0 +1,119 @@
+"""What a type checker must accept, under --strict."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, assert_type
+
+from holdfast import Call, Counts, Dedup, Handle, Happening, Holdfast, Job, JobRecord, Retry, Task, current_job
+from holdfast.testing import ManualClock, Ran, drain
+from holdfast.worker import Report
+
+app = Holdfast("memory://", retry=Retry(failures=5), timeout=timedelta(minutes=1))
+
+
+@dataclass
+class Receipt:
+    id: str
+
+
+@app.task(queue="mail", retry=Retry(failures=5), timeout=30)
+async def send(to: str, template: str = "welcome") -> Receipt:
+    return Receipt(to)
+
+
+@app.task()
+def resize(path: str, *, width: int) -> list[int]:
+    return [width]
+
+
+@app.task()
+async def with_job(job: Job, to: str) -> int:
+    await job.progress(0.5, "half")
+    await job.save({"at": 3})
+    job.signal.check()
+    return job.attempt
+
+
+@app.task()
+def with_job_in_thread(job: Job, n: int = 0) -> str:
+    app.sync(job.progress(0.5))
+    return job.id
+
+
+@app.task(on_failure=with_job)
+async def nothing() -> None: ...
+
+
+@app.task()
+async def anything(payload: Any) -> None: ...
+
+
+@app.task()
+def whatever(value: object) -> int:
+    return 1
+
+
+async def main() -> None:
+    async with app:
+        assert_type(await send.enqueue("ann"), Handle[Receipt])
+        assert_type(await send.enqueue("ann", template="x"), Handle[Receipt])
+        assert_type(await send.call("ann"), Receipt)
+        assert_type(await send.call_within(5, "ann", template="x"), Receipt)
+        assert_type(await (await send.enqueue("ann")).result(), Receipt)
+        assert_type(await send.result("id"), Receipt)
+        assert_type(await send.status("id"), JobRecord)
+        assert_type(await resize.call("x.png", width=5), list[int])
+        assert_type(await with_job.call("ann"), int)
+        assert_type(await with_job_in_thread.call(n=5), str)
+        assert_type(await with_job_in_thread.call(), str)
+        assert_type(await nothing.call(), None)
+        await anything.call({"a": 1})
+        await anything.call(payload={"a": 1})
+        assert_type(await whatever.call(5), int)
+        special = send.options(job_id="x", delay=timedelta(1), priority=5, dedup=Dedup("k"), on_conflict="update")
+        assert_type(await special.call("ann"), Receipt)
+        await send.options(run_at=datetime.now(UTC), update_run_at="if_later").enqueue("ann")
+        assert_type(send.args("ann"), Call[Receipt])
+        assert_type(await send.enqueue_many(send.args(each) for each in ("ann", "bob")), Counts)
+        await send.enqueue_many([send.args("ann"), resize.args("x.png", width=3)])
+        await send.enqueue_many(stream())
+        assert_type(await app.queue("plain", handler="mod:fn", concurrency=3).call({"a": 1}, job_id="x"), Any)
+        assert_type(await app.worker(["mail"], slots=5).run(burst=True), Report)
+        assert_type(await drain(app), list[Ran])
+    assert_type(app.sync(send.call("ann")), Receipt)
+    for event in app.sync.each(app.events(follow=True)):
+        assert_type(event.queue, str)
+
+
+async def stream() -> AsyncIterator[Call[Receipt]]:
+    yield send.args("ann")
+
+
+def batch() -> Iterator[Call[Any]]:
+    yield nothing.args()
+
+
+@app.on("complete")
+async def heard(happening: Happening) -> None:
+    assert_type(happening.id, str | None)
+
+
+@app.on("*")
+def heard_too(happening: Happening) -> None: ...
+
+
+@app.middleware
+async def around(job: Job, next: Any) -> Any:
+    return await next()
+
+
+def taken(task: Task[[int], str]) -> None:
+    """Tasks may be handed around by their type."""
+
+
+clock = ManualClock()
+assert_type(clock(), int)
+assert_type(current_job(), Job | None)

@@ -1,0 +1,51 @@
+"""What a type checker must refuse: each line with `# wrong:` has an error that contains what follows."""
+
+from __future__ import annotations
+
+from holdfast import Holdfast, Job, Retry
+
+app = Holdfast("memory://")
+
+
+@app.task()
+async def send(to: str, template: str = "welcome") -> int:
+    return 1
+
+
+@app.task()
+def resize(path: str, *, width: int) -> list[int]:
+    return [width]
+
+
+@app.task()
+async def with_job(job: Job, to: str) -> int:
+    return job.attempt
+
+
+async def main() -> None:
+    await send.enqueue(5)  # wrong: incompatible type "int"; expected "str"
+    await send.enqueue()  # wrong: Missing positional argument "to"
+    await send.enqueue("ann", tmplate="x")  # wrong: Unexpected keyword argument "tmplate"
+    await send.enqueue("ann", "x", "y")  # wrong: Too many arguments
+    await send.call(5)  # wrong: incompatible type "int"; expected "str"
+    await send.call_within(5)  # wrong: Missing positional argument "to"
+    await send.call_within("5", "ann")  # wrong: incompatible type "str"; expected "float | timedelta
+    await send.options(job_id="x").call(5)  # wrong: incompatible type "int"; expected "str"
+    send.args(5)  # wrong: incompatible type "int"; expected "str"
+    text: str = await send.call("ann")  # wrong: expression has type "int", variable has type "str"
+    result: str = await (await send.enqueue("ann")).result()  # wrong: expression has type "int"
+    await resize.enqueue("x.png", 5)  # wrong: Too many positional arguments
+    await resize.enqueue("x.png")  # wrong: Missing named argument "width"
+    await with_job.enqueue()  # wrong: Missing positional argument "to"
+    await with_job.enqueue(None, "ann")  # wrong: Too many arguments
+    await with_job.enqueue(7)  # wrong: incompatible type "int"; expected "str"
+    send.options(prio=5)  # wrong: Unexpected keyword argument "prio"
+    send.options(priority="high")  # wrong: incompatible type "str"; expected "int | None"
+    send.options(on_conflict="replace")  # wrong: incompatible type "Literal['replace']"
+    await send.cancel("x", running="maybe")  # wrong: incompatible type "Literal['maybe']"
+    await send.enqueue_many(["ann"])  # wrong: incompatible type "str"; expected "Call[Any]"
+    app.task(retry=3)  # wrong: incompatible type "int"; expected "Retry | None"
+    app.task(executor="gpu")  # wrong: incompatible type "Literal['gpu']"
+    Retry(3)  # wrong: Too many positional arguments
+    word: str = app.sync(send.call("ann"))  # wrong: expression has type "int", variable has type "str"
+    print(text, result, word)
