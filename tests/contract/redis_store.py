@@ -32,6 +32,7 @@ class RedisHarness(Harness):
     processes = True
 
     def __init__(self, url: str) -> None:
+        self._url = url
         self.namespace = f"t{os.getpid()}n{next(_numbers)}"
         self.url = f"{url}?namespace={self.namespace}"
         self._keys = Keys(self.namespace)
@@ -76,9 +77,13 @@ class RedisHarness(Harness):
             await self._ask(store, queue, "DEL", self._keys.of(queue, "events"))
             await self._ask(store, queue, "HSET", self._keys.of(queue, "queue"), "epoch", "77")
 
-    async def ready_keys(self, store: Store, queue: str) -> frozenset[str] | None:
-        found = await self._ask(store, queue, "ZRANGE", self._keys.of(queue, "ready"), 0, -1)
-        return frozenset(key.decode() for key in found)
+    def fresh(self) -> Harness:
+        return RedisHarness(self._url)
+
+    async def ready_keys(self, store: Store, queue: str, now_ms: int) -> frozenset[str] | None:
+        ready = await self._ask(store, queue, "ZRANGE", self._keys.of(queue, "ready"), 0, -1)
+        due = await self._ask(store, queue, "ZRANGEBYSCORE", self._keys.of(queue, "timed"), "-inf", now_ms)
+        return frozenset(key.decode() for key in [*ready, *due])
 
     async def dispose(self, store: Store) -> None:
         again = RedisStore(self.url)

@@ -55,12 +55,12 @@ async def connect(place: Place, host: str, port: int) -> AbstractConnection:
         "protocol": 2,
     }
     if place.tls:
-        verify = {} if place.verify else {"ssl_cert_reqs": "none", "ssl_check_hostname": False}
+        verify: dict[str, Any] = {} if place.verify else {"ssl_cert_reqs": "none", "ssl_check_hostname": False}
         connection: AbstractConnection = SSLConnection(**options, **verify, ssl_ca_certs=place.ca)
     else:
         connection = Connection(**options)
     try:
-        await connection.connect()
+        await connection.connect()  # type: ignore[no-untyped-call]
     except (RedisError, OSError, TimeoutError) as error:
         with suppress(Exception):
             await connection.disconnect()

@@ -90,14 +90,14 @@ class Reader:
     async def _runs(self, queue: str, which: Filter, before: int | None, seen: list[int]) -> AsyncIterator[list[int]]:
         """Yield runs that may match, newest first, in chunks."""
         if which.ids:
-            runs = await self._runs_of(queue, which.ids)
+            found = await self._runs_of(queue, which.ids)
         elif which.states and all(state in _INDEXED for state in which.states):
-            runs = await self._runs_in(queue, which.states)
+            found = await self._runs_in(queue, which.states)
         else:
             async for chunk in self._walk(queue, before, seen):
                 yield chunk
             return
-        runs = sorted((run for run in runs if before is None or run < before), reverse=True)
+        runs = sorted((run for run in found if before is None or run < before), reverse=True)
         for start in range(0, len(runs), CHUNK):
             yield runs[start : start + CHUNK]
 
@@ -109,7 +109,7 @@ class Reader:
         return runs.union(*(msgspec.msgpack.decode(each, type=list[int]) for each in past if each))
 
     async def _runs_in(self, queue: str, states: tuple[State, ...]) -> set[int]:
-        commands = [
+        commands: list[list[Any]] = [
             ["HKEYS", self._keys.of(queue, "active")]
             if state is State.ACTIVE
             else ["ZRANGE", self._keys.of(queue, _INDEXED[state]), 0, -1]
@@ -164,9 +164,8 @@ class Reader:
             at, *rows = await self._server.look("sessions", [self._keys.declared(name)], now)
             for id, info, started, heard, expires, dead, active in rows:
                 one = found.setdefault(id, [info, started, heard, expires, 0, 0])
-                one[1:6] = [min(one[1], started), max(one[2], heard), min(one[3], expires)] + [
-                    max(one[4], dead), one[5] + active,
-                ]  # fmt: skip
+                one[1], one[2], one[3] = min(one[1], started), max(one[2], heard), min(one[3], expires)
+                one[4], one[5] = max(one[4], dead), one[5] + active
         infos = [
             SessionInfo(
                 session=msgspec.json.decode(info, type=Session),
@@ -196,7 +195,7 @@ class Reader:
     async def _info(self, name: str) -> tuple[str, str, str]:
         """Return the epoch of a queue's log, and the ids of its first and last entry."""
         key, events = self._keys.declared(name), self._keys.of(name, "events")
-        commands = [
+        commands: list[list[Any]] = [
             ["HGET", key, "epoch"],
             ["XRANGE", events, "-", "+", "COUNT", 1],
             ["XREVRANGE", events, "+", "-", "COUNT", 1],

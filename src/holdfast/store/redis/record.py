@@ -15,8 +15,7 @@ from ..contract import Claimed, Lease
 from .keys import long
 
 _HEAD = struct.Struct(">cHHIH6s7s")
-_STATES = {state[0].encode(): state for state in State if state is not State.CANCELLED and state is not State.COMPLETED}
-_STATES |= {b"c": State.COMPLETED, b"x": State.CANCELLED}
+_STATES = {b"x" if state is State.CANCELLED else state[0].encode(): state for state in State}
 LETTERS = {letter.decode(): state for letter, state in _STATES.items()}
 _FRESH = Counters(attempts=1)
 

@@ -49,9 +49,10 @@ class Durability:
         _, reply = await self._own.ask_all([["HSET", key, "synced", 1], asked], key)
         got = reply if isinstance(reply, list) else [1, reply]
         if got[0] < place.wait_aof or got[1] < place.wait_replicas:
+            disk = " and not the disk" if got[0] < place.wait_aof else ""
             raise StoreError(
-                f"{place}: the jobs are enqueued, but within {patience / 1000:g} s only {got[1]} replicas"
-                f"{' and not the disk' if got[0] < place.wait_aof else ''} had them; enqueueing the same ids again is safe"
+                f"{place}: the jobs are enqueued, but within {patience / 1000:g} s only {got[1]} replicas{disk} had "
+                "them; enqueueing the same ids again is safe"
             )
 
     async def close(self) -> None:

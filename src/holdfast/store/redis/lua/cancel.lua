@@ -7,20 +7,37 @@ function H.cancelled(q, job, exit)
   local event = exit and H.ending(q, job) or {}
   event.cause = exit
   if job.state == 'active' then H.let_go(q, job.rid) else H.take_away(q, job) end
-  job.state, job.more.exit = 'cancelled', exit or 'cancel'
-  H.end_times(q, job, nil, 0)
+  job.state, job.more.exit = 'cancelled', exit or job.more.exit or 'cancel'
+  H.end_times(q, job)
   job.more.free_at = q.now
   H.free_id(q, job)
   H.append(q, 'cancel', job, event)
   H.over(q, job)
 end
 
+-- A successor that was cancelled is a run of its own, over before it began.
+local function bury(q, id, new)
+  local job = H.as_run(q, id, new)
+  job.state, job.more.exit, job.more.past = 'cancelled', 'cancel', true
+  job.more.dedup, job.more.dedup_until = nil, nil
+  H.end_times(q, job)
+  job.more.free_at = q.now
+  H.to_past(q, job)
+  call('ZADD', q.key.cancelled, job.more.expires_at, job.rid)
+  H.store(q, job)
+  H.append(q, 'cancel', job, { cause = 'successor' })
+  H.tell_watchers(q, job, 'cancelled')
+end
+
 function H.drop_successor(q, job, note)
   local new = H.successor(q, job.id)
   if not new then return false end
-  call('HDEL', q.key.successors, job.id)
-  if note then H.append(q, 'cancel', job, { cause = 'successor' }) end
-  H.tell_watchers(q, { id = job.id, run = new.run, more = {} }, 'cancelled')
+  H.forget_successor(q, job.id, new)
+  if note then
+    bury(q, job.id, new)
+  else
+    H.tell_watchers(q, { id = job.id, run = new.run, more = {} }, 'cancelled')
+  end
   return true
 end
 
@@ -36,7 +53,7 @@ local function cancel(q, id, running)
       H.store(q, job)
       H.abort(q, job, 'cancelled')
     end
-    return { (signalled + successor > 0) and 'ok' or 'wrong_state', state, run, signalled, successor }
+    return { signalled == 1 and 'ok' or 'wrong_state', state, run, signalled, successor }
   end
   if FINISHED[state] then return { 'wrong_state', state, run, 0, successor } end
   H.cancelled(q, job)

@@ -3,8 +3,8 @@
 -- effects: drop lease, store result, start the successor, append event, tell waiters
 
 -- How long a run that ends now holds its id, and when it is gone.
-function H.end_times(q, job, ttl, kept)
-  local more = job.more
+function H.end_times(q, job, ttl)
+  local more, kept = job.more, H.kept_ms(q, job.state)
   ttl = ttl or more.ttl or H.result_ttl(q)
   more.finished_at, more.free_at = q.now, q.now + ttl
   more.expires_at = math.max(q.now + math.max(ttl, kept), more.dedup_until or 0)
@@ -24,7 +24,7 @@ function H.complete(q, job, entry)
   local event = H.ending(q, job)
   job.state, job.result = 'completed', entry.body
   job.more.exit, job.more.error = 'complete', nil
-  H.end_times(q, job, entry.ttl, H.retention(q, 'completed_ms', 0))
+  H.end_times(q, job, entry.ttl)
   H.append(q, 'complete', job, event)
   H.over(q, job)
 end

@@ -61,10 +61,9 @@ end
 local function deduplicated(q, wanted)
   local spec = wanted.spec.dedup
   local text = call('HGET', q.key.dedup, H.dedup_field(wanted.task, spec.key))
-  if not text then return nil end
   local excluded = {}
   for _, id in ipairs(spec.exclude or EMPTY) do excluded[id] = true end
-  local runs = cmsgpack.unpack(text)
+  local runs = text and cmsgpack.unpack(text) or {}
   for index = #runs, math.max(1, #runs - 49), -1 do
     local job = H.load(q, H.rid(runs[index]))
     if job then
@@ -72,6 +71,11 @@ local function deduplicated(q, wanted)
       local old = spec.window and job.enqueued_at + spec.window <= q.now
       if not (H.is_gone(q, job) or over or old or excluded[H.long(job.id)]) then return job end
     end
+  end
+  for _, id in ipairs(H.successors_under(q, wanted.task, spec.key)) do
+    local new = H.successor(q, id)
+    local old = new and spec.window and new.enqueued_at + spec.window <= q.now
+    if new and not (old or excluded[H.long(id)]) then return { id = id, run = new.run, state = 'active', more = {} } end
   end
 end
 

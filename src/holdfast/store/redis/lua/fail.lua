@@ -54,7 +54,7 @@ function H.fail(q, job, what)
     more[counter] = (more[counter] or 0) + 1
   end
   job.state, more.exit, more.error = 'failed', what.exit, what.error.text
-  H.end_times(q, job, what.ttl, H.retention(q, 'failed_ms', 604800000))
+  H.end_times(q, job, what.ttl)
   H.append(q, 'fail', job, event)
   enqueue_fail_handler(q, job, what.error)
   H.over(q, job)

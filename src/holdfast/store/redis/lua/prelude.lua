@@ -108,6 +108,11 @@ function H.retention(q, name, default)
   return kept and H.given(kept[name]) or default
 end
 
+function H.kept_ms(q, state)
+  if state == 'cancelled' then return 0 end
+  return math.floor(H.retention(q, state, state == 'failed' and 604800 or 0) * 1000 + 0.5)
+end
+
 -- How many entries a hash has, asked once for each call: most queues have no lanes, watchers or successors.
 function H.any(q, name)
   local known = q['any_' .. name]
@@ -281,7 +286,7 @@ function H.latest_past(q, id)
   local runs = cmsgpack.unpack(text)
   for index = #runs, 1, -1 do
     local job = H.load(q, H.rid(runs[index]))
-    if job then return job end
+    if job and not H.is_gone(q, job) then return job end
   end
 end
 
@@ -339,8 +344,7 @@ end
 
 -- Return the run that holds an id, or else its latest that is still kept.
 function H.answering(q, id)
-  local job = H.holding(q, id) or H.latest_past(q, id)
-  if job and not H.is_gone(q, job) then return job end
+  return H.holding(q, id) or H.latest_past(q, id)
 end
 
 -- Deduplication keys: the runs that were taken in under each.

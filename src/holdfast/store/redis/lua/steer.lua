@@ -30,10 +30,8 @@ H.serve('set_ttl', function(keys, args)
   local more = job.more
   more.ttl = ttl
   if more.finished_at then
-    local failed = job.state == 'failed'
-    local kept = failed and H.retention(q, 'failed_ms', 604800000) or H.retention(q, 'completed_ms', 0)
     more.free_at = now + ttl
-    more.expires_at = math.max(now + ttl, more.finished_at + kept, more.dedup_until or 0)
+    more.expires_at = math.max(now + ttl, more.finished_at + H.kept_ms(q, job.state), more.dedup_until or 0)
     call('ZADD', q.key[job.state], more.expires_at, job.rid)
   end
   H.store(q, job)
@@ -87,12 +85,12 @@ end
 
 local function latest(q, id)
   local held = peek(q, call('HGET', q.key.ids, id))
-  if held then return not H.is_gone(q, held) and held or nil end
+  if held and not H.is_gone(q, held) then return held end
   local text = call('HGET', q.key.past, id)
   local runs = text and cmsgpack.unpack(text) or {}
   for index = #runs, 1, -1 do
     local job = peek(q, H.rid(runs[index]))
-    if job then return not H.is_gone(q, job) and job or nil end
+    if job and not H.is_gone(q, job) then return job end
   end
 end
 

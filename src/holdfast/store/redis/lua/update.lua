@@ -67,6 +67,39 @@ function H.successor(q, id)
   return text and cmsgpack.unpack(text)
 end
 
+-- Successors by deduplication key, so that they are found without looking at all of them.
+local function ids_under(q, new)
+  local field = 'next ' .. H.dedup_field(new.task, new.dedup)
+  local text = call('HGET', q.key.dedup, field)
+  return field, text and cmsgpack.unpack(text) or {}
+end
+
+function H.forget_successor(q, id, new)
+  call('HDEL', q.key.successors, id)
+  if not new.dedup then return end
+  local field, ids = ids_under(q, new)
+  local kept = {}
+  for _, each in ipairs(ids) do
+    if each ~= id then kept[#kept + 1] = each end
+  end
+  if #kept > 0 then call('HSET', q.key.dedup, field, cmsgpack.pack(kept)) else call('HDEL', q.key.dedup, field) end
+end
+
+function H.keep_successor(q, id, earlier, new)
+  if earlier then H.forget_successor(q, id, earlier) end
+  call('HSET', q.key.successors, id, cmsgpack.pack(new))
+  q.any_successors = true
+  if not new.dedup then return end
+  local field, ids = ids_under(q, new)
+  ids[#ids + 1] = id
+  call('HSET', q.key.dedup, field, cmsgpack.pack(ids))
+end
+
+function H.successors_under(q, task, key)
+  local _, ids = ids_under(q, { task = task, dedup = key })
+  return ids
+end
+
 -- The successor after a further dispatch: as an update of the first by the second's flags.
 local function combined(earlier, later)
   local both = {}
@@ -91,38 +124,42 @@ function H.succeed_later(q, active, wanted, conflict)
   local earlier = H.successor(q, active.id)
   local new = H.as_update(q, earlier and earlier.run or H.next_runs(q, 1), wanted, conflict)
   if earlier then new = combined(earlier, new) end
-  call('HSET', q.key.successors, active.id, cmsgpack.pack(new))
-  q.any_successors = true
+  H.keep_successor(q, active.id, earlier, new)
   H.append(q, 'update', active, { cause = 'successor' })
   return { 'successor', active.id, new.run, 'active', false, false }
+end
+
+-- A successor as a run of its own, in no state yet.
+function H.as_run(q, id, new)
+  return {
+    rid = H.rid(new.run), run = new.run, id = id, task = new.task, payload = new.payload, priority = new.priority,
+    enqueued_at = new.enqueued_at, run_at = new.run_at,
+    more = {
+      key = new.key, headers = new.headers, overrides = new.overrides, ttl = new.ttl, dedup = new.dedup,
+      dedup_until = new.dedup_until,
+    },
+  }
 end
 
 -- A finished run's successor, if it has one, is the id's next run.
 function H.succeed(q, job)
   local new = H.successor(q, job.id)
   if not new then return end
-  call('HDEL', q.key.successors, job.id)
+  H.forget_successor(q, job.id, new)
   H.free_id(q, job)
   H.store(q, job)
-  local run_at = math.max(new.run_at, q.now)
-  local next_job = {
-    rid = H.rid(new.run), run = new.run, id = job.id, task = new.task, payload = new.payload,
-    state = run_at > q.now and 'scheduled' or 'waiting', priority = new.priority,
-    enqueued_at = new.enqueued_at, run_at = run_at,
-    more = {
-      key = new.key, headers = new.headers, overrides = new.overrides, ttl = new.ttl, dedup = new.dedup,
-      dedup_until = new.dedup_until,
-    },
-  }
+  local next_job = H.as_run(q, job.id, new)
+  next_job.run_at = math.max(new.run_at, q.now)
+  next_job.state = next_job.run_at > q.now and 'scheduled' or 'waiting'
   H.insert(q, next_job, 'enqueue', 'successor')
   H.recheck(q, new.key)
-  H.wake_for(q, run_at)
+  H.wake_for(q, next_job.run_at)
 end
 
 -- A run that came back from active has merged with its successor, if it has one.
 function H.absorb(q, job)
   local new = H.successor(q, job.id)
   if not new then return end
-  call('HDEL', q.key.successors, job.id)
+  H.forget_successor(q, job.id, new)
   H.update(q, job, new, 'successor')
 end
