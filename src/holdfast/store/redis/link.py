@@ -132,10 +132,8 @@ class Link:
             if not future.done():
                 future.set_exception(Lost(reason))
                 future.exception()  # whoever does not listen any more need not hear of it
-        writer = getattr(connection, "_writer", None)
-        if writer is not None:
-            with suppress(Exception):
-                writer.close()
+        with suppress(Exception):
+            connection._close()  # at once, and without waiting: this may run where nothing can be awaited
         reader, self._reader = self._reader, None
         if reader is not None and reader is not asyncio.current_task():
             reader.cancel()

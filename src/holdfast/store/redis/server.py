@@ -44,8 +44,7 @@ class Server:
         version = lines.get("redis_version", "0.0")
         if tuple(int(part) for part in version.split(".")[:2]) < OLDEST:
             raise StoreError(f"{self.place} is Redis {version}; Holdfast needs Redis 7.0, Valkey 7.2 or newer")
-        for link in await self._all():
-            await self._ensure_library(link)
+        await self._ensure_libraries()
 
     async def close(self) -> None:
         """Nothing is held open."""
@@ -227,8 +226,28 @@ class Server:
 
     # --- the library
 
+    async def _ensure_libraries(self) -> None:
+        """Every primary has our functions, however often its connection broke meanwhile."""
+        deadline, pause = time.monotonic() + self.place.retry_for, FIRST_PAUSE
+        while True:
+            try:
+                for link in await self._all():
+                    await self._ensure_library(link)
+                return
+            except Unsent as error:
+                if time.monotonic() + pause > deadline:
+                    raise self._translated(error) from error
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE)
+
     async def _ensure_library(self, link: Link) -> None:
         """The node has our functions, or newer ones; never does an older library replace a newer."""
+        try:
+            await self._load(link)
+        except Lost as error:
+            raise Unsent(str(error)) from error  # loading twice is loading once
+
+    async def _load(self, link: Link) -> None:
         async with self._loading:
             for _ in range(3):
                 version = await self._version(link)
@@ -254,8 +273,7 @@ class Server:
     async def refresh_library(self, version: int) -> None:
         """A library that an older client put in the place of ours is replaced."""
         if version < library.MINOR:
-            for link in await self._all():
-                await self._ensure_library(link)
+            await self._ensure_libraries()
 
 
 class _Mending(Unsent):
