@@ -23,7 +23,7 @@ import servers
 STAY = {"queue", "policies", "declared", "adjusted", "limits", "events", "inbox"}
 """What a queue has of its own: it belongs to no job, session, key or call."""
 _numbers = itertools.count(1)
-_HEAD = struct.Struct(">cHHIH6s7s")
+_HEAD = struct.Struct(">cBHH6s")
 
 
 class RedisHarness(Harness):
@@ -61,12 +61,17 @@ class RedisHarness(Harness):
     async def damage(self, store: Store, queue: str, id: str) -> None:
         run = await self._ask(store, queue, "HGET", self._keys.of(queue, "ids"), short(id))
         raw = await self._ask(store, queue, "HGET", self._keys.of(queue, "jobs"), run)
-        letter, id_size, task_size, more_size, *rest = _HEAD.unpack_from(raw)
-        at = _HEAD.size + id_size + task_size
-        more = msgspec.msgpack.decode(raw[at : at + more_size]) if more_size else {}
-        bad = msgspec.msgpack.encode({**more, "headers": "{no", "overrides": "{no", "error": "{no"})
-        damaged = _HEAD.pack(letter, id_size, task_size, len(bad), *rest) + raw[_HEAD.size : at] + bad
-        await self._ask(store, queue, "HSET", self._keys.of(queue, "jobs"), run, damaged + raw[at + more_size :])
+        letter, flags, *sizes = _HEAD.unpack_from(raw)
+        at = _HEAD.size + (7 if flags & 1 else 0) + (2 if flags & 2 else 0)
+        if flags & 4:
+            at += 33 + raw[at + 32]
+            at += 2 + int.from_bytes(raw[at : at + 2], "big")
+        size = int.from_bytes(raw[at : at + 4], "big") if flags & 8 else 0
+        rest = msgspec.msgpack.decode(raw[at + 4 : at + 4 + size]) if size else {}
+        bad = msgspec.msgpack.encode({**rest, "headers": "{no", "overrides": "{no", "error": "{no"})
+        behind = raw[at + 4 + size :] if size else raw[at:]
+        damaged = _HEAD.pack(letter, flags | 8, *sizes) + raw[_HEAD.size : at] + len(bad).to_bytes(4, "big") + bad
+        await self._ask(store, queue, "HSET", self._keys.of(queue, "jobs"), run, damaged + behind)
 
     async def lose(self, store: Store, queue: str, id: str) -> None:
         run = await self._ask(store, queue, "HGET", self._keys.of(queue, "ids"), short(id))

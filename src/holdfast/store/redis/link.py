@@ -51,6 +51,7 @@ async def connect(place: Place, host: str, port: int) -> AbstractConnection:
         "db": place.db,
         "username": place.username,
         "password": place.password,
+        "socket_timeout": None,  # whoever waits for a reply has a limit of its own
         "socket_connect_timeout": min(CONNECT_TIMEOUT, place.timeout),
         "protocol": 2,
     }
@@ -133,7 +134,7 @@ class Link:
                 future.set_exception(Lost(reason))
                 future.exception()  # whoever does not listen any more need not hear of it
         with suppress(Exception):
-            connection._close()  # at once, and without waiting: this may run where nothing can be awaited
+            connection._close()  # type: ignore[no-untyped-call]  # at once, and without waiting: this may run where nothing can be awaited
         reader, self._reader = self._reader, None
         if reader is not None and reader is not asyncio.current_task():
             reader.cancel()

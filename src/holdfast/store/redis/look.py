@@ -79,8 +79,8 @@ class Reader:
             seen[0] += len(flat) // 3
             for run, raw, successor in zip(flat[::3], flat[1::3], flat[2::3], strict=True):
                 parsed = record.parse(raw)
-                gone = parsed.more.expires_at is not None and parsed.more.expires_at <= at
-                if gone or not _matches(which, parsed) or (parsed.more.requeued_as and not requeued):
+                gone = parsed.life.expires_at is not None and parsed.life.expires_at <= at
+                if gone or not _matches(which, parsed) or (parsed.rest.requeued_as and not requeued):
                     continue
                 yield record.seen(queue, run, parsed, bool(successor), at)
                 limit -= 1
@@ -308,7 +308,7 @@ def _matches(which: Filter, found: record.Record) -> bool:
     return (
         (not which.states or found.state in which.states)
         and (which.task is None or found.task == which.task)
-        and (which.key is None or found.more.key == which.key)
+        and (which.key is None or found.rest.key == which.key)
         and (not which.ids or found.id in which.ids)
         and (which.enqueued_after_ms is None or found.enqueued_at >= which.enqueued_after_ms)
         and (which.enqueued_before_ms is None or found.enqueued_at < which.enqueued_before_ms)

@@ -14,26 +14,23 @@ from ...core.state import State
 from ..contract import Claimed, Lease
 from .keys import long
 
-_HEAD = struct.Struct(">cHHIH6s7s")
+_HEAD = struct.Struct(">cBHH6s")
+_LIFE = struct.Struct(">I7s7s7s7sB")
+_RUN_AT, _PRIORITY, _LIFE_THERE, _REST = 1, 2, 4, 8
+_EVENT = struct.Struct(">c6sI7s7sH6s6sH")
 _STATES = {b"x" if state is State.CANCELLED else state[0].encode(): state for state in State}
 LETTERS = {letter.decode(): state for letter, state in _STATES.items()}
 _FRESH = Counters(attempts=1)
 
 
-class More(msgspec.Struct, frozen=True):
-    """The part of a record that most waiting jobs do without."""
+class Rest(msgspec.Struct, frozen=True):
+    """The part of a record that most jobs do without."""
 
-    attempts: int = 0
     failures: int = 0
     stalls: int = 0
     timeouts: int = 0
     releases: int = 0
-    session: str | None = None
-    claimed_at: int | None = None
     ready_at: int | None = None
-    finished_at: int | None = None
-    free_at: int | None = None
-    expires_at: int | None = None
     cancel: bool = False
     past: bool = False
     requeued_as: int | None = None
@@ -46,6 +43,17 @@ class More(msgspec.Struct, frozen=True):
     result_size: int | None = None
 
 
+class Life(msgspec.Struct, frozen=True):
+    """What a job gets once it is started."""
+
+    attempts: int = 0
+    claimed_at: int | None = None
+    finished_at: int | None = None
+    free_at: int | None = None
+    expires_at: int | None = None
+    session: str | None = None
+
+
 class Record(msgspec.Struct, frozen=True):
     """A run's record, taken apart."""
 
@@ -55,14 +63,15 @@ class Record(msgspec.Struct, frozen=True):
     priority: int
     enqueued_at: int
     run_at: int
-    more: More
+    life: Life
+    rest: Rest
     payload: bytes
     checkpoint: bytes | None
     result: bytes | None
 
 
-_more = msgspec.msgpack.Decoder(More).decode
-_NO_MORE = More()
+_rest = msgspec.msgpack.Decoder(Rest).decode
+_NO_REST, _NO_LIFE = Rest(), Life()
 _overrides = msgspec.json.Decoder(Overrides).decode
 _headers = msgspec.json.Decoder(dict[str, str]).decode
 _error = msgspec.json.Decoder(ErrorRecord).decode
@@ -71,59 +80,82 @@ _from_bytes = int.from_bytes
 
 def parse(raw: bytes) -> Record:
     """Return a record from its bytes."""
-    letter, id_size, task_size, more_size, priority, enqueued, run_at = _HEAD.unpack_from(raw)
-    at = 24 + id_size
-    id = long(raw[24:at])
-    task = None
-    if task_size:
-        task = raw[at : at + task_size].decode()
-        at += task_size
-    more = _NO_MORE
-    if more_size:
-        more = _more(raw[at : at + more_size])
-        at += more_size
-    result_at = len(raw) - (more.result_size or 0)
-    checkpoint_at = result_at - (more.checkpoint_size or 0)
+    letter, flags, id_size, task_size, enqueued = _HEAD.unpack_from(raw)
+    at, priority, life, rest = 12, 0, _NO_LIFE, _NO_REST
+    enqueued_at = run_at = _from_bytes(enqueued, "big")
+    if flags & _RUN_AT:
+        run_at = _from_bytes(raw[at : at + 7], "big")
+        at += 7
+    if flags & _PRIORITY:
+        priority = _from_bytes(raw[at : at + 2], "big") - 1000
+        at += 2
+    if flags & _LIFE_THERE:
+        life, at = _parse_life(raw, at)
+    if flags & _REST:
+        size = _from_bytes(raw[at : at + 4], "big")
+        rest = _rest(raw[at + 4 : at + 4 + size])
+        at += 4 + size
+    task_at = at + id_size
+    payload_at = task_at + task_size
+    result_at = len(raw) - (rest.result_size or 0)
+    checkpoint_at = result_at - (rest.checkpoint_size or 0)
     return Record(
-        id,
-        task,
+        long(raw[at:task_at]),
+        raw[task_at:payload_at].decode() if task_size else None,
         _STATES[letter],
-        priority - 1000,
-        _from_bytes(enqueued, "big"),
-        _from_bytes(run_at, "big"),
-        more,
-        raw[at:checkpoint_at],
-        None if more.checkpoint_size is None else raw[checkpoint_at:result_at],
-        None if more.result_size is None else raw[result_at:],
+        priority,
+        enqueued_at,
+        run_at,
+        life,
+        rest,
+        raw[payload_at:checkpoint_at],
+        None if rest.checkpoint_size is None else raw[checkpoint_at:result_at],
+        None if rest.result_size is None else raw[result_at:],
     )
 
 
-def _counters(more: More) -> Counters:
-    if more.attempts == 1 and not (more.failures or more.stalls or more.timeouts or more.releases):
+def _parse_life(raw: bytes, at: int) -> tuple[Life, int]:
+    attempts, claimed, finished, free, expires, exit_size = _LIFE.unpack_from(raw, at)
+    at += 33 + exit_size
+    size = _from_bytes(raw[at : at + 2], "big")
+    life = Life(
+        attempts,
+        _from_bytes(claimed, "big") or None,
+        _from_bytes(finished, "big") or None,
+        _from_bytes(free, "big") or None,
+        _from_bytes(expires, "big") or None,
+        raw[at + 2 : at + 2 + size].decode() or None,
+    )
+    return life, at + 2 + size
+
+
+def _counters(record: Record) -> Counters:
+    attempts, rest = record.life.attempts, record.rest
+    if attempts == 1 and rest is _NO_REST:
         return _FRESH
     return Counters(
-        attempts=more.attempts,
-        failures=more.failures,
-        stalls=more.stalls,
-        timeouts=more.timeouts,
-        releases=more.releases,
+        attempts=attempts,
+        failures=rest.failures,
+        stalls=rest.stalls,
+        timeouts=rest.timeouts,
+        releases=rest.releases,
     )
 
 
 def claimed(queue: str, run: int, raw: bytes, timeout_ms: int) -> Claimed:
     """Return a job as its worker gets it."""
     record = parse(raw)
-    more = record.more
+    more, life = record.rest, record.life
     return Claimed(
-        lease=Lease(queue, record.id, run, more.attempts),
+        lease=Lease(queue, record.id, run, life.attempts),
         task=record.task,
         payload=record.payload,
         priority=record.priority,
         key=more.key,
         run_at_ms=record.run_at,
         enqueued_at_ms=record.enqueued_at,
-        claimed_at_ms=more.claimed_at or 0,
-        counters=_counters(more),
+        claimed_at_ms=life.claimed_at or 0,
+        counters=_counters(record),
         headers=_headers(more.headers) if more.headers else {},
         overrides=_overrides(more.overrides) if more.overrides else None,
         last_error=_error(more.error) if more.error else None,
@@ -144,8 +176,8 @@ def decoded(text: str | bytes | None, type: Any) -> Any:
 
 def seen(queue: str, run: int, record: Record, successor: bool, now: int) -> JobRecord:
     """Return a job as everybody else sees it."""
-    more = record.more
-    free = more.free_at is not None and more.free_at <= now
+    more, life = record.rest, record.life
+    free = life.free_at is not None and life.free_at <= now
     return JobRecord(
         queue=queue,
         id=record.id,
@@ -157,84 +189,79 @@ def seen(queue: str, run: int, record: Record, successor: bool, now: int) -> Job
         key=more.key,
         run_at_ms=record.run_at,
         enqueued_at_ms=record.enqueued_at,
-        started_at_ms=more.claimed_at,
-        finished_at_ms=more.finished_at,
-        counters=_counters(more),
-        worker=more.session,
+        started_at_ms=life.claimed_at,
+        finished_at_ms=life.finished_at,
+        counters=_counters(record),
+        worker=life.session,
         result=record.result,
         error=decoded(more.error, ErrorRecord),
         progress=decoded(more.progress, Progress),
         checkpoint=record.checkpoint,
         headers=decoded(more.headers, dict[str, str]) or {},
         holds_id=not more.past and not free,
-        expires_at_ms=more.expires_at,
+        expires_at_ms=life.expires_at,
         cancel_requested=more.cancel,
         successor=successor,
     )
 
 
-class Entry(msgspec.Struct, frozen=True, array_like=True):
-    """An entry of the log as Lua writes it; `False` stands for nothing."""
+class Said(msgspec.Struct, frozen=True):
+    """The part of an event that most do without."""
 
-    transition: str
-    state: str | bool
-    run: int
-    attempt: int
-    at: int
-    task: str | bool = False
-    run_at: int | bool = False
-    priority: int | bool = 0
-    key: str | bool = False
-    worker: str | bool = False
-    counters: tuple[int, int, int, int] | bool = False
-    cause: str | bool = False
-    wait: int | bool = False
-    ran: int | bool = False
-    error_type: str | bool = False
-    signature: str | bool = False
-    message: str | bool = False
-    progress: float | bool = False
+    counters: tuple[int, int, int, int] = (0, 0, 0, 0)
+    key: str | None = None
+    cause: str | None = None
+    error_type: str | None = None
+    signature: str | None = None
+    message: str | None = None
+    progress: float | None = None
 
 
-_entry = msgspec.msgpack.Decoder(Entry).decode
+_said = msgspec.msgpack.Decoder(Said).decode
+_NOTHING_SAID = Said()
 
 
-def _or_none(value: Any) -> Any:
-    return None if value is False else value
+def _word(raw: bytes, at: int) -> tuple[str, int]:
+    size = _from_bytes(raw[at : at + 2], "big")
+    return raw[at + 2 : at + 2 + size].decode(), at + 2 + size
 
 
 def event(queue: str, position: str, fields: dict[bytes, bytes]) -> Event:
     """Return an event of the log."""
-    entry = _entry(fields[b"e"])
-    counted = entry.counters or (0, 0, 0, 0)
-    assert not isinstance(counted, bool)
-    failures, stalls, timeouts, releases = counted
-    signature, message = _or_none(entry.signature), _or_none(entry.message)
-    if entry.error_type and signature is None:  # an error that the store made itself
-        signature = ErrorRecord(type=str(entry.error_type), message=message or "").signature
+    raw = fields[b"e"]
+    at = 1 + raw[0]
+    transition = raw[1:at].decode()
+    letter, run, attempt, when, run_at, priority, wait, ran, task_size = _EVENT.unpack_from(raw, at)
+    at += _EVENT.size
+    task = raw[at : at + task_size].decode()
+    worker, at = _word(raw, at + task_size)
+    said = _said(raw[at:]) if at < len(raw) else _NOTHING_SAID
+    failures, stalls, timeouts, releases = said.counters
+    signature = said.signature
+    if said.error_type and signature is None:  # an error that the store made itself
+        signature = ErrorRecord(type=said.error_type, message=said.message or "").signature
+    waited, took = _from_bytes(wait, "big"), _from_bytes(ran, "big")
     return Event(
         position=position,
-        at_ms=entry.at,
+        at_ms=_from_bytes(when, "big"),
         queue=queue,
         id=long(fields[b"i"]),
-        run=entry.run,
-        attempt=entry.attempt,
-        transition=entry.transition,
-        state=State(entry.state) if isinstance(entry.state, str) else None,
-        cause=_or_none(entry.cause),
-        task=_or_none(entry.task),
-        worker=_or_none(entry.worker),
-        key=_or_none(entry.key),
-        priority=int(entry.priority),
-        run_at_ms=entry.at if entry.run_at is False else int(entry.run_at),
-        counters=Counters(
-            attempts=entry.attempt, failures=failures, stalls=stalls, timeouts=timeouts, releases=releases
-        ),
-        wait_ms=_or_none(entry.wait),
-        run_ms=_or_none(entry.ran),
-        error_type=_or_none(entry.error_type),
+        run=_from_bytes(run, "big"),
+        attempt=attempt,
+        transition=transition,
+        state=_STATES.get(letter),
+        cause=said.cause,
+        task=task or None,
+        worker=worker or None,
+        key=said.key,
+        priority=priority - 1000,
+        run_at_ms=_from_bytes(run_at, "big"),
+        counters=Counters(attempts=attempt, failures=failures, stalls=stalls, timeouts=timeouts, releases=releases),
+        wait_ms=waited - 1 if waited else None,
+        run_ms=took - 1 if took else None,
+        error_type=said.error_type,
         error_signature=signature,
-        progress=_or_none(entry.progress),
-        message=message if entry.transition == "progress" else None,
+        progress=said.progress,
+        message=said.message if transition == "progress" else None,
         payload=fields.get(b"p"),
     )

@@ -5,22 +5,22 @@
 -- How many jobs the queue's own limits let start now, and the tokens of its bucket.
 local function allowed_now(q, room)
   local concurrency = H.setting(q, 'concurrency')
-  if concurrency then room = math.min(room, concurrency - call('HLEN', q.key.active)) end
+  if concurrency then room = math.min(room, concurrency - redis.call('HLEN', q.key.active)) end
   local rate = H.setting(q, 'rate')
   if not rate then return room end
-  local stored = call('HMGET', q.key.queue, 'tokens', 'tokens_at')
+  local stored = redis.call('HMGET', q.key.queue, 'tokens', 'tokens_at')
   local tokens = H.refilled(rate, tonumber(stored[1] or ''), tonumber(stored[2] or ''), q.now)
   return math.min(room, math.floor(tokens)), tokens
 end
 
 function H.is_waiting(q)
-  return call('EXISTS', q.key.waiting) == 1 or call('EXISTS', q.key.ready) == 1
+  return redis.call('EXISTS', q.key.waiting) == 1 or redis.call('EXISTS', q.key.ready) == 1
 end
 
 -- The bucket is less by what was claimed; return when the queue may give again.
 local function pay(q, tokens, count, next_at)
   tokens = tokens - count
-  call('HSET', q.key.queue, 'tokens', string.format('%.17g', tokens), 'tokens_at', q.now)
+  redis.call('HSET', q.key.queue, 'tokens', string.format('%.17g', tokens), 'tokens_at', q.now)
   if tokens >= 1 then return next_at end
   local token_at = H.token_at(H.setting(q, 'rate'), tokens, q.now)
   if H.is_waiting(q) then return token_at end
@@ -29,23 +29,23 @@ end
 
 function H.next_at(q)
   local scheduled = H.next_scheduled(q)
-  local timed = call('ZRANGE', q.key.timed, 0, 0, 'WITHSCORES')[2]
+  local timed = redis.call('ZRANGE', q.key.timed, 0, 0, 'WITHSCORES')[2]
   timed = timed and tonumber(timed)
   if scheduled and timed then return math.min(scheduled, timed) end
   return scheduled or timed
 end
 
 local function pop(key, count)
-  local rids, found = {}, call('ZPOPMIN', key, count)
+  local rids, found = {}, redis.call('ZPOPMIN', key, count)
   for index = 1, #found, 2 do rids[#rids + 1] = string.sub(found[index], -6) end
   return rids
 end
 
 local function ready_lanes(q, room, keyless)
-  local found = call('ZRANGE', q.key.ready, 0, room - 1, 'WITHSCORES')
+  local found = redis.call('ZRANGE', q.key.ready, 0, room - 1, 'WITHSCORES')
   local ready = {}
   for index = 1, #found, 2 do ready[#ready + 1] = { found[index], tonumber(found[index + 1]) } end
-  if call('EXISTS', q.key.waiting) == 1 then
+  if redis.call('EXISTS', q.key.waiting) == 1 then
     local at = 1
     while ready[at] and ready[at][2] <= keyless do at = at + 1 end
     table.insert(ready, at, { false, keyless })
@@ -56,7 +56,7 @@ end
 -- Whoever was served least recently comes first; jobs without a key are one group with its own turn.
 local function take_in_turns(q, room)
   local taken = {}
-  local stored = call('HMGET', q.key.queue, 'turn', 'keyless_turn')
+  local stored = redis.call('HMGET', q.key.queue, 'turn', 'keyless_turn')
   local turn, keyless = tonumber(stored[1] or 0), tonumber(stored[2] or 0)
   while #taken < room do
     local ready = ready_lanes(q, room - #taken, keyless)
@@ -66,7 +66,7 @@ local function take_in_turns(q, room)
       local key = entry[1] or nil
       turn = turn + 1
       local rid = pop(H.lane_of(q, key), 1)[1]
-      local held = rid and call('HEXISTS', q.key.jobs, rid) == 1
+      local held = rid and redis.call('HEXISTS', q.key.jobs, rid) == 1
       if held then
         taken[#taken + 1] = rid
         H.count_running(q, key, 1)
@@ -76,7 +76,7 @@ local function take_in_turns(q, room)
       if key then H.recheck(q, key, held and turn or nil) else keyless = turn end
     end
   end
-  call('HSET', q.key.queue, 'turn', turn, 'keyless_turn', keyless)
+  redis.call('HSET', q.key.queue, 'turn', turn, 'keyless_turn', keyless)
   return taken
 end
 
@@ -120,7 +120,7 @@ end
 local function hand_out(q, session, rids, claimed)
   if #rids == 0 then return end
   local records, holders = {}, {}
-  local raws = call('HMGET', q.key.jobs, unpack(rids))
+  local raws = redis.call('HMGET', q.key.jobs, unpack(rids))
   for index, rid in ipairs(rids) do
     local fine, job = pcall(H.decode, rid, raws[index] or '')
     if not fine then
@@ -140,8 +140,8 @@ local function hand_out(q, session, rids, claimed)
     end
   end
   if #records > 0 then
-    call('HSET', q.key.jobs, unpack(records))
-    call('HSET', q.key.active, unpack(holders))
+    redis.call('HSET', q.key.jobs, unpack(records))
+    redis.call('HSET', q.key.active, unpack(holders))
   end
 end
 
@@ -162,7 +162,7 @@ function H.claim(q, session, room)
   offer.next_at = H.next_at(q)
   if tokens then offer.next_at = pay(q, tokens, offer.count, offer.next_at) end
   local concurrency = H.setting(q, 'concurrency')
-  if concurrency and call('HLEN', q.key.active) >= concurrency then
+  if concurrency and redis.call('HLEN', q.key.active) >= concurrency then
     offer.next_at = nil -- only the end of a running job makes room, and that wakes whoever is parked
   end
   offer.more = offer.count == allowed and allowed == room

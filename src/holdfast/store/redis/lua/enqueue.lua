@@ -30,14 +30,14 @@ end
 -- The job is in the store and holds its id; lanes and workers do not know yet.
 function H.insert(q, job, transition, cause)
   H.store(q, job)
-  call('HSET', q.key.ids, job.id, job.rid)
+  redis.call('HSET', q.key.ids, job.id, job.rid)
   H.put(q, job)
   if job.more.dedup then H.note_dedup(q, job) end
   H.append(q, transition, job, { cause = cause, payload = H.keeps_payloads(q) })
 end
 
 function H.next_runs(q, count)
-  return call('HINCRBY', q.key.queue, 'run', count) - count + 1
+  return redis.call('HINCRBY', q.key.queue, 'run', count) - count + 1
 end
 
 -- A new run of a free id is there, and somebody knows.
@@ -60,7 +60,7 @@ end
 
 local function deduplicated(q, wanted)
   local spec = wanted.spec.dedup
-  local text = call('HGET', q.key.dedup, H.dedup_field(wanted.task, spec.key))
+  local text = redis.call('HGET', q.key.dedup, H.dedup_field(wanted.task, spec.key))
   local excluded = {}
   for _, id in ipairs(spec.exclude or EMPTY) do excluded[id] = true end
   local runs = text and cmsgpack.unpack(text) or {}
@@ -113,7 +113,7 @@ local function all_new(q, batch)
   end
   local free = true
   H.in_parts(ids, function(...)
-    for _, rid in ipairs(call('HMGET', q.key.ids, ...)) do
+    for _, rid in ipairs(redis.call('HMGET', q.key.ids, ...)) do
       if rid then free = false end
     end
   end)
@@ -142,9 +142,9 @@ function H.insert_all(q, batch)
     H.append(q, 'enqueue', job, H.keeps_payloads(q) and { payload = true } or nil)
     if wanted.spec.watcher then H.watch(q, job.id, job.run, wanted.spec.watcher) end
   end
-  H.in_parts(jobs, function(...) call('HSET', q.key.jobs, ...) end)
-  H.in_parts(ids, function(...) call('HSET', q.key.ids, ...) end)
-  H.in_parts(waiting, function(...) call('ZADD', q.key.waiting, ...) end)
+  H.in_parts(jobs, function(...) redis.call('HSET', q.key.jobs, ...) end)
+  H.in_parts(ids, function(...) redis.call('HSET', q.key.ids, ...) end)
+  H.in_parts(waiting, function(...) redis.call('ZADD', q.key.waiting, ...) end)
   for key in pairs(keys) do H.recheck(q, key) end
   local _, later = string.gsub(table.concat(letters), 's', '')
   if later < #batch then H.wake(q, #batch - later) end
@@ -166,7 +166,7 @@ end
 
 -- More events than twice the history are not kept, though no worker is there to sweep.
 local function bound_log(q, history)
-  if call('XLEN', q.key.events) > 2 * history then call('XTRIM', q.key.events, 'MAXLEN', '~', history) end
+  if redis.call('XLEN', q.key.events) > 2 * history then redis.call('XTRIM', q.key.events, 'MAXLEN', '~', history) end
 end
 
 H.serve('enqueue', function(keys, args)

@@ -8,13 +8,13 @@ local function expire(q, rid, index)
     H.append(q, 'expire', job, { gone = true })
     H.remove(q, job)
   end
-  call('ZREM', q.key[index], rid)
+  redis.call('ZREM', q.key[index], rid)
 end
 
 local function aged(q, limit)
   local gone = 0
   for index in pairs(FINISHED) do
-    for _, rid in ipairs(call('ZRANGEBYSCORE', q.key[index], '-inf', q.now, 'LIMIT', 0, limit - gone)) do
+    for _, rid in ipairs(redis.call('ZRANGEBYSCORE', q.key[index], '-inf', q.now, 'LIMIT', 0, limit - gone)) do
       expire(q, rid, index)
       gone = gone + 1
     end
@@ -27,12 +27,12 @@ end
 local function crowded(q, limit)
   local gone = 0
   local most = H.retention(q, 'failed_count', 1000)
-  local extra = call('ZCARD', q.key.letters) - most
+  local extra = redis.call('ZCARD', q.key.letters) - most
   if extra <= 0 or limit <= 0 then return 0 end
-  for _, rid in ipairs(call('ZRANGE', q.key.letters, 0, extra - 1)) do
+  for _, rid in ipairs(redis.call('ZRANGE', q.key.letters, 0, extra - 1)) do
     local job = H.load(q, rid)
     if not job then
-      call('ZREM', q.key.letters, rid)
+      redis.call('ZREM', q.key.letters, rid)
     elseif job.more.past or job.more.free_at <= q.now then
       expire(q, rid, 'failed')
       gone = gone + 1
@@ -43,21 +43,21 @@ local function crowded(q, limit)
 end
 
 local function trim_log(q, history, limit)
-  local length = call('XLEN', q.key.events)
+  local length = redis.call('XLEN', q.key.events)
   if length <= history then return end
-  local first = call('XRANGE', q.key.events, '-', '+', 'COUNT', 1)[1][1]
+  local first = redis.call('XRANGE', q.key.events, '-', '+', 'COUNT', 1)[1][1]
   local epoch, seq = string.match(first, '^(%d+)-(%d+)$')
   local until_seq = tonumber(seq) + math.min(length - history, limit)
-  call('XTRIM', q.key.events, 'MINID', '=', epoch .. '-' .. string.format('%.0f', until_seq))
+  redis.call('XTRIM', q.key.events, 'MINID', '=', epoch .. '-' .. string.format('%.0f', until_seq))
 end
 
 local function forget_answers(q, limit)
   for _ = 1, limit do
-    local oldest = call('LINDEX', q.key.answered, 0)
+    local oldest = redis.call('LINDEX', q.key.answered, 0)
     local at, request = string.match(oldest or '', '^(%d+):(.*)$')
     if not at or tonumber(at) > q.now - REMEMBERED_MS then return end
-    call('LPOP', q.key.answered)
-    call('HDEL', q.key.requests, request)
+    redis.call('LPOP', q.key.answered)
+    redis.call('HDEL', q.key.requests, request)
   end
 end
 
@@ -70,5 +70,5 @@ H.serve('expire', function(keys, args)
   trim_log(q, history, math.max(limit, 100000))
   forget_answers(q, limit)
   H.recheck_due(q, limit)
-  return { gone, call('EXISTS', q.key.outbox) }
+  return { gone, redis.call('EXISTS', q.key.outbox) }
 end)

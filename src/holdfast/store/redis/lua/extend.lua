@@ -3,26 +3,26 @@
 -- effects: move the session's expiry
 
 function H.session(q, id)
-  local text = call('HGET', q.key.sessions, id)
+  local text = redis.call('HGET', q.key.sessions, id)
   return text and cmsgpack.unpack(text)
 end
 
 function H.put_session(q, id, session)
-  call('HSET', q.key.sessions, id, cmsgpack.pack(session))
+  redis.call('HSET', q.key.sessions, id, cmsgpack.pack(session))
   if session.dead then
-    call('ZREM', q.key.expiries, id)
-    call('ZREM', q.key.parked, id)
+    redis.call('ZREM', q.key.expiries, id)
+    redis.call('ZREM', q.key.parked, id)
   else
-    call('ZADD', q.key.expiries, session.expires_at, id)
+    redis.call('ZADD', q.key.expiries, session.expires_at, id)
   end
 end
 
 -- Expiries follow every outage of the whole store that this queue does not know of yet.
 function H.catch_up(q, shift)
-  local known = tonumber(call('HGET', q.key.queue, 'shift') or 0)
+  local known = tonumber(redis.call('HGET', q.key.queue, 'shift') or 0)
   if shift <= known then return end
-  call('HSET', q.key.queue, 'shift', string.format('%.0f', shift))
-  for _, id in ipairs(call('ZRANGE', q.key.expiries, 0, -1)) do
+  redis.call('HSET', q.key.queue, 'shift', string.format('%.0f', shift))
+  for _, id in ipairs(redis.call('ZRANGE', q.key.expiries, 0, -1)) do
     local session = H.session(q, id)
     if session then
       session.expires_at = session.expires_at + shift - known
@@ -72,13 +72,13 @@ end)
 H.serve('hear', function(keys, args)
   local arg = H.reader(args)
   local now, lease = H.now(arg()), tonumber(arg())
-  local stored = call('HMGET', keys[1], 'heard', 'shift')
+  local stored = redis.call('HMGET', keys[1], 'heard', 'shift')
   local heard, shift = tonumber(stored[1] or 0), tonumber(stored[2] or 0)
   local gap = now - heard
   if gap >= 0 and gap < math.min(1000, math.floor(lease / 6)) then return { VERSION, shift, 0 } end
-  call('HSET', keys[1], 'heard', string.format('%.0f', now))
+  redis.call('HSET', keys[1], 'heard', string.format('%.0f', now))
   if heard == 0 or gap <= math.floor(lease * 2 / 3) then return { VERSION, shift, 0 } end
-  call('HSET', keys[1], 'shift', string.format('%.0f', shift + gap))
+  redis.call('HSET', keys[1], 'shift', string.format('%.0f', shift + gap))
   return { VERSION, shift + gap, gap }
 end)
 
@@ -87,10 +87,10 @@ H.serve('leave', function(keys, args)
   local arg = H.reader(args)
   local now, id = H.now(arg()), arg()
   local q = H.queue(keys[1], now)
-  call('ZREM', q.key.parked, id)
+  redis.call('ZREM', q.key.parked, id)
   local session = H.session(q, id)
   if not session then return 'missing' end
-  for _, text in ipairs(call('HVALS', q.key.active)) do
+  for _, text in ipairs(redis.call('HVALS', q.key.active)) do
     if H.holder(text) == id and not session.dead then
       session.expires_at = now
       H.put_session(q, id, session)
@@ -102,12 +102,12 @@ H.serve('leave', function(keys, args)
 end)
 
 function H.forget_session(q, id)
-  call('HDEL', q.key.sessions, id)
-  call('ZREM', q.key.expiries, id)
-  call('ZREM', q.key.parked, id)
-  call('SREM', q.key.dead, id)
+  redis.call('HDEL', q.key.sessions, id)
+  redis.call('ZREM', q.key.expiries, id)
+  redis.call('ZREM', q.key.parked, id)
+  redis.call('SREM', q.key.dead, id)
   local found = H.aborts(q, id)
-  for index = 1, #found, 4 do call('HDEL', q.key.aborts, found[index + 1] .. '/' .. found[index + 2]) end
+  for index = 1, #found, 4 do redis.call('HDEL', q.key.aborts, found[index + 1] .. '/' .. found[index + 2]) end
 end
 
 -- What the store thinks this session is working on; what of it cannot be read fails.
@@ -118,7 +118,7 @@ H.serve('held', function(keys, args)
   local session = H.session(q, id)
   if not session or session.dead then return { 'evicted' } end
   local reply, rids = { 'alive' }, {}
-  local active = call('HGETALL', q.key.active)
+  local active = redis.call('HGETALL', q.key.active)
   for index = 1, #active, 2 do
     if H.holder(active[index + 1]) == id then rids[#rids + 1] = active[index] end
   end

@@ -1,26 +1,26 @@
 -- Lanes: keys take turns, and a key is ready exactly when it has a job, room and a token.
 
 local function has_room(q, key)
-  local limit = tonumber(call('HGET', q.key.limits, key) or '') or H.setting(q, 'key_concurrency')
-  return not limit or tonumber(call('HGET', q.key.running, key) or 0) < limit
+  local limit = tonumber(redis.call('HGET', q.key.limits, key) or '') or H.setting(q, 'key_concurrency')
+  return not limit or tonumber(redis.call('HGET', q.key.running, key) or 0) < limit
 end
 
 local function next_turn(q)
-  return call('HINCRBY', q.key.queue, 'turn', 1)
+  return redis.call('HINCRBY', q.key.queue, 'turn', 1)
 end
 
 local function drop(q, key)
-  call('HDEL', q.key.lanes, key)
-  for _, name in ipairs({ 'ready', 'timed', 'cooling' }) do call('ZREM', q.key[name], key) end
+  redis.call('HDEL', q.key.lanes, key)
+  for _, name in ipairs({ 'ready', 'timed', 'cooling' }) do redis.call('ZREM', q.key[name], key) end
 end
 
 local function mark(q, name, key, score)
-  if score then call('ZADD', q.key[name], score, key) else call('ZREM', q.key[name], key) end
+  if score then redis.call('ZADD', q.key[name], score, key) else redis.call('ZREM', q.key[name], key) end
 end
 
 -- `where`: ready (by turn), timed (by the instant of the next token), cooling (until the bucket is full) or nil.
 local function put(q, key, lane, where, score)
-  call('HSET', q.key.lanes, key, cmsgpack.pack(lane))
+  redis.call('HSET', q.key.lanes, key, cmsgpack.pack(lane))
   q.any_lanes = true
   for _, name in ipairs({ 'ready', 'timed', 'cooling' }) do mark(q, name, key, where == name and score or nil) end
 end
@@ -28,7 +28,7 @@ end
 -- The lane is as its jobs, its limits and its bucket say. `served` is the turn it has just had.
 function H.recheck(q, key, served)
   if not key then return end
-  local text = call('HGET', q.key.lanes, key)
+  local text = redis.call('HGET', q.key.lanes, key)
   local lane = text and cmsgpack.unpack(text) or {}
   local rate = H.setting(q, 'key_rate')
   if rate then
@@ -37,8 +37,8 @@ function H.recheck(q, key, served)
   else
     lane.tokens, lane.at = nil, nil
   end
-  local waits = call('EXISTS', H.lane_of(q, key)) == 1
-  if not waits and call('HEXISTS', q.key.running, key) == 0 then
+  local waits = redis.call('EXISTS', H.lane_of(q, key)) == 1
+  if not waits and redis.call('HEXISTS', q.key.running, key) == 0 then
     if not rate or lane.tokens >= H.capacity(rate) then return drop(q, key) end
     local full_at = q.now + math.floor((H.capacity(rate) - lane.tokens) / H.per_ms(rate) + 0.5) + 1
     lane.turn = lane.turn or 0
@@ -52,24 +52,24 @@ end
 
 -- A token that a claim took and did not use is there again.
 function H.refund(q, key)
-  local text = key and call('HGET', q.key.lanes, key)
+  local text = key and redis.call('HGET', q.key.lanes, key)
   if not text then return end
   local lane = cmsgpack.unpack(text)
   if lane.tokens then
     lane.tokens = lane.tokens + 1
-    call('HSET', q.key.lanes, key, cmsgpack.pack(lane))
+    redis.call('HSET', q.key.lanes, key, cmsgpack.pack(lane))
   end
 end
 
 -- Lanes whose token has come are ready, and those whose bucket is full again gone, at most `limit` of each.
 function H.recheck_due(q, limit)
   for _, name in ipairs({ 'timed', 'cooling' }) do
-    for _, key in ipairs(call('ZRANGEBYSCORE', q.key[name], '-inf', q.now, 'LIMIT', 0, limit)) do
+    for _, key in ipairs(redis.call('ZRANGEBYSCORE', q.key[name], '-inf', q.now, 'LIMIT', 0, limit)) do
       H.recheck(q, key)
     end
   end
 end
 
 function H.recheck_all(q)
-  for _, key in ipairs(call('HKEYS', q.key.lanes)) do H.recheck(q, key) end
+  for _, key in ipairs(redis.call('HKEYS', q.key.lanes)) do H.recheck(q, key) end
 end

@@ -2,7 +2,6 @@
 -- `NAME` (the ends of all keys) and `VERSION` come from Python; see keys.py and library.py.
 
 local H = {}
-local function call(...) return redis.call(...) end -- while the library is loaded, no global is there
 local MOST_PROMOTED = 200
 local MOST_WOKEN = 64
 local AT_ONCE = 1000 -- arguments of one command; Lua's stack has room for 8,000
@@ -17,6 +16,7 @@ local LETTER = {
 local WORD = {
   b = 'blocked', s = 'scheduled', w = 'waiting', a = 'active', c = 'completed', f = 'failed', x = 'cancelled',
 }
+local NOTHING = {}
 local FINISHED = { completed = true, failed = true, cancelled = true }
 
 -- Functions: those that only look may be asked of a replica; those that make room work though memory is full.
@@ -56,7 +56,7 @@ end
 
 function H.now(given)
   if given ~= '' then return tonumber(given) end
-  local time = call('TIME')
+  local time = redis.call('TIME')
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
@@ -78,7 +78,7 @@ end
 function H.queue(key, now)
   local base = string.sub(key, 1, #key - #NAME.queue)
   local q = { base = base, key = keys_of(base), now = now }
-  local found = call('HMGET', q.key.queue, 'name', 'epoch', 'settings')
+  local found = redis.call('HMGET', q.key.queue, 'name', 'epoch', 'settings')
   q.name, q.epoch, q.settings_text = found[1], found[2], found[3] or '{}'
   q.settings = H.json(q.settings_text)
   return q
@@ -88,9 +88,9 @@ end
 function H.opened(key, now, name)
   local q = H.queue(key, now)
   if not q.epoch then
-    local time = call('TIME')
+    local time = redis.call('TIME')
     q.name, q.epoch = name, string.format('%.0f', time[1] * 1000000 + time[2])
-    call('HSET', q.key.queue, 'name', name, 'epoch', q.epoch)
+    redis.call('HSET', q.key.queue, 'name', name, 'epoch', q.epoch)
   end
   return q
 end
@@ -117,7 +117,7 @@ end
 function H.any(q, name)
   local known = q['any_' .. name]
   if known == nil then
-    known = call('HLEN', q.key[name]) > 0
+    known = redis.call('HLEN', q.key[name]) > 0
     q['any_' .. name] = known
   end
   return known
@@ -137,10 +137,15 @@ function H.optional(text)
   if text ~= '' then return text end
 end
 
--- Job records: a fixed head, then id, task, the rest by name (MessagePack), payload, checkpoint, result.
+-- Job records: a short head, what of the rest there is (by the flags), then id, task, payload, checkpoint, result.
+-- MessagePack is slow here, so that what every job has or gets is packed by hand. `record.py` reads the same.
 
-local HEAD = '>c1I2I2I4I2I6I7'
-local HEAD_SIZE = 24
+local HEAD, HEAD_SIZE = '>c1BI2I2I6', 12
+local RUN_AT, PRIORITY, LIFE, REST = 1, 2, 4, 8
+local LIFE_FORMAT = '>I4I7I7I7I7Bc0I2c0'
+local OF_LIFE = {
+  attempts = true, claimed_at = true, finished_at = true, free_at = true, expires_at = true, exit = true, session = true,
+}
 
 function H.rid(run)
   return struct.pack('>I6', run)
@@ -150,51 +155,95 @@ function H.run_of(rid)
   return (struct.unpack('>I6', rid))
 end
 
+local function or_nil(value, nothing)
+  if value ~= nothing then return value end
+end
+
+local function decode_life(raw, at)
+  local attempts, claimed_at, finished_at, free_at, expires_at, exit, session, after = struct.unpack(LIFE_FORMAT, raw, at)
+  return {
+    attempts = or_nil(attempts, 0), claimed_at = or_nil(claimed_at, 0), finished_at = or_nil(finished_at, 0),
+    free_at = or_nil(free_at, 0), expires_at = or_nil(expires_at, 0), exit = or_nil(exit, ''),
+    session = or_nil(session, ''),
+  }, after
+end
+
 function H.decode(rid, raw)
-  local state, id_size, task_size, more_size, priority, enqueued_at, run_at = struct.unpack(HEAD, raw)
-  local at = HEAD_SIZE
-  local id = string.sub(raw, at + 1, at + id_size)
-  at = at + id_size
-  local task
-  if task_size > 0 then
-    task = string.sub(raw, at + 1, at + task_size)
-    at = at + task_size
+  local state, flags, id_size, task_size, enqueued_at = struct.unpack(HEAD, raw)
+  local at, run_at, priority, more = HEAD_SIZE + 1, enqueued_at, 0, nil
+  if flags % 2 >= RUN_AT then run_at, at = struct.unpack('>I7', raw, at) end
+  if flags % 4 >= PRIORITY then
+    priority, at = struct.unpack('>I2', raw, at)
+    priority = priority - 1000
   end
-  local more = {}
-  if more_size > 0 then
-    more = cmsgpack.unpack(string.sub(raw, at + 1, at + more_size))
-    at = at + more_size
+  if flags % 8 >= LIFE then more, at = decode_life(raw, at) end
+  more = more or {}
+  if flags >= REST then
+    local size
+    size, at = struct.unpack('>I4', raw, at)
+    for name, value in pairs(cmsgpack.unpack(string.sub(raw, at, at + size - 1))) do more[name] = value end
+    at = at + size
   end
   local job = {
-    rid = rid, run = H.run_of(rid), id = id, task = task, state = WORD[state], priority = priority - 1000,
-    enqueued_at = enqueued_at, run_at = run_at, more = more,
+    rid = rid, run = H.run_of(rid), id = string.sub(raw, at, at + id_size - 1), state = WORD[state],
+    task = task_size > 0 and string.sub(raw, at + id_size, at + id_size + task_size - 1) or nil,
+    priority = priority, enqueued_at = enqueued_at, run_at = run_at, more = more,
   }
-  local size = #raw - at - (more.checkpoint_size or 0) - (more.result_size or 0)
-  job.payload = string.sub(raw, at + 1, at + size)
+  at = at + id_size + task_size
+  local size = #raw - at + 1 - (more.checkpoint_size or 0) - (more.result_size or 0)
+  job.payload = string.sub(raw, at, at + size - 1)
   at = at + size
   if more.checkpoint_size then
-    job.checkpoint = string.sub(raw, at + 1, at + more.checkpoint_size)
+    job.checkpoint = string.sub(raw, at, at + more.checkpoint_size - 1)
     at = at + more.checkpoint_size
   end
-  if more.result_size then job.result = string.sub(raw, at + 1) end
+  if more.result_size then job.result = string.sub(raw, at) end
   if not job.state then error('no such state') end
   return job
 end
 
+local function encode_more(more, flags)
+  local life, rest = '', nil
+  if more.attempts or more.finished_at then
+    flags = flags + LIFE
+    local exit, session = more.exit or '', more.session or ''
+    life = struct.pack(
+      LIFE_FORMAT, more.attempts or 0, more.claimed_at or 0, more.finished_at or 0, more.free_at or 0,
+      more.expires_at or 0, #exit, exit, #session, session
+    )
+  end
+  for name, value in pairs(more) do
+    if not OF_LIFE[name] then
+      rest = rest or {}
+      rest[name] = value
+    end
+  end
+  if not rest then return flags, life end
+  local text = cmsgpack.pack(rest)
+  return flags + REST, life .. struct.pack('>I4', #text) .. text
+end
+
 function H.encode(job)
-  local more = job.more
+  local more, flags, middle = job.more, 0, ''
   more.checkpoint_size = job.checkpoint and #job.checkpoint or nil
   more.result_size = job.result and #job.result or nil
-  local rest = next(more) ~= nil and cmsgpack.pack(more) or ''
+  if next(more) ~= nil then flags, middle = encode_more(more, flags) end
+  if job.priority ~= 0 then
+    flags = flags + PRIORITY
+    middle = struct.pack('>I2', job.priority + 1000) .. middle
+  end
+  if job.run_at ~= job.enqueued_at then
+    flags = flags + RUN_AT
+    middle = struct.pack('>I7', job.run_at) .. middle
+  end
   local task = job.task or ''
-  return struct.pack(
-    HEAD, LETTER[job.state], #job.id, #task, #rest, job.priority + 1000, job.enqueued_at, job.run_at
-  ) .. job.id .. task .. rest .. job.payload .. (job.checkpoint or '') .. (job.result or '')
+  local head = struct.pack(HEAD, LETTER[job.state], flags, #job.id, #task, job.enqueued_at)
+  return head .. middle .. job.id .. task .. job.payload .. (job.checkpoint or '') .. (job.result or '')
 end
 
 -- Return the record of a run: nil when it is gone. One that is nothing we ever wrote is put aside as if it were.
 function H.load(q, rid)
-  local raw = call('HGET', q.key.jobs, rid)
+  local raw = redis.call('HGET', q.key.jobs, rid)
   if not raw then return nil end
   local fine, job = pcall(H.decode, rid, raw)
   if fine then return job end
@@ -203,13 +252,13 @@ function H.load(q, rid)
 end
 
 function H.store(q, job)
-  call('HSET', q.key.jobs, job.rid, H.encode(job))
+  redis.call('HSET', q.key.jobs, job.rid, H.encode(job))
 end
 
 function H.set_aside(q, rid, raw)
   if raw then
-    call('HSET', q.key.corrupt, rid, raw)
-    call('HDEL', q.key.jobs, rid)
+    redis.call('HSET', q.key.corrupt, rid, raw)
+    redis.call('HDEL', q.key.jobs, rid)
   end
   H.append(q, 'fail', {
     rid = rid, run = H.run_of(rid), id = '', state = 'failed', priority = 0, run_at = q.now, more = {},
@@ -237,17 +286,17 @@ end
 
 function H.put(q, job)
   if job.state == 'waiting' then
-    call('ZADD', H.lane_of(q, job.more.key), 0, H.place(job))
+    redis.call('ZADD', H.lane_of(q, job.more.key), 0, H.place(job))
   elseif job.state == 'scheduled' then
-    call('ZADD', q.key.scheduled, job.run_at, job.rid)
+    redis.call('ZADD', q.key.scheduled, job.run_at, job.rid)
   end
 end
 
 function H.take_away(q, job)
   if job.state == 'waiting' then
-    call('ZREM', H.lane_of(q, job.more.key), H.place(job))
+    redis.call('ZREM', H.lane_of(q, job.more.key), H.place(job))
   elseif job.state == 'scheduled' then
-    call('ZREM', q.key.scheduled, job.rid)
+    redis.call('ZREM', q.key.scheduled, job.rid)
   end
 end
 
@@ -265,15 +314,15 @@ function H.holder(text)
 end
 
 function H.count_running(q, key, by)
-  if key and call('HINCRBY', q.key.running, key, by) <= 0 then call('HDEL', q.key.running, key) end
+  if key and redis.call('HINCRBY', q.key.running, key, by) <= 0 then redis.call('HDEL', q.key.running, key) end
 end
 
 -- The run is no longer active, whatever became of its record.
 function H.let_go(q, rid)
-  local text = call('HGET', q.key.active, rid)
+  local text = redis.call('HGET', q.key.active, rid)
   if not text then return nil end
   local _, key = H.holder(text)
-  call('HDEL', q.key.active, rid)
+  redis.call('HDEL', q.key.active, rid)
   H.count_running(q, key, -1)
   return key
 end
@@ -281,7 +330,7 @@ end
 -- Ids: which run holds one, and which earlier runs of it are kept.
 
 function H.latest_past(q, id)
-  local text = call('HGET', q.key.past, id)
+  local text = redis.call('HGET', q.key.past, id)
   if not text then return nil end
   local runs = cmsgpack.unpack(text)
   for index = #runs, 1, -1 do
@@ -291,11 +340,11 @@ function H.latest_past(q, id)
 end
 
 function H.to_past(q, job)
-  local text = call('HGET', q.key.past, job.id)
+  local text = redis.call('HGET', q.key.past, job.id)
   local runs = text and cmsgpack.unpack(text) or {}
   runs[#runs + 1] = job.run
   table.sort(runs)
-  call('HSET', q.key.past, job.id, cmsgpack.pack(runs))
+  redis.call('HSET', q.key.past, job.id, cmsgpack.pack(runs))
 end
 
 local function without(runs, run)
@@ -307,27 +356,27 @@ local function without(runs, run)
 end
 
 local function drop_from(key, field, run)
-  local text = call('HGET', key, field)
+  local text = redis.call('HGET', key, field)
   if not text then return end
   local kept = without(cmsgpack.unpack(text), run)
-  if #kept > 0 then call('HSET', key, field, cmsgpack.pack(kept)) else call('HDEL', key, field) end
+  if #kept > 0 then redis.call('HSET', key, field, cmsgpack.pack(kept)) else redis.call('HDEL', key, field) end
 end
 
 -- The run holds its id no longer; the caller stores the record.
 function H.free_id(q, job)
   if job.more.past then return end
   job.more.past = true
-  if call('HGET', q.key.ids, job.id) == job.rid then call('HDEL', q.key.ids, job.id) end
+  if redis.call('HGET', q.key.ids, job.id) == job.rid then redis.call('HDEL', q.key.ids, job.id) end
   H.to_past(q, job)
 end
 
 -- Return the run that holds an id. A finished one whose TTL is over lets go of it here.
 function H.holding(q, id)
-  local rid = call('HGET', q.key.ids, id)
+  local rid = redis.call('HGET', q.key.ids, id)
   if not rid then return nil end
   local job = H.load(q, rid)
   if not job then
-    call('HDEL', q.key.ids, id)
+    redis.call('HDEL', q.key.ids, id)
     return nil
   end
   if job.more.free_at and job.more.free_at <= q.now then
@@ -355,11 +404,11 @@ end
 
 function H.note_dedup(q, job)
   local field = H.dedup_field(job.task, job.more.dedup)
-  local text = call('HGET', q.key.dedup, field)
+  local text = redis.call('HGET', q.key.dedup, field)
   local runs = text and without(cmsgpack.unpack(text), job.run) or {}
   runs[#runs + 1] = job.run
   table.sort(runs)
-  call('HSET', q.key.dedup, field, cmsgpack.pack(runs))
+  redis.call('HSET', q.key.dedup, field, cmsgpack.pack(runs))
 end
 
 function H.forget_dedup(q, job)
@@ -371,44 +420,46 @@ function H.remove(q, job)
   H.take_away(q, job)
   if job.state == 'active' then H.let_go(q, job.rid) end
   if FINISHED[job.state] then
-    call('ZREM', q.key[job.state], job.rid)
-    if job.state == 'failed' then call('ZREM', q.key.letters, job.rid) end
+    redis.call('ZREM', q.key[job.state], job.rid)
+    if job.state == 'failed' then redis.call('ZREM', q.key.letters, job.rid) end
   end
   if job.more.past then
     drop_from(q.key.past, job.id, job.run)
-  elseif call('HGET', q.key.ids, job.id) == job.rid then
-    call('HDEL', q.key.ids, job.id)
+  elseif redis.call('HGET', q.key.ids, job.id) == job.rid then
+    redis.call('HDEL', q.key.ids, job.id)
   end
   H.forget_dedup(q, job)
-  call('HDEL', q.key.jobs, job.rid)
+  redis.call('HDEL', q.key.jobs, job.rid)
 end
 
 -- The log: one entry for each transition. The id stands alone, because it may be bytes.
 
+local EVENT = '>Bc0c1I6I4I7I7I2I6I6I2c0I2c0'
+
+-- what: worker, cause, wait, ran, error_type, signature, message, progress, payload (keep it), gone (no state).
 function H.append(q, transition, job, what)
-  local more = job.more
-  what = what or {}
-  local state = job.state
-  if what.gone then state = false end
-  local counters = false
+  local more, task = job.more, job.task or ''
+  what = what or NOTHING
+  local worker, rest = what.worker or '', nil
   if more.failures or more.stalls or more.timeouts or more.releases then
-    counters = { more.failures or 0, more.stalls or 0, more.timeouts or 0, more.releases or 0 }
+    rest = { counters = { more.failures or 0, more.stalls or 0, more.timeouts or 0, more.releases or 0 } }
   end
-  local run_at = job.run_at ~= q.now and job.run_at
-  local fields = {
-    transition, state, job.run, more.attempts or 0, q.now, job.task or false, run_at, job.priority,
-    more.key or false, what.worker or false, counters, what.cause or false, what.wait or false, what.ran or false,
-    what.error_type or false, what.signature or false, what.message or false, what.progress or false,
-  }
-  local last = #fields
-  while last > 5 and (fields[last] == false or (last == 8 and fields[8] == 0)) do
-    fields[last] = nil
-    last = last - 1
+  if more.key or what.cause or what.error_type or what.message or what.progress then
+    rest = rest or {}
+    rest.key, rest.cause, rest.error_type = more.key, what.cause, what.error_type
+    rest.signature, rest.message, rest.progress = what.signature, what.message, what.progress
   end
+  local text = struct.pack(
+    EVENT, #transition, transition, what.gone and '-' or LETTER[job.state], job.run, more.attempts or 0, q.now,
+    job.run_at, job.priority + 1000, what.wait and what.wait + 1 or 0, what.ran and what.ran + 1 or 0, #task, task,
+    #worker, worker
+  )
+  if rest then text = text .. cmsgpack.pack(rest) end
+  q.next_event = q.next_event or q.epoch .. '-*'
   if what.payload then
-    call('XADD', q.key.events, q.epoch .. '-*', 'i', job.id, 'e', cmsgpack.pack(fields), 'p', job.payload)
+    redis.call('XADD', q.key.events, q.next_event, 'i', job.id, 'e', text, 'p', job.payload)
   else
-    call('XADD', q.key.events, q.epoch .. '-*', 'i', job.id, 'e', cmsgpack.pack(fields))
+    redis.call('XADD', q.key.events, q.next_event, 'i', job.id, 'e', text)
   end
 end
 
@@ -436,11 +487,11 @@ end
 
 function H.ring(address, message)
   local channel, number = string.match(address, '^(.*)#(%d+)$')
-  if channel then call('PUBLISH', channel, number .. (message or '')) end
+  if channel then redis.call('PUBLISH', channel, number .. (message or '')) end
 end
 
 function H.ring_session(q, session)
-  local text = call('HGET', q.key.sessions, session)
+  local text = redis.call('HGET', q.key.sessions, session)
   local address = text and cmsgpack.unpack(text).address
   if address then H.ring(address) end
 end
@@ -449,7 +500,7 @@ end
 function H.wake(q, jobs)
   local woken = 0
   while jobs > 0 and woken < MOST_WOKEN do
-    local found = call('ZPOPMAX', q.key.parked)
+    local found = redis.call('ZPOPMAX', q.key.parked)
     if #found == 0 then return end
     H.ring_session(q, found[1])
     jobs = jobs - tonumber(found[2])
@@ -458,7 +509,7 @@ function H.wake(q, jobs)
 end
 
 function H.next_scheduled(q)
-  local found = call('ZRANGE', q.key.scheduled, 0, 0, 'WITHSCORES')
+  local found = redis.call('ZRANGE', q.key.scheduled, 0, 0, 'WITHSCORES')
   return found[2] and tonumber(found[2])
 end
 
@@ -470,13 +521,13 @@ end
 -- Watchers: by id, each with the run that it waits for.
 
 function H.watch(q, id, run, address)
-  local text = call('HGET', q.key.watchers, id)
+  local text = redis.call('HGET', q.key.watchers, id)
   local found = text and cmsgpack.unpack(text) or {}
   for _, each in ipairs(found) do
     if each[1] == run and each[2] == address then return end
   end
   found[#found + 1] = { run, address }
-  call('HSET', q.key.watchers, id, cmsgpack.pack(found))
+  redis.call('HSET', q.key.watchers, id, cmsgpack.pack(found))
   q.any_watchers = true
 end
 
@@ -486,14 +537,14 @@ end
 
 function H.unwatch(q, id, first, last, address)
   if not H.any(q, 'watchers') then return {} end
-  local text = call('HGET', q.key.watchers, id)
+  local text = redis.call('HGET', q.key.watchers, id)
   if not text then return {} end
   local kept, gone = {}, {}
   for _, each in ipairs(cmsgpack.unpack(text)) do
     local ours = each[1] >= first and each[1] <= last and (not address or each[2] == address)
     if ours then gone[#gone + 1] = each else kept[#kept + 1] = each end
   end
-  if #kept > 0 then call('HSET', q.key.watchers, id, cmsgpack.pack(kept)) else call('HDEL', q.key.watchers, id) end
+  if #kept > 0 then redis.call('HSET', q.key.watchers, id, cmsgpack.pack(kept)) else redis.call('HDEL', q.key.watchers, id) end
   return gone
 end
 
@@ -502,7 +553,7 @@ function H.tell_watchers(q, job, state)
   local found = H.unwatch(q, job.id, job.run, math.max(job.run, job.more.absorbed_to or job.run))
   if #found > 0 and job.more.expires_at and job.more.expires_at < q.now + KEPT_FOR_WATCHERS_MS then
     job.more.expires_at = q.now + KEPT_FOR_WATCHERS_MS -- whoever waited must find the result
-    call('ZADD', q.key[job.state], job.more.expires_at, job.rid)
+    redis.call('ZADD', q.key[job.state], job.more.expires_at, job.rid)
     H.store(q, job)
   end
   for _, each in ipairs(found) do H.ring(each[2], news(q, job.id, each[1], state)) end
@@ -510,7 +561,7 @@ end
 
 function H.tell_progress(q, job)
   if not H.any(q, 'watchers') then return end
-  local text = call('HGET', q.key.watchers, job.id)
+  local text = redis.call('HGET', q.key.watchers, job.id)
   for _, each in ipairs(text and cmsgpack.unpack(text) or {}) do
     if each[1] >= job.run then H.ring(each[2], news(q, job.id, each[1], 'active')) end
   end
@@ -520,19 +571,19 @@ end
 
 function H.abort(q, job, reason)
   local entry = cmsgpack.pack({ job.more.session, job.id, job.run, job.more.attempts, reason })
-  call('HSET', q.key.aborts, job.run .. '/' .. job.more.attempts, entry)
+  redis.call('HSET', q.key.aborts, job.run .. '/' .. job.more.attempts, entry)
   q.any_aborts = true
   H.ring_session(q, job.more.session)
 end
 
 function H.forget_abort(q, run, attempt)
-  if H.any(q, 'aborts') then call('HDEL', q.key.aborts, run .. '/' .. attempt) end
+  if H.any(q, 'aborts') then redis.call('HDEL', q.key.aborts, run .. '/' .. attempt) end
 end
 
 function H.aborts(q, session)
   local found = {}
   if not H.any(q, 'aborts') then return found end
-  for _, text in ipairs(call('HVALS', q.key.aborts)) do
+  for _, text in ipairs(redis.call('HVALS', q.key.aborts)) do
     local entry = cmsgpack.unpack(text)
     if entry[1] == session then
       for index = 2, 5 do found[#found + 1] = entry[index] end
@@ -552,7 +603,7 @@ function H.policy(q, job)
   local name = job.task or ''
   local declared = q.policies[name]
   if declared == nil then
-    local text = call('HGET', q.key.policies, name)
+    local text = redis.call('HGET', q.key.policies, name)
     declared = text and H.json(text) or {}
     q.policies[name] = declared
   end
@@ -610,19 +661,19 @@ end
 
 function H.once(q, request, work)
   if request == '' then return work() end
-  local known = call('HGET', q.key.requests, request)
+  local known = redis.call('HGET', q.key.requests, request)
   if known then return cmsgpack.unpack(known) end
   local reply = work()
-  call('HSET', q.key.requests, request, cmsgpack.pack(reply))
-  call('RPUSH', q.key.answered, q.now .. ':' .. request)
+  redis.call('HSET', q.key.requests, request, cmsgpack.pack(reply))
+  redis.call('RPUSH', q.key.answered, q.now .. ':' .. request)
   return reply
 end
 
 -- Steps across queues: written down here, applied once there.
 
 function H.send(q, target, message)
-  local number = call('HINCRBY', q.key.queue, 'sent', 1)
-  call('ZADD', q.key.outbox, number, cmsgpack.pack({ number, target, message }))
+  local number = redis.call('HINCRBY', q.key.queue, 'sent', 1)
+  redis.call('ZADD', q.key.outbox, number, cmsgpack.pack({ number, target, message }))
   q.posted = true
 end
 

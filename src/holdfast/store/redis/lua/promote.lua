@@ -5,8 +5,8 @@
 -- Jobs and lanes whose time has come may be claimed, a bounded number of them.
 function H.promote_due(q)
   local keys = {}
-  for _, rid in ipairs(call('ZRANGEBYSCORE', q.key.scheduled, '-inf', q.now, 'LIMIT', 0, MOST_PROMOTED)) do
-    call('ZREM', q.key.scheduled, rid)
+  for _, rid in ipairs(redis.call('ZRANGEBYSCORE', q.key.scheduled, '-inf', q.now, 'LIMIT', 0, MOST_PROMOTED)) do
+    redis.call('ZREM', q.key.scheduled, rid)
     local job = H.load(q, rid)
     if job and job.state == 'scheduled' then
       job.state, job.more.ready_at = 'waiting', nil

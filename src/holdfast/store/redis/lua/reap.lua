@@ -16,12 +16,12 @@ function H.reap(q, job)
 end
 
 local function declare_dead(q, but)
-  for _, id in ipairs(call('ZRANGEBYSCORE', q.key.expiries, '-inf', q.now)) do
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', q.key.expiries, '-inf', q.now)) do
     local session = H.session(q, id)
     if session and id ~= but then
       session.dead = true
       H.put_session(q, id, session)
-      call('SADD', q.key.dead, id)
+      redis.call('SADD', q.key.dead, id)
     end
   end
 end
@@ -29,7 +29,7 @@ end
 -- The runs of dead sessions, oldest first, and which dead sessions hold none.
 local function runs_of(q, dead)
   local rids, busy = {}, {}
-  local active = call('HGETALL', q.key.active)
+  local active = redis.call('HGETALL', q.key.active)
   for index = 1, #active, 2 do
     local id = H.holder(active[index + 1])
     if dead[id] then
@@ -48,7 +48,7 @@ H.serve('reap', function(keys, args)
   H.catch_up(q, shift)
   declare_dead(q, but)
   local dead, names = {}, {}
-  for _, id in ipairs(call('SMEMBERS', q.key.dead)) do
+  for _, id in ipairs(redis.call('SMEMBERS', q.key.dead)) do
     if id ~= but then
       dead[id] = true
       names[#names + 1] = id
@@ -59,7 +59,7 @@ H.serve('reap', function(keys, args)
     local rids, busy = runs_of(q, dead)
     for index = 1, math.min(limit, #rids) do
       local rid = rids[index]
-      local id = H.holder(call('HGET', q.key.active, rid))
+      local id = H.holder(redis.call('HGET', q.key.active, rid))
       local job = H.load(q, rid)
       if job then
         local state = H.reap(q, job)
@@ -76,6 +76,6 @@ H.serve('reap', function(keys, args)
       if (busy[id] or 0) == 0 then H.forget_session(q, id) end
     end
   end
-  local posted = call('EXISTS', q.key.outbox)
+  local posted = redis.call('EXISTS', q.key.outbox)
   return { tally.waiting, tally.failed, done == limit and 1 or 0, posted, names }
 end)

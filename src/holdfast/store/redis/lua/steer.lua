@@ -9,12 +9,12 @@ H.serve('steer', function(keys, args)
   local now, name, revision, wake = H.now(arg()), arg(), arg(), tonumber(arg())
   local recheck, key, count = arg(), H.optional(arg()), tonumber(arg())
   local q = H.opened(keys[1], now, name)
-  if (call('HGET', q.key.queue, 'revision') or '0') ~= revision then return 'changed' end
+  if (redis.call('HGET', q.key.queue, 'revision') or '0') ~= revision then return 'changed' end
   for _ = 1, count do
     local where, field, value = arg(), arg(), arg()
-    if value == '' then call('HDEL', q.key[where], field) else call('HSET', q.key[where], field, value) end
+    if value == '' then redis.call('HDEL', q.key[where], field) else redis.call('HSET', q.key[where], field, value) end
   end
-  call('HINCRBY', q.key.queue, 'revision', 1)
+  redis.call('HINCRBY', q.key.queue, 'revision', 1)
   q = H.queue(keys[1], now)
   if recheck == 'all' then H.recheck_all(q) elseif recheck == 'one' then H.recheck(q, string.sub(key, 2)) end
   if wake ~= 0 then H.wake(q, wake > 0 and wake or MANY) end
@@ -32,7 +32,7 @@ H.serve('set_ttl', function(keys, args)
   if more.finished_at then
     more.free_at = now + ttl
     more.expires_at = math.max(now + ttl, more.finished_at + H.kept_ms(q, job.state), more.dedup_until or 0)
-    call('ZADD', q.key[job.state], more.expires_at, job.rid)
+    redis.call('ZADD', q.key[job.state], more.expires_at, job.rid)
   end
   H.store(q, job)
   return 'ok'
@@ -61,7 +61,7 @@ end)
 -- Looking changes nothing: these may be asked of a replica.
 
 local function peek(q, rid)
-  local raw = rid and call('HGET', q.key.jobs, rid)
+  local raw = rid and redis.call('HGET', q.key.jobs, rid)
   if not raw then return nil end
   local fine, job = pcall(H.decode, rid, raw)
   return fine and job or nil
@@ -72,8 +72,8 @@ function H.find(q, id, run)
   local found = peek(q, H.rid(run))
   if not found or found.id ~= id then
     found = nil
-    local candidates = { call('HGET', q.key.ids, id) or nil }
-    local text = call('HGET', q.key.past, id)
+    local candidates = { redis.call('HGET', q.key.ids, id) or nil }
+    local text = redis.call('HGET', q.key.past, id)
     for _, past in ipairs(text and cmsgpack.unpack(text) or {}) do candidates[#candidates + 1] = H.rid(past) end
     for _, rid in ipairs(candidates) do
       local job = peek(q, rid)
@@ -84,9 +84,9 @@ function H.find(q, id, run)
 end
 
 local function latest(q, id)
-  local held = peek(q, call('HGET', q.key.ids, id))
+  local held = peek(q, redis.call('HGET', q.key.ids, id))
   if held and not H.is_gone(q, held) then return held end
-  local text = call('HGET', q.key.past, id)
+  local text = redis.call('HGET', q.key.past, id)
   local runs = text and cmsgpack.unpack(text) or {}
   for index = #runs, 1, -1 do
     local job = peek(q, H.rid(runs[index]))
@@ -101,7 +101,7 @@ H.serve('get', function(keys, args)
   local job
   if run == '' then job = latest(q, id) else job = H.find(q, id, tonumber(run)) end
   if not job then return false end
-  local successor = job.state == 'active' and call('HEXISTS', q.key.successors, id) or 0
+  local successor = job.state == 'active' and redis.call('HEXISTS', q.key.successors, id) or 0
   return { job.run, H.encode(job), successor, now }
 end)
 
@@ -114,7 +114,7 @@ H.serve('records', function(keys, args)
     local job = peek(q, rid)
     if job then
       reply[#reply + 1], reply[#reply + 2] = job.run, H.encode(job)
-      reply[#reply + 1] = job.state == 'active' and call('HEXISTS', q.key.successors, job.id) or 0
+      reply[#reply + 1] = job.state == 'active' and redis.call('HEXISTS', q.key.successors, job.id) or 0
     end
   end
   return reply
@@ -123,7 +123,7 @@ end)
 local function oldest_in(q, key, best)
   local from = '-'
   for _ = 1, 64 do -- the first of each priority
-    local place = call('ZRANGEBYLEX', key, from, '+', 'LIMIT', 0, 1)[1]
+    local place = redis.call('ZRANGEBYLEX', key, from, '+', 'LIMIT', 0, 1)[1]
     if not place then return best end
     local priority = struct.unpack('>I2', place)
     local job = peek(q, string.sub(place, -6))
@@ -139,17 +139,17 @@ H.serve('glance', function(keys, args)
   local arg = H.reader(args)
   local q = H.queue(keys[1], H.now(arg()))
   if not q.epoch then return false end
-  local lanes = call('HKEYS', q.key.lanes)
-  local waiting, oldest = call('ZCARD', q.key.waiting), oldest_in(q, q.key.waiting)
+  local lanes = redis.call('HKEYS', q.key.lanes)
+  local waiting, oldest = redis.call('ZCARD', q.key.waiting), oldest_in(q, q.key.waiting)
   for index, key in ipairs(lanes) do
-    waiting = waiting + call('ZCARD', H.lane_of(q, key))
+    waiting = waiting + redis.call('ZCARD', H.lane_of(q, key))
     if index <= 1000 then oldest = oldest_in(q, H.lane_of(q, key), oldest) end
   end
-  local count = function(name) return call('ZCARD', q.key[name]) end
-  local operator = call('HGET', q.key.queue, 'operator') or '{}'
+  local count = function(name) return redis.call('ZCARD', q.key[name]) end
+  local operator = redis.call('HGET', q.key.queue, 'operator') or '{}'
   return {
-    q.settings_text, operator, call('HGETALL', q.key.limits), call('ZCOUNT', q.key.expiries, '(' .. q.now, '+inf'),
-    oldest or -1, waiting, count('scheduled'), call('HLEN', q.key.active), count('completed'), count('failed'),
+    q.settings_text, operator, redis.call('HGETALL', q.key.limits), redis.call('ZCOUNT', q.key.expiries, '(' .. q.now, '+inf'),
+    oldest or -1, waiting, count('scheduled'), redis.call('HLEN', q.key.active), count('completed'), count('failed'),
     count('cancelled'),
   }
 end)
@@ -158,14 +158,14 @@ H.serve('pending', function(keys, args)
   local arg = H.reader(args)
   local q = H.queue(keys[1], H.now(arg()))
   if H.setting(q, 'paused') then return 0 end
-  if call('EXISTS', q.key.waiting) == 1 then return 1 end
-  for _, key in ipairs(call('HKEYS', q.key.lanes)) do
-    if call('EXISTS', H.lane_of(q, key)) == 1 then return 1 end
+  if redis.call('EXISTS', q.key.waiting) == 1 then return 1 end
+  for _, key in ipairs(redis.call('HKEYS', q.key.lanes)) do
+    if redis.call('EXISTS', H.lane_of(q, key)) == 1 then return 1 end
   end
   local next_at = H.next_scheduled(q)
   if not next_at then return 0 end
   if next_at <= q.now then return 1 end
-  for _, rid in ipairs(call('ZRANGE', q.key.scheduled, 0, 999)) do
+  for _, rid in ipairs(redis.call('ZRANGE', q.key.scheduled, 0, 999)) do
     local job = peek(q, rid)
     if job and (job.more.attempts or 0) > 0 then return 1 end
   end
@@ -177,11 +177,11 @@ H.serve('sessions', function(keys, args)
   local arg = H.reader(args)
   local q = H.queue(keys[1], H.now(arg()))
   local counts, reply = {}, { q.now }
-  for _, text in ipairs(call('HVALS', q.key.active)) do
+  for _, text in ipairs(redis.call('HVALS', q.key.active)) do
     local id = H.holder(text)
     counts[id] = (counts[id] or 0) + 1
   end
-  local found = call('HGETALL', q.key.sessions)
+  local found = redis.call('HGETALL', q.key.sessions)
   for index = 1, #found, 2 do
     local session = cmsgpack.unpack(found[index + 1])
     reply[#reply + 1] = {

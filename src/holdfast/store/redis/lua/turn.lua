@@ -44,7 +44,7 @@ local function settle(q, session, entry)
   if not job then
     H.forget_abort(q, entry.run, entry.attempt)
     H.recheck(q, H.let_go(q, rid))
-    if call('HGET', q.key.ids, entry.id) == rid then call('HDEL', q.key.ids, entry.id) end
+    if redis.call('HGET', q.key.ids, entry.id) == rid then redis.call('HDEL', q.key.ids, entry.id) end
   end
   if word ~= 'ok' then return word end
   if job.state == 'active' and job.more.attempts == entry.attempt then
@@ -57,6 +57,16 @@ local function settle(q, session, entry)
     H.recheck(q, job.more.key)
   end
   return 'ok ' .. job.state
+end
+
+-- Completions of jobs without keys, in a queue where nobody waits for anything, go together.
+local function settle_all(q, session, entries)
+  local busy = #entries < 2 or #entries > AT_ONCE or H.any(q, 'lanes') or H.any(q, 'watchers')
+    or H.any(q, 'successors') or H.any(q, 'aborts')
+  for _, entry in ipairs(entries) do busy = busy or entry.name ~= 'complete' end
+  local words = busy and {} or H.complete_all(q, session, entries)
+  for index, entry in ipairs(entries) do words[index] = words[index] or settle(q, session, entry) end
+  return words
 end
 
 -- Room that was freed under a limit, and not taken here, wakes somebody else.
@@ -79,7 +89,7 @@ local function hear(queues, id, lease)
     local session = sessions[index]
     if session.expires_at <= q.now then late = 1 end
     if session.expires_at <= q.now or q.now - session.heard_at > lease / 3 then H.renew(q, id, session, lease) end
-    q.was_parked = call('ZREM', q.key.parked, id) == 1
+    q.was_parked = redis.call('ZREM', q.key.parked, id) == 1
   end
   return late
 end
@@ -87,7 +97,7 @@ end
 -- A wake-up that this worker has no room to follow goes to the next.
 local function decline(q, offered)
   if not offered and not q.was_parked and not H.setting(q, 'concurrency') and not H.setting(q, 'rate')
-    and call('EXISTS', q.key.parked) == 1 and call('EXISTS', q.key.waiting) == 1 then
+    and redis.call('EXISTS', q.key.parked) == 1 and redis.call('EXISTS', q.key.waiting) == 1 then
     H.wake(q, 1)
   end
 end
@@ -116,8 +126,9 @@ H.serve('turn', function(keys, args)
   if not late then return { 'evicted', now } end
   local order, replies, freed = {}, {}, {}
   for index, q in ipairs(queues) do
-    local rank, count, words = tonumber(arg()), tonumber(arg()), {}
-    for number = 1, count do words[number] = settle(q, id, entry_of(arg)) end
+    local rank, count, entries = tonumber(arg()), tonumber(arg()), {}
+    for number = 1, count do entries[number] = entry_of(arg) end
+    local words = settle_all(q, id, entries)
     freed[index] = count
     if rank > 0 then order[rank] = index end
     q.only_look = rank < 0
@@ -135,7 +146,7 @@ H.serve('turn', function(keys, args)
   for index, q in ipairs(queues) do
     pass_on(q, freed[index])
     decline(q, q.offered)
-    if park and room > 0 then call('ZADD', q.key.parked, room, id) end
+    if park and room > 0 then redis.call('ZADD', q.key.parked, room, id) end
     replies[index][6] = H.aborts(q, id)
     replies[index][7] = q.posted and 1 or 0
     if q.only_look then look(q, replies[index]) end

@@ -63,36 +63,36 @@ end
 
 function H.successor(q, id)
   if not H.any(q, 'successors') then return nil end
-  local text = call('HGET', q.key.successors, id)
+  local text = redis.call('HGET', q.key.successors, id)
   return text and cmsgpack.unpack(text)
 end
 
 -- Successors by deduplication key, so that they are found without looking at all of them.
 local function ids_under(q, new)
   local field = 'next ' .. H.dedup_field(new.task, new.dedup)
-  local text = call('HGET', q.key.dedup, field)
+  local text = redis.call('HGET', q.key.dedup, field)
   return field, text and cmsgpack.unpack(text) or {}
 end
 
 function H.forget_successor(q, id, new)
-  call('HDEL', q.key.successors, id)
+  redis.call('HDEL', q.key.successors, id)
   if not new.dedup then return end
   local field, ids = ids_under(q, new)
   local kept = {}
   for _, each in ipairs(ids) do
     if each ~= id then kept[#kept + 1] = each end
   end
-  if #kept > 0 then call('HSET', q.key.dedup, field, cmsgpack.pack(kept)) else call('HDEL', q.key.dedup, field) end
+  if #kept > 0 then redis.call('HSET', q.key.dedup, field, cmsgpack.pack(kept)) else redis.call('HDEL', q.key.dedup, field) end
 end
 
 function H.keep_successor(q, id, earlier, new)
   if earlier then H.forget_successor(q, id, earlier) end
-  call('HSET', q.key.successors, id, cmsgpack.pack(new))
+  redis.call('HSET', q.key.successors, id, cmsgpack.pack(new))
   q.any_successors = true
   if not new.dedup then return end
   local field, ids = ids_under(q, new)
   ids[#ids + 1] = id
-  call('HSET', q.key.dedup, field, cmsgpack.pack(ids))
+  redis.call('HSET', q.key.dedup, field, cmsgpack.pack(ids))
 end
 
 function H.successors_under(q, task, key)
