@@ -66,11 +66,12 @@ class RedisHarness(Harness):
         if flags & 4:
             at += 33 + raw[at + 32]
             at += 2 + int.from_bytes(raw[at : at + 2], "big")
-        size = int.from_bytes(raw[at : at + 4], "big") if flags & 8 else 0
+        at += 4 if flags & 8 else 0
+        size = int.from_bytes(raw[at : at + 4], "big") if flags & 16 else 0
         rest = msgspec.msgpack.decode(raw[at + 4 : at + 4 + size]) if size else {}
         bad = msgspec.msgpack.encode({**rest, "headers": "{no", "overrides": "{no", "error": "{no"})
         behind = raw[at + 4 + size :] if size else raw[at:]
-        damaged = _HEAD.pack(letter, flags | 8, *sizes) + raw[_HEAD.size : at] + len(bad).to_bytes(4, "big") + bad
+        damaged = _HEAD.pack(letter, flags | 16, *sizes) + raw[_HEAD.size : at] + len(bad).to_bytes(4, "big") + bad
         await self._ask(store, queue, "HSET", self._keys.of(queue, "jobs"), run, damaged + behind)
 
     async def lose(self, store: Store, queue: str, id: str) -> None:

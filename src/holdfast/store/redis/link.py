@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
+from hiredis import pack_command
 from redis.asyncio.connection import AbstractConnection, Connection, SSLConnection
 from redis.exceptions import (
     AuthenticationError,
@@ -33,6 +34,8 @@ REPLIES = (
 )
 """Errors that a server answered with: the connection is fine, and nothing was done."""
 CONNECT_TIMEOUT = 5.0
+LARGE = 64 * 1024
+"""A packet of this size is written at once, and waited for."""
 
 
 class Unsent(Exception):
@@ -79,24 +82,49 @@ class Link:
         self._connecting = asyncio.Lock()
         self._waiting: deque[asyncio.Future[Any]] = deque()
         self._reader: asyncio.Task[None] | None = None
+        self._unwritten: list[bytes] = []
+        self._watchdog: asyncio.TimerHandle | None = None
+        self._answered = 0
 
     async def send(self, commands: Sequence[Command]) -> list[Any]:
         """Return the replies, errors that the server answered with among them."""
         connection = self._connection or await self._connected()
-        packed = connection.pack_command(*commands[0]) if len(commands) == 1 else connection.pack_commands(commands)
         loop = asyncio.get_running_loop()
+        data = b"".join([pack_command(tuple(command)) for command in commands])
         futures = [loop.create_future() for _ in commands]
-        self._waiting.extend(futures)  # no other task comes between this and the writing
+        self._waiting.extend(futures)
+        if not self._unwritten:
+            loop.call_soon(self._write, connection)  # whatever else is asked in this turn of the loop goes with it
+        self._unwritten.append(data)
+        if self._watchdog is None:
+            self._watchdog = loop.call_later(self._timeout, self._check, connection, self._answered)
+        if len(data) > LARGE:
+            self._write(connection)
+            await self._drained(connection)
+        return [await future for future in futures]
+
+    def _write(self, connection: AbstractConnection) -> None:
+        if self._unwritten and self._connection is connection:
+            data, self._unwritten = b"".join(self._unwritten), []
+            connection._writer.write(data)  # type: ignore[union-attr]
+
+    async def _drained(self, connection: AbstractConnection) -> None:
         try:
-            await connection.send_packed_command(packed, check_health=False)
-            async with asyncio.timeout(self._timeout):
-                return [await future for future in futures]
-        except TimeoutError:
-            self._break(connection, f"no reply within {self._timeout:g} s")
-            raise Lost(f"no reply within {self._timeout:g} s") from None
-        except (RedisError, OSError) as error:
+            if connection._writer is not None:
+                await connection._writer.drain()
+        except OSError as error:
             self._break(connection, str(error))
-            raise Lost(str(error) or type(error).__name__) from error
+
+    def _check(self, connection: AbstractConnection, answered: int) -> None:
+        """A server that has answered nothing for so long, though it was asked, is given up."""
+        self._watchdog = None
+        if not self._waiting or self._connection is not connection:
+            return
+        if answered == self._answered:
+            self._break(connection, f"no reply within {self._timeout:g} s")
+            return
+        loop = asyncio.get_running_loop()
+        self._watchdog = loop.call_later(self._timeout, self._check, connection, self._answered)
 
     async def _connected(self) -> AbstractConnection:
         async with self._connecting:
@@ -116,6 +144,7 @@ class Link:
                 except REPLIES as error:
                     reply = error
                 future = waiting.popleft()
+                self._answered += 1
                 if not future.done():
                     future.set_result(reply)
         except (RedisError, OSError, TimeoutError, IndexError) as error:
@@ -128,7 +157,10 @@ class Link:
         if self._connection is not connection:
             return
         self._connection = None
-        failed, self._waiting = self._waiting, deque()
+        failed, self._waiting, self._unwritten = self._waiting, deque(), []
+        if self._watchdog is not None:
+            self._watchdog.cancel()
+            self._watchdog = None
         for future in failed:
             if not future.done():
                 future.set_exception(Lost(reason))

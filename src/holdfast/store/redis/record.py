@@ -16,7 +16,7 @@ from .keys import long
 
 _HEAD = struct.Struct(">cBHH6s")
 _LIFE = struct.Struct(">I7s7s7s7sB")
-_RUN_AT, _PRIORITY, _LIFE_THERE, _REST = 1, 2, 4, 8
+_RUN_AT, _PRIORITY, _LIFE_THERE, _RESULT, _REST = 1, 2, 4, 8, 16
 _EVENT = struct.Struct(">c6sI7s7sH6s6sH")
 _STATES = {b"x" if state is State.CANCELLED else state[0].encode(): state for state in State}
 LETTERS = {letter.decode(): state for letter, state in _STATES.items()}
@@ -40,7 +40,6 @@ class Rest(msgspec.Struct, frozen=True):
     error: str | None = None
     progress: str | None = None
     checkpoint_size: int | None = None
-    result_size: int | None = None
 
 
 class Life(msgspec.Struct, frozen=True):
@@ -91,13 +90,17 @@ def parse(raw: bytes) -> Record:
         at += 2
     if flags & _LIFE_THERE:
         life, at = _parse_life(raw, at)
+    result_size = 0
+    if flags & _RESULT:
+        result_size = _from_bytes(raw[at : at + 4], "big")
+        at += 4
     if flags & _REST:
         size = _from_bytes(raw[at : at + 4], "big")
         rest = _rest(raw[at + 4 : at + 4 + size])
         at += 4 + size
     task_at = at + id_size
     payload_at = task_at + task_size
-    result_at = len(raw) - (rest.result_size or 0)
+    result_at = len(raw) - result_size
     checkpoint_at = result_at - (rest.checkpoint_size or 0)
     return Record(
         long(raw[at:task_at]),
@@ -110,7 +113,7 @@ def parse(raw: bytes) -> Record:
         rest,
         raw[payload_at:checkpoint_at],
         None if rest.checkpoint_size is None else raw[checkpoint_at:result_at],
-        None if rest.result_size is None else raw[result_at:],
+        raw[result_at:] if flags & _RESULT else None,
     )
 
 

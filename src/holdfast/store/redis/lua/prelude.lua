@@ -141,7 +141,7 @@ end
 -- MessagePack is slow here, so that what every job has or gets is packed by hand. `record.py` reads the same.
 
 local HEAD, HEAD_SIZE = '>c1BI2I2I6', 12
-local RUN_AT, PRIORITY, LIFE, REST = 1, 2, 4, 8
+local RUN_AT, PRIORITY, LIFE, RESULT, REST = 1, 2, 4, 8, 16
 local LIFE_FORMAT = '>I4I7I7I7I7Bc0I2c0'
 local OF_LIFE = {
   attempts = true, claimed_at = true, finished_at = true, free_at = true, expires_at = true, exit = true, session = true,
@@ -178,6 +178,8 @@ function H.decode(rid, raw)
   end
   if flags % 8 >= LIFE then more, at = decode_life(raw, at) end
   more = more or {}
+  local result_size
+  if flags % 16 >= RESULT then result_size, at = struct.unpack('>I4', raw, at) end
   if flags >= REST then
     local size
     size, at = struct.unpack('>I4', raw, at)
@@ -190,20 +192,20 @@ function H.decode(rid, raw)
     priority = priority, enqueued_at = enqueued_at, run_at = run_at, more = more,
   }
   at = at + id_size + task_size
-  local size = #raw - at + 1 - (more.checkpoint_size or 0) - (more.result_size or 0)
+  local size = #raw - at + 1 - (more.checkpoint_size or 0) - (result_size or 0)
   job.payload = string.sub(raw, at, at + size - 1)
   at = at + size
   if more.checkpoint_size then
     job.checkpoint = string.sub(raw, at, at + more.checkpoint_size - 1)
     at = at + more.checkpoint_size
   end
-  if more.result_size then job.result = string.sub(raw, at) end
+  if result_size then job.result = string.sub(raw, at) end
   if not job.state then error('no such state') end
   return job
 end
 
-local function encode_more(more, flags)
-  local life, rest = '', nil
+local function encode_more(more, result)
+  local flags, life, rest = 0, '', nil
   if more.attempts or more.finished_at then
     flags = flags + LIFE
     local exit, session = more.exit or '', more.session or ''
@@ -211,6 +213,10 @@ local function encode_more(more, flags)
       LIFE_FORMAT, more.attempts or 0, more.claimed_at or 0, more.finished_at or 0, more.free_at or 0,
       more.expires_at or 0, #exit, exit, #session, session
     )
+  end
+  if result then
+    flags = flags + RESULT
+    life = life .. struct.pack('>I4', #result)
   end
   for name, value in pairs(more) do
     if not OF_LIFE[name] then
@@ -226,8 +232,7 @@ end
 function H.encode(job)
   local more, flags, middle = job.more, 0, ''
   more.checkpoint_size = job.checkpoint and #job.checkpoint or nil
-  more.result_size = job.result and #job.result or nil
-  if next(more) ~= nil then flags, middle = encode_more(more, flags) end
+  if next(more) ~= nil then flags, middle = encode_more(more, job.result) end
   if job.priority ~= 0 then
     flags = flags + PRIORITY
     middle = struct.pack('>I2', job.priority + 1000) .. middle

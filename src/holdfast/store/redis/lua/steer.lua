@@ -64,7 +64,9 @@ local function peek(q, rid)
   local raw = rid and redis.call('HGET', q.key.jobs, rid)
   if not raw then return nil end
   local fine, job = pcall(H.decode, rid, raw)
-  return fine and job or nil
+  if not fine then return nil end
+  job.raw = raw
+  return job
 end
 
 -- The run itself, or the one that absorbed it.
@@ -102,7 +104,7 @@ H.serve('get', function(keys, args)
   if run == '' then job = latest(q, id) else job = H.find(q, id, tonumber(run)) end
   if not job then return false end
   local successor = job.state == 'active' and redis.call('HEXISTS', q.key.successors, id) or 0
-  return { job.run, H.encode(job), successor, now }
+  return { job.run, job.raw, successor, now }
 end)
 
 -- The records of some runs: flat run, record, successor; and the time.
@@ -113,7 +115,7 @@ H.serve('records', function(keys, args)
   for rid in arg do
     local job = peek(q, rid)
     if job then
-      reply[#reply + 1], reply[#reply + 2] = job.run, H.encode(job)
+      reply[#reply + 1], reply[#reply + 2] = job.run, job.raw
       reply[#reply + 1] = job.state == 'active' and redis.call('HEXISTS', q.key.successors, job.id) or 0
     end
   end
