@@ -137,6 +137,8 @@ def check_text(text: str, name: str, what: str, after: str = "") -> str:
         size = len(text.encode())
     except UnicodeEncodeError:
         raise ConfigError(f"{name}={text!r}{after}: it holds half a surrogate pair, which is no text") from None
+    if "\0" in text:
+        raise ConfigError(f"{name}={text!r}{after}: it holds a NUL character, which not every store can keep")
     if size > MOST_ID_BYTES:
         raise ConfigError(f"{name}{after}: {what} is at most {MOST_ID_BYTES} bytes, and this one has {size}")
     return text

@@ -528,6 +528,7 @@ async def test_promote_delete_and_keep_result(app: Holdfast, tasks: dict[str, An
         ({"job_id": "x" * 1025}, "job_id: an id is at most 1024 bytes, and this one has 1025"),
         ({"job_id": "ü" * 513}, "job_id: an id is at most 1024 bytes, and this one has 1026"),
         ({"job_id": "\ud800"}, "it holds half a surrogate pair, which is no text"),
+        ({"job_id": "a\0b"}, "it holds a NUL character, which not every store can keep"),
         ({"key": ""}, "key='': a concurrency key is a string of at least one character"),
         ({"key": 7}, "key=7: a concurrency key is a string"),
         ({"key": "\ud800"}, "it holds half a surrogate pair, which is no text"),
