@@ -34,10 +34,12 @@ class Server:
         self._slots: list[tuple[str, int]] = []
         self._loading = asyncio.Lock()
         self._open = False
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def open(self) -> None:
         """The server is there, new enough, and has our functions."""
         self._open = True
+        self._loop = asyncio.get_running_loop()
         info = await self.ask(["INFO", "server"], None)
         text = info.decode("utf-8", "replace") if isinstance(info, bytes) else str(info)
         lines = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
@@ -147,6 +149,9 @@ class Server:
         """The same for several commands, in one packet; when one of them must be repeated, all are."""
         if not self._open:
             raise StoreClosed(f"{self.place} is closed; open the app first (async with app: ...)")
+        if self._loop is not None and self._loop is not asyncio.get_running_loop():  # a handler's thread has its own
+            asked = asyncio.run_coroutine_threadsafe(self.ask_all(commands, key, repeat=repeat), self._loop)
+            return await asyncio.wrap_future(asked)
         deadline = time.monotonic() + self.place.retry_for
         began, pause, asking = time.monotonic(), FIRST_PAUSE, False
         while True:
