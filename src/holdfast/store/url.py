@@ -47,7 +47,7 @@ def _factory(scheme: str, url: str) -> Factory:
         if entry.name == scheme:
             factory: Factory = entry.load()
             return factory
-    known = ", ".join(sorted({*_BUILT_IN, *_registered}))
+    known = ", ".join(sorted(name for name in {*_BUILT_IN, *_registered} if "+" not in name))
     raise UnknownScheme(f"{url!r}: there is no store for {scheme}://; known are {known}")
 
 
