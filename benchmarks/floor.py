@@ -32,7 +32,7 @@ SYSTEMS += (
         script="benchmarks.floor_redis",
         store="redis",
         measures=("enqueue", "bulk", "drain"),
-        note="bare pipelined commands doing the same writes, unfenced: a record, an id, a place and an event for each job",
+        note="bare pipelined commands doing the same writes, unfenced: record, id, place and event of each job",
     ),
 )
 
