@@ -23,7 +23,7 @@ import servers
 STAY = {"queue", "policies", "declared", "adjusted", "limits", "events", "inbox"}
 """What a queue has of its own: it belongs to no job, session, key or call."""
 _numbers = itertools.count(1)
-_HEAD = struct.Struct(">cBHH6s")
+_HEAD = struct.Struct(">cBHB6s")
 
 
 class RedisHarness(Harness):

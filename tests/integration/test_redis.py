@@ -328,7 +328,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "id", ["", "x", "0" * 32, "0123456789abcdef" * 2, "A" * 32, "\0x", "\0\1", "é", "\0" + "a" * 32]
+    "id", ["", "x", "0" * 32, "0123456789abcdef" * 2, "A" * 32, "\0x", "\0\1", "\1", "\1x", "é", "\0" + "a" * 32]
 )
 def test_an_id_comes_back_as_it_was(id: str) -> None:
     assert long(short(id)) == id

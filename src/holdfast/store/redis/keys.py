@@ -93,13 +93,14 @@ class Keys:
 def short(id: str) -> bytes:
     """Return an id as it is stored: 32 hexadecimal digits are 16 bytes behind a mark."""
     if len(id) == 32 and _HEX(id):
-        return b"\0\1" + bytes.fromhex(id)
+        return b"\1" + bytes.fromhex(id)
     stored = id.encode()
-    return b"\0" + stored if stored[:1] == b"\0" else stored
+    return b"\0" + stored if stored[:1] in (b"\0", b"\1") else stored
 
 
 def long(stored: bytes) -> str:
     """Return a stored id as its caller wrote it."""
-    if stored[:1] != b"\0":
-        return stored.decode()
-    return stored[2:].hex() if stored[1:2] == b"\1" else stored[1:].decode()
+    mark = stored[:1]
+    if mark == b"\1":
+        return stored[1:].hex()
+    return stored[1:].decode() if mark == b"\0" else stored.decode()

@@ -14,9 +14,9 @@ from ...core.state import State
 from ..contract import Claimed, Lease
 from .keys import long
 
-_HEAD = struct.Struct(">cBHH6s")
+_HEAD = struct.Struct(">cBHB6s")
 _LIFE = struct.Struct(">I7s7s7s7sB")
-_RUN_AT, _PRIORITY, _LIFE_THERE, _RESULT, _REST = 1, 2, 4, 8, 16
+_RUN_AT, _PRIORITY, _LIFE_THERE, _RESULT, _REST, _LONG_TASK = 1, 2, 4, 8, 16, 32
 _EVENT = struct.Struct(">c6sI7s7sH6s6sH")
 _STATES = {b"x" if state is State.CANCELLED else state[0].encode(): state for state in State}
 LETTERS = {letter.decode(): state for letter, state in _STATES.items()}
@@ -80,7 +80,7 @@ _from_bytes = int.from_bytes
 def parse(raw: bytes) -> Record:
     """Return a record from its bytes."""
     letter, flags, id_size, task_size, enqueued = _HEAD.unpack_from(raw)
-    at, priority, life, rest = 12, 0, _NO_LIFE, _NO_REST
+    at, priority, life, rest = 11, 0, _NO_LIFE, _NO_REST
     enqueued_at = run_at = _from_bytes(enqueued, "big")
     if flags & _RUN_AT:
         run_at = _from_bytes(raw[at : at + 7], "big")
@@ -98,6 +98,9 @@ def parse(raw: bytes) -> Record:
         size = _from_bytes(raw[at : at + 4], "big")
         rest = _rest(raw[at + 4 : at + 4 + size])
         at += 4 + size
+    if flags & _LONG_TASK:
+        task_size = _from_bytes(raw[at : at + 2], "big")
+        at += 2
     task_at = at + id_size
     payload_at = task_at + task_size
     result_at = len(raw) - result_size

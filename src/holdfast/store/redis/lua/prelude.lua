@@ -140,8 +140,8 @@ end
 -- Job records: a short head, what of the rest there is (by the flags), then id, task, payload, checkpoint, result.
 -- MessagePack is slow here, so that what every job has or gets is packed by hand. `record.py` reads the same.
 
-local HEAD, HEAD_SIZE = '>c1BI2I2I6', 12
-local RUN_AT, PRIORITY, LIFE, RESULT, REST = 1, 2, 4, 8, 16
+local HEAD, HEAD_SIZE = '>c1BI2BI6', 11
+local RUN_AT, PRIORITY, LIFE, RESULT, REST, LONG_TASK = 1, 2, 4, 8, 16, 32 -- the last: the size of its name follows
 local LIFE_FORMAT = '>I4I7I7I7I7Bc0I2c0'
 local OF_LIFE = {
   attempts = true, claimed_at = true, finished_at = true, free_at = true, expires_at = true, exit = true, session = true,
@@ -180,12 +180,13 @@ function H.decode(rid, raw)
   more = more or {}
   local result_size
   if flags % 16 >= RESULT then result_size, at = struct.unpack('>I4', raw, at) end
-  if flags >= REST then
+  if flags % 32 >= REST then
     local size
     size, at = struct.unpack('>I4', raw, at)
     for name, value in pairs(cmsgpack.unpack(string.sub(raw, at, at + size - 1))) do more[name] = value end
     at = at + size
   end
+  if flags >= LONG_TASK then task_size, at = struct.unpack('>I2', raw, at) end
   local job = {
     rid = rid, run = H.run_of(rid), id = string.sub(raw, at, at + id_size - 1), state = WORD[state],
     task = task_size > 0 and string.sub(raw, at + id_size, at + id_size + task_size - 1) or nil,
@@ -242,7 +243,11 @@ function H.encode(job)
     middle = struct.pack('>I7', job.run_at) .. middle
   end
   local task = job.task or ''
-  local head = struct.pack(HEAD, LETTER[job.state], flags, #job.id, #task, job.enqueued_at)
+  if #task > 255 then
+    flags = flags + LONG_TASK
+    middle = middle .. struct.pack('>I2', #task)
+  end
+  local head = struct.pack(HEAD, LETTER[job.state], flags, #job.id, math.min(#task, 255), job.enqueued_at)
   return head .. middle .. job.id .. task .. job.payload .. (job.checkpoint or '') .. (job.result or '')
 end
 
@@ -270,12 +275,13 @@ function H.set_aside(q, rid, raw)
   }, { cause = 'corrupt', error_type = 'CorruptRecord', message = 'its record is gone or cannot be read' })
 end
 
--- Ids of 32 hexadecimal digits are kept as 16 bytes behind a zero byte.
+-- Ids of 32 hexadecimal digits are kept as 16 bytes behind a mark; others that begin like one, behind a zero byte.
 
 function H.long(id)
-  if string.byte(id, 1) ~= 0 then return id end
-  if string.byte(id, 2) == 0 then return string.sub(id, 2) end -- an id that begins with a zero byte itself
-  return (string.gsub(string.sub(id, 3), '.', function(c) return string.format('%02x', string.byte(c)) end))
+  local mark = string.byte(id, 1)
+  if mark == 0 then return string.sub(id, 2) end
+  if mark ~= 1 then return id end
+  return (string.gsub(string.sub(id, 2), '.', function(c) return string.format('%02x', string.byte(c)) end))
 end
 
 -- Places: waiting jobs by priority, run_at and run; scheduled ones by run_at and run.
