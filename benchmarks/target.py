@@ -33,7 +33,22 @@ def _sqlite(outcome: Outcome) -> list[Verdict]:
     ]
 
 
-_TARGETS = {"sqlite": _sqlite}
+def _redis(outcome: Outcome) -> list[Verdict]:
+    peers = sorted({name for name, _ in outcome.figures} - {"holdfast", "floor"})
+    return [
+        _at_least("drain", "20,000/s", outcome.of("holdfast", "drain"), 20_000),
+        *(_times(peer, outcome, 3 if peer in ("bullmq", "platformatic") else 10) for peer in peers),
+        _at_least("enqueue_many", "60,000/s", outcome.of("holdfast", "bulk"), 60_000),
+        _at_most("a waiting job in the server", outcome.of("holdfast", "waiting_bytes"), 333),
+        _at_most("its event", outcome.of("holdfast", "event_bytes"), 150),
+    ]
+
+
+def _at_most(name: str, figure: float | None, most: float) -> Verdict:
+    return _verdict(f"{name} <= {most:g} bytes", figure, "{:.0f} bytes", figure is not None and figure <= most)
+
+
+_TARGETS = {"sqlite": _sqlite, "redis": _redis}
 
 
 def _at_least(name: str, wanted: str, figure: float | None, least: float) -> Verdict:

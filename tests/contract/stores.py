@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import redis_store
+
 from holdfast.store import Store
 from holdfast.store.sqlite import SqliteStore
 from holdfast.testing.contract import Clock, Harness
@@ -82,5 +84,5 @@ def memory(folder: Path) -> Harness:
     return SqliteHarness(f"memory://contract-{next(_numbers)}", processes=False)
 
 
-HARNESSES: dict[str, Callable[[Path], Harness]] = {"sqlite": sqlite_file, "memory": memory}
+HARNESSES: dict[str, Callable[[Path], Harness]] = {"sqlite": sqlite_file, "memory": memory, **redis_store.available()}
 """How the suite makes each built-in store, by the scheme of its URL."""

@@ -16,8 +16,12 @@ Factory = Callable[..., Store]
 _BUILT_IN = {
     "sqlite": "holdfast.store.sqlite:SqliteStore",
     "memory": "holdfast.store.sqlite:SqliteStore",
+    **dict.fromkeys(
+        [base + form for base in ("redis", "rediss", "valkey", "valkeys") for form in ("", "+cluster", "+sentinel")],
+        "holdfast.store.redis:RedisStore",
+    ),
 }
-_EXTRAS: dict[str, str] = {}
+_EXTRAS: dict[str, str] = {scheme: "redis" for scheme in _BUILT_IN if scheme.startswith(("redis", "valkey"))}
 _registered: dict[str, Factory] = {}
 
 
@@ -43,7 +47,7 @@ def _factory(scheme: str, url: str) -> Factory:
         if entry.name == scheme:
             factory: Factory = entry.load()
             return factory
-    known = ", ".join(sorted({*_BUILT_IN, *_registered}))
+    known = ", ".join(sorted(name for name in {*_BUILT_IN, *_registered} if "+" not in name))
     raise UnknownScheme(f"{url!r}: there is no store for {scheme}://; known are {known}")
 
 
