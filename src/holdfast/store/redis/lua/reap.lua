@@ -6,7 +6,7 @@ function H.reap(q, job)
   if job.more.cancel then
     H.cancelled(q, job, 'reap')
   else
-    local error = H.error('stall', 'Stalled', string.format(REAPING_LEASE_NOTE, job.more.session))
+    local error = H.error('stall', 'Stalled', REAPING_LEASE_NOTE)
     if H.counted(q, job, 'stall', 'reap', error) then
       H.put_back(q, job, 'reap', job.run_at, { state = 'waiting', error = error })
     end
