@@ -208,8 +208,7 @@ async def test_a_crowd_on_the_same_few_ids_never_deadlocks_and_never_errs(url: s
             found = await store.settle_and_claim(session, settlements, ["q"], 4, park=True)
             done += sum(settled.reply == "ok" for settled in found.settled)
             settlements = [
-                Complete(job.lease, b"") if (turn + job.lease.run) % 2 else Released(job.lease)
-                for job in found.claimed
+                Complete(job.lease, b"") if (turn + job.lease.run) % 2 else Released(job.lease) for job in found.claimed
             ]
         await store.settle_and_claim(session, settlements, [], 0)
         await store.leave(session)

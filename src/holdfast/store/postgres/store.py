@@ -43,7 +43,7 @@ from ..contract import (
     Store,
     Turn,
 )
-from . import call, look, migration, sql
+from . import call, join, look, migration, sql
 from .array import blob, texts
 from .connection import TRY_AGAIN, Connection, Pool, connect, is_lost, parse, translate
 from .listen import Doubt, Switchboard
@@ -75,6 +75,7 @@ class PostgresStore:
         self._reader = call.Reader()
         self._opened = 0
         self._pool: Pool | None = None
+        self._home: asyncio.AbstractEventLoop | None = None
         self._switchboard = Switchboard(self.place)
         self._doubt = Doubt(self._claimable)
 
@@ -96,6 +97,7 @@ class PostgresStore:
         except BaseException:
             self._opened = 0
             raise
+        self._home = asyncio.get_running_loop()
         self._pool = Pool(self.place)
 
     async def close(self) -> None:
@@ -120,6 +122,14 @@ class PostgresStore:
         return None if self._clock is None else str(self._clock())
 
     async def _insist(self, work: Callable[[Connection, bool], Awaitable[T]], *, repeatable: bool) -> T:
+        """Return what the work returns, done in the loop in which the store was opened."""
+        home = self._home
+        if home is None or home is asyncio.get_running_loop():
+            return await self._insist_here(work, repeatable=repeatable)
+        there = asyncio.run_coroutine_threadsafe(self._insist_here(work, repeatable=repeatable), home)
+        return await asyncio.wrap_future(there)
+
+    async def _insist_here(self, work: Callable[[Connection, bool], Awaitable[T]], *, repeatable: bool) -> T:
         """Return what the work returns; it is done again when nothing of it was done, within a bound.
 
         After a lost connection nobody knows what was done: then it is done again only when it may be repeated.
@@ -195,6 +205,15 @@ class PostgresStore:
         rows = await self._insist(work, repeatable=fresh or request is not None)
         # An id that was made for this call and is there already came in with a try whose reply was lost.
         return [call.answer(row, ours=fresh and tries > 1) for row in rows]
+
+    async def enqueue_in(
+        self, connection: Any, queue: str, jobs: Sequence[NewJob], conflict: Conflict = KEEP
+    ) -> list[Answer]:
+        """Like `enqueue`, in the caller's own transaction: no commit, no job, no event, no wake-up."""
+        if not jobs:
+            return []
+        values = call.enqueue(self._now(), queue, jobs, conflict, None, joined=True)
+        return [call.answer(row) for row in await join.run(connection, self._enqueue, values)]
 
     async def cancel(self, queue: str, id: str, running: Running = "refuse", request: str | None = None) -> Cancelled:
         found = await self._value(

@@ -78,6 +78,11 @@ BEGIN
     IF jobs <= 0 THEN
         RETURN;
     END IF;
+    IF current_setting('hf.joined', true) = 'on' THEN  -- told at the caller's commit, when others may have parked
+        PERFORM holdfast.ring(w.address, '') FROM holdfast.serving v JOIN holdfast.session w USING (id)
+        WHERE v.queue = p_queue AND NOT w.dead;
+        RETURN;
+    END IF;
     FOR s IN
         SELECT w.id, w.parked, w.address FROM holdfast.serving v JOIN holdfast.session w USING (id)
         WHERE v.queue = p_queue AND w.parked IS NOT NULL AND NOT w.dead
