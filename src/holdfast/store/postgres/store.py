@@ -113,6 +113,10 @@ class PostgresStore:
     def twin(self) -> Store:
         return PostgresStore(self.url, clock=self._clock)
 
+    def script(self) -> str:
+        """Return the SQL that makes the schema, for whoever applies it by hand."""
+        return migration.script(self.place.schema)
+
     # --- calling
 
     def _named(self, statement: str) -> str:
