@@ -130,12 +130,14 @@ DECLARE
     v_failed boolean;
 BEGIN
     PERFORM 1 FROM holdfast.job WHERE queue = p_queue AND id = ANY (p_ids) AND held ORDER BY run FOR UPDATE;
-    FOR t IN
-        SELECT u.*, nextval('holdfast.run') AS run
-        FROM unnest(p_ids, p_tasks, p_payloads, p_run_ats, p_delays, p_priorities, p_keys, p_headers, p_overrides,
-            p_ttls, p_dedups)
-            WITH ORDINALITY AS u(id, task, payload, run_at, delay, priority, key, headers, overrides, ttl, dedup, ord)
-        ORDER BY CASE WHEN p_dedups IS NULL THEN u.id END, u.ord
+    FOR t IN  -- numbered in the order given, taken in the order of ids
+        WITH input AS MATERIALIZED (
+            SELECT u.*, nextval('holdfast.run') AS run
+            FROM unnest(p_ids, p_tasks, p_payloads, p_run_ats, p_delays, p_priorities, p_keys, p_headers, p_overrides,
+                p_ttls, p_dedups)
+                WITH ORDINALITY AS u(id, task, payload, run_at, delay, priority, key, headers, overrides, ttl, dedup, ord)
+        )
+        SELECT * FROM input ORDER BY CASE WHEN p_dedups IS NULL THEN id END, ord
     LOOP
         dedup := t.dedup::jsonb;
         s := ROW(p_queue, t.id, t.run, CASE WHEN p_tasks IS NULL THEN p_task ELSE t.task END, coalesce(t.priority, 0),
