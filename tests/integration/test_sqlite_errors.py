@@ -316,3 +316,49 @@ def test_opening_waits_for_a_lock_that_sqlite_itself_does_not_wait_for(
         other.execute("BEGIN IMMEDIATE")
         monkeypatch.setattr(connection, "pause", lambda: other.execute("COMMIT"))
         connection.connect(connection.parse(f"sqlite:///{path}?busy_timeout=5")).close()
+
+
+async def test_small_work_never_waits_for_a_lock_in_the_event_loop(app: Holdfast, path: Path) -> None:
+    @app.task()
+    async def work() -> None: ...
+
+    async with app:
+        await work.enqueue()
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            waiting = asyncio.create_task(work.enqueue())
+            await asyncio.to_thread(lambda: None)
+            assert not waiting.done(), "the loop moves while the lock is waited for elsewhere"
+            other.execute("COMMIT")
+        assert (await waiting).status == "queued"
+
+
+async def test_work_that_comes_together_shares_a_commit(app: Holdfast) -> None:
+    @app.task()
+    async def work() -> None: ...
+
+    async with app:
+        store: Any = app.store
+        commits: list[str] = []
+        store._writer.connection.set_trace_callback(lambda text: commits.append(text) if text == "COMMIT" else None)
+        await asyncio.gather(*(work.enqueue() for _ in range(50)))
+        assert len(commits) < 10
+        store._writer.connection.set_trace_callback(None)
+
+
+async def test_the_log_beside_the_file_does_not_grow_without_bound(
+    app: Holdfast, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.store.sqlite.thread.CHANGES_TO_A_CHECKPOINT", 20)
+
+    @app.task()
+    async def work() -> None: ...
+
+    log = path.with_name(f"{path.name}-wal")
+    async with app:
+        for _ in range(50):
+            await work.enqueue()
+        before = log.stat().st_size
+        for _ in range(300):
+            await work.enqueue()
+        assert log.stat().st_size < before * 3

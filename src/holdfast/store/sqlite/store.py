@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from ...core.job import JobRecord, Progress
 from ...core.limit import QueueSettings
@@ -49,6 +50,9 @@ T = TypeVar("T")
 REMEMBERED_MS = 10 * 60 * 1000
 """For how long the answer to a request id is kept."""
 DEFAULT_LEASE_MS = 15_000
+SMALL = 20
+"""Up to so many jobs, work is small enough to be done in the event loop's own thread: some hundred microseconds."""
+SMALL_BYTES = 64 * 1024
 
 _memories: dict[str, ConnectionThread] = {}
 
@@ -66,6 +70,8 @@ class SqliteStore:
         self._sql = sql.statements(self.place.namespace)
         self._cache: Cache = {}
         self._read_cache: Cache = {}
+        self._busy: set[str] = set()
+        """Sessions whose last claim was a large one."""
         self._opened = 0
         self._opening = threading.Lock()
         self._writer = self._make_writer()
@@ -117,15 +123,15 @@ class SqliteStore:
     def twin(self) -> Store:
         return self
 
-    async def _write(self, work: Callable[[Tx], T]) -> T:
+    async def _write(self, work: Callable[[Tx], T], *, small: bool = False) -> T:
         return await self._writer.ask(
-            lambda connection, after: work(Tx(connection, self._sql, self._clock(), self._cache, after))
+            lambda connection, after: work(Tx(connection, self._sql, self._clock(), self._cache, after)), small=small
         )
 
-    async def _write_once(self, request: str | None, work: Callable[[Tx], T], answer: Any) -> T:
+    async def _write_once(self, request: str | None, work: Callable[[Tx], T], answer: Any, *, small: bool = False) -> T:
         """Like `_write`; a repeat of the same request gets the first answer."""
         if request is None:
-            return await self._write(work)
+            return await self._write(work, small=small)
 
         def once(tx: Tx) -> T:
             first = tx.value("session", "answered", request=request)
@@ -136,12 +142,12 @@ class SqliteStore:
             tx.run("session", "answer", request=request, now=tx.now, answer=msgspec.msgpack.encode(result))
             return result
 
-        return await self._write(once)
+        return await self._write(once, small=small)
 
-    async def _read(self, work: Callable[[Tx], T]) -> T:
+    async def _read(self, work: Callable[[Tx], T], *, small: bool = False) -> T:
         cache = self._read_cache if self.shared else self._cache
         return await self._reader.ask(
-            lambda connection, after: work(Tx(connection, self._sql, self._clock(), cache, after))
+            lambda connection, after: work(Tx(connection, self._sql, self._clock(), cache, after)), small=small
         )
 
     async def now_ms(self) -> int:
@@ -152,10 +158,13 @@ class SqliteStore:
     ) -> list[Answer]:
         if not jobs:
             return []
-        return await self._write_once(request, lambda tx: enqueue.enqueue(tx, queue, jobs, conflict), list[Answer])
+        small = len(jobs) <= SMALL and sum(len(job.payload) for job in jobs) <= SMALL_BYTES
+        return await self._write_once(
+            request, lambda tx: enqueue.enqueue(tx, queue, jobs, conflict), list[Answer], small=small
+        )
 
     async def cancel(self, queue: str, id: str, running: Running = "refuse", request: str | None = None) -> Cancelled:
-        return await self._write_once(request, lambda tx: steer.cancel(tx, queue, id, running), Cancelled)
+        return await self._write_once(request, lambda tx: steer.cancel(tx, queue, id, running), Cancelled, small=True)
 
     async def promote(self, queue: str, id: str) -> Reply:
         return await self._write(lambda tx: steer.promote(tx, queue, id))
@@ -187,7 +196,32 @@ class SqliteStore:
         room: int,
         park: bool = False,
     ) -> Turn:
-        return await self._write(lambda tx: session.turn(tx, session_, list(settlements), list(queues), room, park))
+        # An idle worker has much room and finds little: that is done at once. One that finds much gets it in batches.
+        small = len(settlements) <= SMALL and session_.id not in self._busy
+        most = min(room, SMALL) if small else room
+        turn = await self._turn(session_, settlements, queues, most, park, small)
+        if len(turn.claimed) == most < room:
+            rest = await self._turn(session_, (), queues, room - most, park, False)
+            if not rest.evicted:
+                turn = replace(rest, settled=turn.settled, claimed=turn.claimed + rest.claimed)
+        if len(turn.claimed) >= SMALL:
+            self._busy.add(session_.id)
+        else:
+            self._busy.discard(session_.id)
+        return turn
+
+    async def _turn(
+        self,
+        session_: Session,
+        settlements: Sequence[Settlement],
+        queues: Sequence[str],
+        room: int,
+        park: bool,
+        small: bool,
+    ) -> Turn:
+        return await self._write(
+            lambda tx: session.turn(tx, session_, list(settlements), list(queues), room, park), small=small
+        )
 
     async def extend(self, session_: Session) -> Extended:
         return await self._write(lambda tx: session.extend(tx, session_))
@@ -195,12 +229,13 @@ class SqliteStore:
     async def progress(
         self, session_: Session, lease: Lease, progress: Progress | None, checkpoint: bytes | None
     ) -> Reply:
-        return await self._write(lambda tx: settle.progress(tx, session_, lease, progress, checkpoint))
+        return await self._write(lambda tx: settle.progress(tx, session_, lease, progress, checkpoint), small=True)
 
     async def held(self, session_: Session) -> list[Claimed]:
         return await self._write(lambda tx: session.held(tx, session_))
 
     async def leave(self, session_: Session) -> None:
+        self._busy.discard(session_.id)
         await self._write(lambda tx: session.leave(tx, session_))
 
     async def reap(self, queue: str, limit: int = 100, but: str | None = None) -> Reaped:
@@ -210,7 +245,7 @@ class SqliteStore:
         return await self._write(lambda tx: session.expire(tx, queue, limit, self.place.history, REMEMBERED_MS))
 
     async def get(self, queue: str, id: str, run: int | None = None) -> JobRecord | None:
-        return await self._read(lambda tx: look.get(tx, queue, id, run))
+        return await self._read(lambda tx: look.get(tx, queue, id, run), small=True)
 
     async def jobs(self, which: Filter, *, limit: int = 50, cursor: str | None = None) -> JobPage:
         return await self._read(lambda tx: look.jobs(tx, which, limit, cursor))
@@ -254,7 +289,7 @@ class SqliteStore:
             tx.watch(queue, id, run, listener.address)
             return True
 
-        return await self._write(work)
+        return await self._write(work, small=True)
 
     async def unwatch(self, listener: Listener, queue: str, id: str, run: int) -> None:
         await self._write(

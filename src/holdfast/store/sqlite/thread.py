@@ -7,7 +7,7 @@ import logging
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from ...errors import StoreClosed, StoreError
@@ -18,20 +18,31 @@ T = TypeVar("T")
 After = list[Callable[[], None]]
 Work = Callable[[sqlite3.Connection, After], T]
 MOST_IN_ONE_COMMIT = 256
+CHANGES_TO_A_CHECKPOINT = 20_000
+"""Changed rows; about 16 MB of log. More often is slower, measured; more seldom leaves a longer log."""
 
 
 class Ask:
-    """A piece of work and the future that hears of it."""
+    """A piece of work, and what became of it."""
 
-    __slots__ = ("after", "error", "future", "loop", "result", "work")
+    __slots__ = ("after", "error", "result", "work")
 
-    def __init__(self, work: Work[Any], loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any]) -> None:
+    def __init__(self, work: Work[Any]) -> None:
         self.work = work
-        self.loop = loop
-        self.future = future
         self.result: Any = None
         self.error: BaseException | None = None
         self.after: After = []
+
+
+class Awaited(Ask):
+    """A piece of work for the thread, and the future that hears of it."""
+
+    __slots__ = ("future", "loop")
+
+    def __init__(self, work: Work[Any], loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(work)
+        self.loop = loop
+        self.future: asyncio.Future[Any] = loop.create_future()
 
 
 class ConnectionThread:
@@ -39,14 +50,21 @@ class ConnectionThread:
 
     A writer takes all that waits into one transaction (group commit): each piece stands under a
     savepoint, so that one that raises undoes only itself. Nobody hears of success before the commit.
+
+    Small work that comes alone, while nobody else is at it, is done at once in the caller's thread: two changes
+    of thread would cost three times as much. It never waits there, neither for a lock nor for the disk.
     """
 
     def __init__(self, place: Place, *, writes: bool) -> None:
         self._place = place
         self._writes = writes
-        self._inbox: deque[Ask] = deque()
+        self._inbox: deque[Awaited] = deque()
         self._signal = threading.Condition(threading.Lock())
         self._starting = threading.Lock()
+        self._using = threading.Lock()
+        self._at_it = 0
+        self._checkpointed = 0
+        self._waits_for_disk = place.path is not None and place.synchronous not in ("OFF", "NORMAL")
         self._closing = False
         self._thread: threading.Thread | None = None
         self.connection: sqlite3.Connection | None = None
@@ -62,10 +80,16 @@ class ConnectionThread:
             self._thread = threading.Thread(target=self._run, name=name, daemon=True)
             self._thread.start()
 
-    async def ask(self, work: Work[T]) -> T:
+    async def ask(self, work: Work[T], *, small: bool = False) -> T:
         """Return what the work returned, once it is committed. What it put into `after` runs then, too."""
+        if small and (done := self._at_once(work)) is not None:
+            await self._let_others_run()
+            if done.error is not None:
+                raise done.error
+            known: T = done.result
+            return known
         loop = asyncio.get_running_loop()
-        ask = Ask(work, loop, loop.create_future())
+        ask = Awaited(work, loop)
         with self._signal:
             if self._closing or self._thread is None:
                 raise StoreClosed(f"{self._place} is closed; open the app first (async with app: ...)")
@@ -75,6 +99,58 @@ class ConnectionThread:
         result: T = await ask.future
         return result
 
+    async def _let_others_run(self) -> None:
+        """The loop has gone round once; whoever came meanwhile shared a commit in the thread."""
+        with self._signal:
+            self._at_it += 1
+        try:
+            await asyncio.sleep(0)
+        finally:
+            with self._signal:
+                self._at_it -= 1
+
+    def _at_once(self, work: Work[Any]) -> Ask | None:
+        """Return the work, done here and now; `None` when it has to wait for its turn."""
+        if self._at_it or self._inbox or self._waits_for_disk or not self._using.acquire(blocking=False):
+            return None
+        try:
+            if self._closing or self.connection is None or (self._writes and not self._lock_at_once()):
+                return None
+            ask = Ask(work)
+            self._finish(ask, self.connection)
+        finally:
+            self._using.release()
+        if ask.error is None:
+            _follow_up(ask.after)
+        return ask
+
+    def _lock_at_once(self) -> bool:
+        """True when a transaction has begun; somebody else's lock is waited for in the thread, not here."""
+        assert self.connection is not None
+        self.connection.execute("PRAGMA busy_timeout = 0")
+        try:
+            self.connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error:
+            return False
+        finally:
+            self.connection.execute(f"PRAGMA busy_timeout = {round(self._place.busy_timeout * 1000)}")
+        return True
+
+    def _finish(self, ask: Ask, connection: sqlite3.Connection) -> None:
+        try:
+            if not self._writes:
+                connection.execute("BEGIN")
+            self._do(ask, connection)
+            connection.execute("ROLLBACK" if ask.error else "COMMIT")
+        except BaseException as error:
+            self._undo([ask], error, connection)
+        if self._checkpoint_is_due(connection):
+            with self._signal:
+                self._signal.notify()  # the thread does it, whose business it is to wait for the disk
+
+    def _checkpoint_is_due(self, connection: sqlite3.Connection) -> bool:
+        return self._writes and connection.total_changes - self._checkpointed > CHANGES_TO_A_CHECKPOINT
+
     def stop(self) -> None:
         """Everything that was asked is done, and the connection closed."""
         with self._signal:
@@ -83,29 +159,36 @@ class ConnectionThread:
         if self._thread is not None:
             self._thread.join()
             self._thread = None
-        if self.connection is not None:
-            self.connection.close()
-            self.connection = None
+        with self._using:
+            if self.connection is not None:
+                self.connection.close()
+                self.connection = None
 
     def _run(self) -> None:
-        while batch := self._next():
-            if self._writes:
-                self._write(batch)
-            else:
-                self._read(batch)
+        while (batch := self._next()) is not None:
+            with self._using:
+                if self._writes:
+                    self._write(batch)
+                else:
+                    self._read(batch)
             for ask in batch:
                 if ask.error is None:
                     _follow_up(ask.after)
             _report(batch)
 
-    def _next(self) -> list[Ask]:
+    def _next(self) -> list[Awaited] | None:
+        """Return what waits, nothing when only a checkpoint is due, or `None` at the end."""
         with self._signal:
-            while not self._inbox and not self._closing:
+            while not self._inbox:
+                if self._closing:
+                    return None
+                if self.connection is not None and self._checkpoint_is_due(self.connection):
+                    return []
                 self._signal.wait()
             most = min(len(self._inbox), MOST_IN_ONE_COMMIT)
             return [self._inbox.popleft() for _ in range(most)]
 
-    def _read(self, batch: list[Ask]) -> None:
+    def _read(self, batch: list[Awaited]) -> None:
         connection = self.connection
         assert connection is not None
         try:
@@ -116,9 +199,23 @@ class ConnectionThread:
         except BaseException as error:
             self._undo(batch, error, connection)
 
-    def _write(self, batch: list[Ask]) -> None:
+    def _write(self, batch: list[Awaited]) -> None:
         connection = self.connection
         assert connection is not None
+        if batch:
+            self._commit(batch, connection)
+        if self._checkpoint_is_due(connection):
+            self._checkpoint(connection)
+
+    def _checkpoint(self, connection: sqlite3.Connection) -> None:
+        """What is in the log is in the file too, as far as readers allow. SQLite's own would do it while we commit."""
+        self._checkpointed = connection.total_changes
+        try:
+            connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        except sqlite3.Error as error:
+            log.warning("%s: a checkpoint failed, the next may not: %s", self._place, error)
+
+    def _commit(self, batch: list[Awaited], connection: sqlite3.Connection) -> None:
         try:
             connection.execute("BEGIN IMMEDIATE")
             if len(batch) == 1:
@@ -149,7 +246,7 @@ class ConnectionThread:
         except BaseException as error:
             ask.error = error
 
-    def _undo(self, batch: list[Ask], error: BaseException, connection: sqlite3.Connection) -> None:
+    def _undo(self, batch: Sequence[Ask], error: BaseException, connection: sqlite3.Connection) -> None:
         """Nothing of the batch was written, and everybody in it hears why."""
         ours: BaseException = error
         if isinstance(error, sqlite3.Error):
@@ -172,9 +269,9 @@ def _follow_up(after: After) -> None:
             log.exception("a wake-up failed; it costs a poll")
 
 
-def _report(batch: list[Ask]) -> None:
+def _report(batch: list[Awaited]) -> None:
     """Every future hears of its result in its own loop, with one wake-up for each loop."""
-    loops: dict[asyncio.AbstractEventLoop, list[Ask]] = {}
+    loops: dict[asyncio.AbstractEventLoop, list[Awaited]] = {}
     for ask in batch:
         loops.setdefault(ask.loop, []).append(ask)
     for loop, asks in loops.items():
@@ -184,7 +281,7 @@ def _report(batch: list[Ask]) -> None:
             continue  # the loop is closed: nobody listens any more
 
 
-def _resolve(asks: list[Ask]) -> None:
+def _resolve(asks: list[Awaited]) -> None:
     for ask in asks:
         if ask.future.done():
             continue
