@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -15,7 +16,21 @@ def sqlite(folder: Path) -> AbstractContextManager[str]:
     return nullcontext(str(folder / "jobs.db"))
 
 
-STORES: dict[str, Callable[[Path], AbstractContextManager[str]]] = {"sqlite": sqlite}
+@contextmanager
+def postgres(folder: Path) -> Iterator[str]:
+    """A server of its own, as durable as PostgreSQL is by default."""
+    sys.path.append(str(Path(__file__).parents[1] / "tests"))
+    from servers import PostgresServer
+
+    server = PostgresServer(("listen_addresses=127.0.0.1", "shared_buffers=256MB", "max_wal_size=4GB"))
+    server.start()
+    try:
+        yield server.url().partition("?")[0]
+    finally:
+        server.close()
+
+
+STORES: dict[str, Callable[[Path], AbstractContextManager[str]]] = {"sqlite": sqlite, "postgres": postgres}
 
 
 @contextmanager

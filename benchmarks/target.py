@@ -33,7 +33,15 @@ def _sqlite(outcome: Outcome) -> list[Verdict]:
     ]
 
 
-_TARGETS = {"sqlite": _sqlite}
+def _postgres(outcome: Outcome) -> list[Verdict]:
+    return [
+        _times("pgqueuer", outcome, 2),
+        _at_least("enqueue_many", "31,000/s", outcome.of("holdfast", "bulk"), 31_000),
+        _idle(outcome, 10),
+    ]
+
+
+_TARGETS = {"sqlite": _sqlite, "postgres": _postgres}
 
 
 def _at_least(name: str, wanted: str, figure: float | None, least: float) -> Verdict:
@@ -53,9 +61,9 @@ def _bulk(outcome: Outcome) -> Verdict:
     return _verdict("enqueue_many >= 50,000/s, or half of the floor if that is less", figure, shown, kept)
 
 
-def _idle(outcome: Outcome) -> Verdict:
+def _idle(outcome: Outcome, most: float = 5) -> Verdict:
     p50 = outcome.of("holdfast", "p50")
-    return _verdict("idle p50 < 5 ms", p50, "{:.2f} ms", p50 is not None and p50 < 5)
+    return _verdict(f"idle p50 < {most:g} ms", p50, "{:.2f} ms", p50 is not None and p50 < most)
 
 
 def _flat(outcome: Outcome) -> Verdict:
