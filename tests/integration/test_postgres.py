@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import os
 import signal
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +22,8 @@ from worker_process import make_app
 from holdfast import Holdfast, State, StoreBusy, StoreError, StoreTooNew
 from holdfast.cli.root import cli
 from holdfast.core.transition import TRANSITIONS, header
-from holdfast.errors import ConfigError
+from holdfast.errors import ConfigError, MissingExtra
+from holdfast.store import open_store
 from holdfast.store.contract import Complete, Conflict, NewJob, Released, Session
 from holdfast.store.postgres import PostgresStore, sql
 from holdfast.store.postgres.connection import parse, translate
@@ -434,3 +436,11 @@ def test_migrate_makes_the_schema(url: str) -> None:
 def test_only_postgres_has_its_schema_as_sql(tmp_path: Path) -> None:
     result = CliRunner().invoke(cli, ["migrate", "--url", f"sqlite:///{tmp_path}/jobs.db", "--sql"])
     assert "only a postgresql:// store has its schema as SQL" in result.output
+
+
+def test_without_the_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("holdfast.store.postgres")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(MissingExtra, match=r"postgresql:// needs a package that is missing: pip install 'holdfast\["):
+        open_store("postgresql://host/db")
