@@ -53,6 +53,13 @@ SYSTEMS = (
         measures=("enqueue", "bulk", "drain", "latency", "memory"),
         note=f"one server without a disk; {SLOTS} slots; an event for every transition",
     ),
+    System(
+        name="holdfast",
+        script=__name__,
+        store="postgres",
+        measures=("enqueue", "bulk", "drain", "latency", "memory"),
+        note=f"fsync and synchronous_commit on; {SLOTS} slots; an event for every transition",
+    ),
 )
 
 
@@ -188,6 +195,12 @@ def completed(place: Place) -> int:
     """How many jobs the store itself says are completed."""
     if place.url.startswith("redis"):
         return run(completed_in_redis(place))
+    if "://" in place.url:
+        import psycopg
+
+        with psycopg.connect(place.url) as server:
+            row = server.execute("SELECT count(*) FROM holdfast.job WHERE state = 'completed'").fetchone()
+            return int(row[0]) if row else 0
     with closing(sqlite3.connect(place.url)) as connection:
         found = connection.execute("SELECT count(*) FROM holdfast_job WHERE state = 'completed'").fetchone()
     return int(found[0])

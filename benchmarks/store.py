@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -55,7 +56,25 @@ def _wait_for(port: int) -> None:
             time.sleep(0.01)
 
 
-STORES: dict[str, Callable[[Path], AbstractContextManager[str]]] = {"redis": redis, "sqlite": sqlite}
+@contextmanager
+def postgres(folder: Path) -> Iterator[str]:
+    """A server of its own, as durable as PostgreSQL is by default."""
+    sys.path.append(str(Path(__file__).parents[1] / "tests"))
+    from servers import PostgresServer
+
+    server = PostgresServer(("listen_addresses=127.0.0.1", "shared_buffers=256MB", "max_wal_size=4GB"))
+    server.start()
+    try:
+        yield server.url().partition("?")[0]
+    finally:
+        server.close()
+
+
+STORES: dict[str, Callable[[Path], AbstractContextManager[str]]] = {
+    "sqlite": sqlite,
+    "redis": redis,
+    "postgres": postgres,
+}
 
 
 @contextmanager

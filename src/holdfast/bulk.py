@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .task import Call
 
 IN_FLIGHT = 2
-Group = tuple[str, Conflict]
+Group = tuple[str, Conflict, Any]
 
 
 class Counts(msgspec.Struct, kw_only=True):
@@ -48,7 +48,10 @@ async def enqueue_all(client: Client, calls: Iterable[Call[Any]] | AsyncIterable
     counts = Counts()
     writing: deque[asyncio.Task[list[Answer]]] = deque()
     try:
-        async for (queue, conflict), jobs in _chunks(calls, chunk):
+        async for (queue, conflict, connection), jobs in _chunks(calls, chunk):
+            if connection is not None:  # a caller's connection does one thing at a time
+                counts.add(await client.enqueue(queue, jobs, conflict, connection))
+                continue
             writing.append(asyncio.create_task(client.enqueue(queue, jobs, conflict)))
             await asyncio.sleep(0)
             if len(writing) > IN_FLIGHT:
@@ -67,7 +70,7 @@ async def _chunks(
     group: Group | None = None
     jobs: list[NewJob] = []
     async for call in _each(calls):
-        theirs = (call.queue, call.prepared.conflict)
+        theirs = (call.queue, call.prepared.conflict, call.prepared.connection)
         if jobs and (theirs != group or len(jobs) >= chunk):
             assert group is not None
             yield group, jobs

@@ -25,6 +25,7 @@ from .store.contract import (
     Filter,
     Finished,
     JobPage,
+    Joining,
     Listener,
     NewJob,
     QueueInfo,
@@ -164,8 +165,14 @@ class Client:
                 with suppress(RuntimeError):
                     future.get_loop().call_soon_threadsafe(_wake, future)
 
-    async def enqueue(self, queue: str, jobs: Sequence[NewJob], conflict: Conflict) -> list[Answer]:
-        """Every job has its answer."""
+    async def enqueue(
+        self, queue: str, jobs: Sequence[NewJob], conflict: Conflict, connection: Any = None
+    ) -> list[Answer]:
+        """Every job has its answer. With a caller's connection, it counts once that one's transaction commits."""
+        if connection is not None:
+            if not isinstance(self.store, Joining):
+                raise ConfigError(f"{self.store.url}: enqueueing with connection= needs a postgresql:// store")
+            return await self.store.enqueue_in(connection, queue, jobs, conflict)  # no hooks: it may be rolled back
         answers = await self.store.enqueue(queue, jobs, conflict, _request(jobs))
         if any(self.hooks.wanted(name) for name in ("enqueue", "requeue", "update")):
             for answer in answers:
@@ -327,6 +334,12 @@ class Client:
 def _wake(future: asyncio.Future[None]) -> None:
     if not future.done():
         future.set_result(None)
+
+
+def refuse_to_wait(connection: Any) -> None:
+    """Nobody waits for a job that is not committed yet."""
+    if connection is not None:
+        raise ConfigError("call(connection=...) would wait for a job that is not committed yet: enqueue, commit, wait")
 
 
 def _request(jobs: Sequence[NewJob]) -> str | None:

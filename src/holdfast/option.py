@@ -55,6 +55,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     timeout: Duration | None = None
     result_ttl: Duration | None = None
     headers: dict[str, str] | None = None
+    connection: Any = None
+    """The caller's own database connection: the job is there once its transaction commits."""
 
     def with_(self, **changes: Any) -> Options:
         """Return these options with some of them changed."""
@@ -90,6 +92,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             overrides=overrides if overrides else None,
             result_ttl_ms=None if self.result_ttl is None else to_ms(self.result_ttl, "result_ttl"),
             dedup=_dedup(self.dedup),
+            connection=self.connection,
         )
 
     def _conflict(self) -> Conflict:
@@ -127,6 +130,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     overrides: Overrides | None
     result_ttl_ms: int | None
     dedup: DedupSpec | None
+    connection: Any = None
 
 
 def check_text(text: str, name: str, what: str, after: str = "") -> str:

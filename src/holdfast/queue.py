@@ -6,7 +6,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping
 from typing import Any
 
 from .bulk import Counts, enqueue_all
-from .client import DEFAULT_WAIT, Client, Handle, new_id
+from .client import DEFAULT_WAIT, Client, Handle, new_id, refuse_to_wait
 from .core.duration import Duration, to_ms
 from .core.event import Event
 from .core.job import JobRecord
@@ -65,13 +65,16 @@ class Queue:
         return await self._enqueue(self._call(payload, Options().with_(**options)))
 
     async def _enqueue(self, call: Call[Any]) -> Handle[Any]:
-        answers = await self._client.enqueue(self.name, [call.job], call.prepared.conflict)
+        prepared = call.prepared
+        answers = await self._client.enqueue(self.name, [call.job], prepared.conflict, prepared.connection)
         return Handle(self._client, self.name, answers[0], self._decode, call.job.watcher is not None)
 
     async def call(self, payload: Any, *, wait: Duration | None = DEFAULT_WAIT, **options: Any) -> Any:
         """Return the result for a payload, waiting up to `wait` seconds."""
+        wanted = Options().with_(**options)
+        refuse_to_wait(wanted.connection)
         listener = await self._client.listener()
-        handle = await self._enqueue(self._call(payload, Options().with_(**options), listener.address))
+        handle = await self._enqueue(self._call(payload, wanted, listener.address))
         return await handle.result(wait)
 
     async def enqueue_many(self, payloads: Iterable[Any] | AsyncIterable[Any], *, chunk: int = 500) -> Counts:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar
 
 from .bulk import Counts, enqueue_all
-from .client import DEFAULT_WAIT, Handle, new_id
+from .client import DEFAULT_WAIT, Handle, new_id, refuse_to_wait
 from .codec import Codec, Signature
 from .core.duration import Duration, Instant
 from .core.job import JobRecord
@@ -126,13 +126,14 @@ class Task(Generic[P, R]):
         timeout: Duration | None = None,
         result_ttl: Duration | None = None,
         headers: dict[str, str] | None = None,
+        connection: Any = None,
     ) -> Task[P, R]:
         """Return this task with options for the jobs that are enqueued through it."""
         given = {
             "job_id": job_id, "delay": delay, "run_at": run_at, "priority": priority, "key": key,
             "on_conflict": on_conflict, "on_failed": on_failed, "update_payload": update_payload,
             "update_run_at": update_run_at, "reset_counts": reset_counts, "dedup": dedup, "retry": retry,
-            "timeout": timeout, "result_ttl": result_ttl, "headers": headers,
+            "timeout": timeout, "result_ttl": result_ttl, "headers": headers, "connection": connection,
         }  # fmt: skip
         changed = {name: value for name, value in given.items() if value is not None}
         twin = object.__new__(type(self))
@@ -178,7 +179,8 @@ class Task(Generic[P, R]):
 
     async def _enqueue(self, job: NewJob) -> Handle[R]:
         client = self._registry.client
-        answers = await client.enqueue(self.queue, [job], self._prepared.conflict)
+        prepared = self._prepared
+        answers = await client.enqueue(self.queue, [job], prepared.conflict, prepared.connection)
         return Handle(client, self.queue, answers[0], self.decode_result, watched=job.watcher is not None)
 
     async def call(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -190,6 +192,7 @@ class Task(Generic[P, R]):
         return await self._call(timeout, args, kwargs)
 
     async def _call(self, timeout: Duration | None, args: Any, kwargs: Any) -> R:
+        refuse_to_wait(self._prepared.connection)
         listener = await self._registry.client.listener()
         handle = await self._enqueue(self._job(args, kwargs, watcher=listener.address))
         return await handle.result(timeout)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import redis_store
+from postgres_store import postgres_schema
 
 from holdfast.store import Store
 from holdfast.store.sqlite import SqliteStore
@@ -84,5 +85,10 @@ def memory(folder: Path) -> Harness:
     return SqliteHarness(f"memory://contract-{next(_numbers)}", processes=False)
 
 
-HARNESSES: dict[str, Callable[[Path], Harness]] = {"sqlite": sqlite_file, "memory": memory, **redis_store.available()}
+HARNESSES: dict[str, Callable[[Path], Harness]] = {
+    "sqlite": sqlite_file,
+    "memory": memory,
+    "postgresql": postgres_schema,
+    **redis_store.available(),
+}
 """How the suite makes each built-in store, by the scheme of its URL."""

@@ -10,7 +10,7 @@ first answer and changes nothing. Settling is repeatable by its lease alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 
@@ -457,6 +457,16 @@ class Store(Protocol):
 
     async def doctor(self) -> list[tuple[str, bool, str]]:
         """Return checks of the store itself: name, whether it is well, and a line for people."""
+
+
+@runtime_checkable
+class Joining(Protocol):
+    """A store whose `enqueue` can join a caller's own transaction."""
+
+    async def enqueue_in(
+        self, connection: Any, queue: str, jobs: Sequence[NewJob], conflict: Conflict = KEEP
+    ) -> list[Answer]:
+        """Like `enqueue`, in the caller's own transaction: no commit, no job, no event, no wake-up."""
 
 
 __all__ = [name for name in globals() if name[0].isupper()] + ["KEEP"]

@@ -16,12 +16,18 @@ Factory = Callable[..., Store]
 _BUILT_IN = {
     "sqlite": "holdfast.store.sqlite:SqliteStore",
     "memory": "holdfast.store.sqlite:SqliteStore",
+    "postgresql": "holdfast.store.postgres:PostgresStore",
+    "postgres": "holdfast.store.postgres:PostgresStore",
     **dict.fromkeys(
         [base + form for base in ("redis", "rediss", "valkey", "valkeys") for form in ("", "+cluster", "+sentinel")],
         "holdfast.store.redis:RedisStore",
     ),
 }
-_EXTRAS: dict[str, str] = {scheme: "redis" for scheme in _BUILT_IN if scheme.startswith(("redis", "valkey"))}
+_EXTRAS: dict[str, str] = {
+    scheme: "redis" if scheme.startswith(("redis", "valkey")) else "postgres"
+    for scheme in _BUILT_IN
+    if scheme not in ("sqlite", "memory")
+}
 _registered: dict[str, Factory] = {}
 
 

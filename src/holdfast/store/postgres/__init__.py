@@ -1,0 +1,5 @@
+"""The PostgreSQL store: many machines, and jobs in the same transaction as your data."""
+
+from .store import PostgresStore
+
+__all__ = ["PostgresStore"]

@@ -1,0 +1,261 @@
+"""Calls and replies: what a transition's function takes and gives, as the contract has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from ...core.job import ErrorRecord
+from ...core.limit import QueueSettings
+from ...core.policy import Counters, Overrides
+from ...core.state import State
+from ...core.transition import Reply
+from ..contract import (
+    Answer,
+    Claimed,
+    Complete,
+    Conflict,
+    Failed,
+    Lease,
+    NewJob,
+    Released,
+    Retried,
+    Session,
+    Settled,
+    Settlement,
+    Snoozed,
+    Turn,
+)
+from .array import blobs, numbers, texts
+
+_json = msgspec.json.Encoder().encode
+_overrides = msgspec.json.Decoder(Overrides).decode
+_headers = msgspec.json.Decoder(dict[str, str]).decode
+_error = msgspec.json.Decoder(ErrorRecord).decode
+_FRESH = Counters(attempts=1)
+_COMPLETED = Settled(Reply.OK, State.COMPLETED)
+
+ENQUEUE = (
+    "SELECT * FROM holdfast.enqueue(%s::bigint, %s, %s, %s::boolean, %s::text[], %s, %s::text[], %s::bytea[],"
+    " %s::bigint[], %s::bigint[], %s::integer[], %s::text[], %s::bytea[], %s::text[], %s::bigint[], %s::text[],"
+    " %s::text[], %s::boolean, %s::boolean, %s::boolean, %s, %s::boolean, %s::boolean)"
+)
+TURN = (
+    "SELECT * FROM holdfast.turn(%s::bigint, %s, %s::bigint, %s::text[], %s::text[], %s::text[], %s::text[],"
+    " %s::bigint[], %s::integer[], %s::bytea[], %s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[],"
+    " %s::integer, %s, %s)"
+)
+
+
+class Info(msgspec.Struct, frozen=True):
+    """What the first row of a turn says."""
+
+    now: int
+    evicted: bool = False
+    late: bool = False
+    words: list[str] | None = None
+    next: int | None = None
+    more: bool = False
+    settings: dict[str, msgspec.Raw] | None = None
+    aborts: list[tuple[str, str, int, int, str]] | None = None
+
+
+_info = msgspec.json.Decoder(Info).decode
+
+
+def enqueue(
+    now: str | None,
+    queue: str,
+    jobs: Sequence[NewJob],
+    conflict: Conflict,
+    request: str | None,
+    *,
+    joined: bool = False,
+) -> list[Any]:
+    """Return the arguments of `enqueue`, all of them as text."""
+    tasks = {job.task for job in jobs}
+    plain = len(tasks) == 1
+    return [
+        now, queue, request, _flag(all(job.fresh for job in jobs)),
+        texts([job.id for job in jobs]),
+        next(iter(tasks)) if plain else None,
+        None if plain else texts([job.task for job in jobs]),
+        blobs([job.payload for job in jobs]),
+        numbers([job.run_at_ms for job in jobs]),
+        numbers([job.delay_ms for job in jobs]),
+        numbers([job.priority or None for job in jobs]),
+        texts([job.key for job in jobs]),
+        blobs([_json(job.headers) if job.headers else None for job in jobs]),
+        texts([_json(job.overrides).decode() if job.overrides else None for job in jobs]),
+        numbers([job.result_ttl_ms for job in jobs]),
+        texts([_json(job.dedup).decode() if job.dedup else None for job in jobs]),
+        texts([job.watcher for job in jobs]),
+        _flag(conflict.on_conflict == "update"), _flag(conflict.on_failed == "requeue"),
+        _flag(conflict.update_payload), conflict.update_run_at, _flag(conflict.resets), _flag(joined),
+    ]  # fmt: skip
+
+
+def _flag(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def answer(row: Sequence[Any], *, ours: bool = False) -> Answer:
+    """Return what became of one job. `ours` says that whatever holds the id, this call put there."""
+    status, id, run, state, result, error = row
+    if ours:
+        status = "queued"
+    if status == "queued":
+        return Answer(status=status, id=id, run=run, state=State(state))
+    return Answer(
+        status=status, id=id, run=run, state=State(state), result=result,
+        error=_readable(error) if error is not None else None,
+    )  # fmt: skip
+
+
+def _readable(blob: bytes) -> ErrorRecord:
+    try:
+        return _error(blob)
+    except msgspec.MsgspecError as error:
+        return corrupt(error)
+
+
+def corrupt(error: msgspec.MsgspecError) -> ErrorRecord:
+    """Return what a job whose record cannot be decoded fails with."""
+    return ErrorRecord(type="CorruptRecord", kind="corrupt", message=str(error))
+
+
+def turn(
+    now: str | None, session: Session, settlements: Sequence[Settlement], queues: Sequence[str], room: int, park: bool
+) -> list[Any]:
+    """Return the arguments of `turn`, all but the last."""
+    return [
+        now, session.id, str(session.lease_ms), texts(session.queues), *_settlements(settlements),
+        texts(queues), str(room), park,
+    ]  # fmt: skip
+
+
+def _settlements(entries: Sequence[Settlement]) -> list[Any]:
+    if not entries:
+        return [None] * 10
+    leases = [entry.lease for entry in entries]
+    where = [
+        texts([lease.queue for lease in leases]),
+        texts([lease.id for lease in leases]),
+        numbers([lease.run for lease in leases]),
+        numbers([lease.attempt for lease in leases]),
+    ]
+    if all(type(entry) is Complete for entry in entries):
+        results = blobs([entry.result for entry in entries])  # type: ignore[union-attr]
+        ttls = numbers([entry.result_ttl_ms for entry in entries])  # type: ignore[union-attr]
+        return [None, *where, results, ttls, None, None, None]
+    parts = [_part(entry) for entry in entries]
+    kinds, data, figures, causes, types, signatures = zip(*parts, strict=True)
+    return [texts(kinds), *where, blobs(data), numbers(figures), texts(causes), texts(types), texts(signatures)]
+
+
+_Part = tuple[str, bytes | None, int | None, str | None, str | None, str | None]
+
+
+def _part(entry: Settlement) -> _Part:
+    if isinstance(entry, Complete):
+        return "complete", entry.result, entry.result_ttl_ms, None, None, None
+    if isinstance(entry, Retried):
+        return "retry", _json(entry.error), None, str(entry.cause), entry.error.type, entry.error.signature
+    if isinstance(entry, Failed):
+        error = entry.error
+        return "fail", _json(error), entry.result_ttl_ms, str(entry.cause), error.type, error.signature
+    if isinstance(entry, Released):
+        if entry.error is None:
+            return "release", None, entry.delay_ms, None, None, None
+        return "release", _json(entry.error), entry.delay_ms, None, entry.error.type, entry.error.signature
+    return _snooze(entry)
+
+
+def _snooze(entry: Snoozed) -> _Part:
+    if entry.run_at_ms is not None:
+        return "snooze", None, entry.run_at_ms, None, None, None
+    return "snooze", None, entry.delay_ms or 0, "delay", None, None
+
+
+class Reader:
+    """Decodes turns; settings that it has seen before cost nothing."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, QueueSettings] = {}
+
+    def turn(self, rows: Sequence[Sequence[Any]], count: int) -> tuple[Turn, list[tuple[Lease, ErrorRecord]]]:
+        """Return the turn, and the claimed jobs that cannot be read."""
+        info = _info(rows[0][0])
+        if info.evicted:
+            return Turn(evicted=True, now_ms=info.now), []
+        claimed, broken = claimed_rows((row[1:] for row in rows[1:]), info.now)
+        settled = [_COMPLETED] * count if info.words is None else [_settled(word) for word in info.words]
+        return Turn(
+            late=info.late,
+            settled=settled,
+            claimed=claimed,
+            next_at_ms=info.next,
+            now_ms=info.now,
+            settings={queue: self.settings(bytes(raw)) for queue, raw in (info.settings or {}).items()},
+            more=info.more,
+            aborts=aborts(info.aborts),
+        ), broken
+
+    def settings(self, raw: bytes) -> QueueSettings:
+        """Return a queue's settings."""
+        known = self._known.get(raw)
+        if known is None:
+            if len(self._known) > 1000:
+                self._known.clear()
+            known = self._known[raw] = msgspec.json.decode(raw, type=QueueSettings)
+        return known
+
+
+def aborts(found: Iterable[tuple[str, str, int, int, str]] | None) -> list[Any]:
+    """Return which handlers must be told to stop, and why."""
+    return [(Lease(queue, id, run, attempt), reason) for queue, id, run, attempt, reason in found or ()]
+
+
+def _settled(word: str) -> Settled:
+    reply, _, state = word.partition(":")
+    return Settled(Reply(reply), State(state) if state else None)
+
+
+def claimed_rows(rows: Iterable[Sequence[Any]], now: int) -> tuple[list[Claimed], list[tuple[Lease, ErrorRecord]]]:
+    """Return jobs, and the leases of those that cannot be read."""
+    jobs = []
+    broken = []
+    for row in rows:
+        try:
+            jobs.append(claimed(row, now))
+        except msgspec.MsgspecError as error:
+            broken.append((Lease(row[0], row[1], row[2], row[3]), corrupt(error)))
+    return jobs, broken
+
+
+def claimed(row: Sequence[Any], now: int) -> Claimed:
+    """Return a job that was given to a worker."""
+    (queue, id, run, attempts, task, priority, key, run_at, enqueued_at, failures, stalls, timeouts, releases,
+     overrides, headers, error, checkpoint, payload, timeout) = row  # fmt: skip
+    if attempts == 1 and not (failures or stalls or timeouts or releases):
+        counters = _FRESH
+    else:
+        counters = Counters(attempts=attempts, failures=failures, stalls=stalls, timeouts=timeouts, releases=releases)
+    return Claimed(
+        lease=Lease(queue, id, run, attempts),
+        task=task,
+        payload=payload,
+        priority=priority,
+        key=key,
+        run_at_ms=run_at,
+        enqueued_at_ms=enqueued_at,
+        claimed_at_ms=now,
+        counters=counters,
+        headers=_headers(headers) if headers else {},
+        overrides=_overrides(overrides) if overrides else None,
+        last_error=_error(error) if error else None,
+        checkpoint=checkpoint,
+        timeout_ms=timeout,
+    )

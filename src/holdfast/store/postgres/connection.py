@@ -1,0 +1,200 @@
+"""Where a database is, connections to it, and its errors as ours."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import msgspec
+import psycopg
+
+from ...errors import (
+    ConfigError,
+    StoreBusy,
+    StoreClosed,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+)
+
+Connection = psycopg.AsyncConnection[tuple[Any, ...]]
+TRY_AGAIN = frozenset({"40001", "40P01", "55P03"})
+"""Serialization failure, deadlock, lock not available: rolled back for certain, so that nothing was done."""
+_LOST = re.compile(r"^(08...|57P0[123]|25P03)$")
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Which database, which schema in it, and how it is talked to, as the URL says."""
+
+    conninfo: str
+    """The URL for libpq, without our own options."""
+    schema: str = "holdfast"
+    history: int = 1_000_000
+    """How many events the log keeps."""
+    pool: int = 8
+    """The most connections, besides the one that listens."""
+    listen: bool = True
+    """False behind a pooler in transaction mode: workers and waiters then poll."""
+    prepare: bool = True
+    """False where the pooler cannot keep prepared statements."""
+    patience: float = 10.0
+    """For how many seconds a call waits for a connection, or tries again."""
+
+    def __str__(self) -> str:
+        parts = urlsplit(self.conninfo)
+        return f"postgresql://{parts.netloc.rpartition('@')[2]}{parts.path}?schema={self.schema}"
+
+
+def parse(url: str) -> Place:
+    """Return the place that a URL names, or say what is wrong with it."""
+    parts = urlsplit(url)
+    given: dict[str, Any] = {}
+    theirs = []
+    for name, value in parse_qsl(parts.query, keep_blank_values=True):
+        if name in _OPTIONS:
+            given["schema" if name == "namespace" else name] = _option(url, name, value)
+        else:
+            theirs.append((name, value))
+    conninfo = urlunsplit(("postgresql", parts.netloc, parts.path, urlencode(theirs), ""))
+    try:
+        psycopg.conninfo.conninfo_to_dict(conninfo)
+    except psycopg.ProgrammingError as error:
+        known = ", ".join(f"{name}={form}" for name, (form, _) in _OPTIONS.items())
+        raise ConfigError(f"{url!r}: {error}; besides libpq's own options, known are {known}") from None
+    return Place(conninfo=conninfo, **given)
+
+
+_NAME = r"[A-Za-z_][A-Za-z0-9_]{0,62}"
+_OPTIONS = {
+    "schema": ("NAME", _NAME),
+    "namespace": ("NAME", _NAME),
+    "history": ("EVENTS", r"\d+"),
+    "pool": ("CONNECTIONS", r"[1-9]\d*"),
+    "listen": ("on|off", r"on|off"),
+    "prepare": ("on|off", r"on|off"),
+    "patience": ("SECONDS", r"\d+(\.\d+)?"),
+}
+
+
+def _option(url: str, name: str, value: str) -> Any:
+    form, pattern = _OPTIONS[name]
+    if not re.fullmatch(pattern, value):
+        raise ConfigError(f"{url!r}: {name}={value!r} is not {name}={form}")
+    if form == "on|off":
+        return value == "on"
+    return value if form == "NAME" else float(value) if form == "SECONDS" else int(value)
+
+
+async def connect(place: Place) -> Connection:
+    """Return a connection in which every statement is its own transaction, unless it says otherwise."""
+    try:
+        return await psycopg.AsyncConnection.connect(
+            place.conninfo,
+            autocommit=True,
+            prepare_threshold=1 if place.prepare else None,
+            application_name="holdfast",
+            connect_timeout=max(1, round(place.patience)),
+        )
+    except psycopg.Error as error:
+        raise translate(error, place) from error
+
+
+class Pool:
+    """Connections for one event loop: made when needed, up to a limit, and dropped when broken."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._idle: list[Connection] = []
+        self._room = asyncio.Semaphore(place.pool)
+        self._closed = False
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        """Yield a connection that nobody else uses."""
+        try:
+            await asyncio.wait_for(self._room.acquire(), self._place.patience)
+        except TimeoutError:
+            raise StoreBusy(
+                f"{self._place}: all {self._place.pool} connections were in use for over "
+                f"{self._place.patience:g} s; raise pool="
+            ) from None
+        try:
+            if self._closed:
+                raise StoreClosed(f"{self._place} is closed")
+            connection = self._take() or await connect(self._place)
+            try:
+                yield connection
+            except BaseException:
+                await _give_up(connection)
+                raise
+            finally:
+                await self._put_back(connection)
+        finally:
+            self._room.release()
+
+    def _take(self) -> Connection | None:
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.closed:
+                return connection
+        return None
+
+    async def _put_back(self, connection: Connection) -> None:
+        if connection.closed:
+            return
+        if self._closed:
+            await connection.close()
+        else:
+            self._idle.append(connection)
+
+    async def forget_idle(self) -> None:
+        """The server was away: whatever connection was idle is gone too."""
+        idle, self._idle = self._idle, []
+        for connection in idle:
+            await connection.close()
+
+    async def close(self) -> None:
+        """No connection is open."""
+        self._closed = True
+        await self.forget_idle()
+
+
+async def _give_up(connection: Connection) -> None:
+    """A call that went wrong may keep its connection only when that is at rest."""
+    idle = psycopg.pq.TransactionStatus.IDLE
+    if not connection.closed and connection.info.transaction_status != idle:
+        await connection.close()
+
+
+def is_lost(error: psycopg.Error) -> bool:
+    """True when the connection is gone, so that nobody knows whether the call was done."""
+    if error.sqlstate is not None:
+        return bool(_LOST.match(error.sqlstate))
+    return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+
+
+def translate(error: psycopg.Error, place: Place) -> StoreError | ConfigError:
+    """Return our error for one of PostgreSQL's, with what to do next."""
+    text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    state = error.sqlstate or ""
+    if state in TRY_AGAIN:
+        return StoreBusy(f"{place} was locked by others for over {place.patience:g} s; end their long transactions")
+    if state == "53300":
+        return StoreBusy(f"{place} takes no more connections ({text}); lower pool=, or raise max_connections")
+    if state in ("53100", "53200", "53000"):
+        return StoreFull(f"{place}: no room left in the server; nothing of this call was written ({text})")
+    if state == "25006":
+        return StoreReadOnly(f"{place} cannot be written: it is a replica or read-only ({text})")
+    if state in ("42P01", "42883", "3F000"):
+        return StoreError(f"{place}: its tables or functions are gone or another's ({text}); run holdfast migrate")
+    if state == "42501":
+        return StoreError(f"{place}: this user lacks a right ({text}); see docs/reference/postgres.md")
+    if is_lost(error):
+        return StoreError(f"{place}: the connection was lost or refused ({text}); is the server running?")
+    if isinstance(error, psycopg.DataError) and "NUL" in text:
+        return ConfigError(f"PostgreSQL cannot keep text with a NUL character ({text})")
+    return StoreError(f"{place}: {text}")

@@ -1,0 +1,235 @@
+"""Looking: jobs, queues, workers and the event log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from ...core.event import Event
+from ...core.job import ErrorRecord, JobRecord, Progress
+from ...core.limit import QueueSettings
+from ...core.policy import Counters, Policy, adjusted
+from ...core.state import State
+from ...errors import ConfigError
+from ..contract import EventPage, Filter, QueueInfo, Session, SessionInfo
+from .array import numbers, texts
+
+Row = Mapping[str, Any]
+_LAST = 2**62
+
+
+def record(row: Row) -> JobRecord | None:
+    """Return a row as everybody else sees it; `None` when its time is over."""
+    now = row["now_ms"]
+    if row["expires_at_ms"] is not None and row["expires_at_ms"] <= now:
+        return None
+    return JobRecord(
+        queue=row["queue"],
+        id=row["id"],
+        run=row["run"],
+        task=row["task"],
+        state=State(row["state"]),
+        payload=row["payload"],
+        priority=row["priority"],
+        key=row["key"],
+        run_at_ms=row["run_at_ms"],
+        enqueued_at_ms=row["enqueued_at_ms"],
+        started_at_ms=row["claimed_at_ms"],
+        finished_at_ms=row["finished_at_ms"],
+        counters=_counters(row, row["attempts"]),
+        worker=row["session"],
+        result=row["result"],
+        error=_decoded(row["error"], ErrorRecord),
+        progress=_decoded(row["progress"], Progress),
+        checkpoint=row["checkpoint"],
+        headers=_decoded(row["headers"], dict[str, str]) or {},
+        holds_id=row["held"] and not (row["free_at_ms"] is not None and row["free_at_ms"] <= now),
+        expires_at_ms=row["expires_at_ms"],
+        cancel_requested=row["cancel"],
+        successor=row["successor"],
+    )
+
+
+def _counters(row: Row, attempts: int) -> Counters:
+    return Counters(
+        attempts=attempts,
+        failures=row["failures"],
+        stalls=row["stalls"],
+        timeouts=row["timeouts"],
+        releases=row["releases"],
+    )
+
+
+def _decoded(blob: bytes | None, type: Any) -> Any:
+    if blob is None:
+        return None
+    try:
+        return msgspec.json.decode(blob, type=type)
+    except msgspec.MsgspecError:
+        return None  # a damaged field must not hide the job from whoever looks for it
+
+
+def filter_values(which: Filter) -> dict[str, Any]:
+    """Return a filter as the statements take it."""
+    return {
+        "queue": which.queue,
+        "states": texts(which.states) if which.states else None,
+        "task": which.task,
+        "key": which.key,
+        "ids": texts(which.ids) if which.ids else None,
+        "after": which.enqueued_after_ms,
+        "until": which.enqueued_before_ms,
+    }
+
+
+def before(cursor: str | None) -> int:
+    """Return the run below which the next page begins."""
+    if cursor is None:
+        return _LAST
+    if not cursor.isdigit():
+        raise ConfigError(f"cursor {cursor!r} is not one that a list of jobs gave")
+    return int(cursor)
+
+
+def queue(row: Row) -> QueueInfo:
+    """Return a queue with its counts and settings."""
+    counts = msgspec.json.decode(row["counts"]) if row["counts"] else {}
+    return QueueInfo(
+        name=row["name"],
+        counts={state: counts.get(state, 0) for state in State},
+        settings=msgspec.json.decode(row["settings"], type=QueueSettings),
+        overrides=msgspec.json.decode(row["operator"]),
+        key_overrides=msgspec.json.decode(row["keys"]) if row["keys"] else {},
+        workers=row["workers"],
+        oldest_waiting_ms=row["oldest"],
+    )
+
+
+def session(row: Row) -> SessionInfo:
+    """Return a worker as the store knows it."""
+    return SessionInfo(
+        session=msgspec.json.decode(row["info"], type=Session),
+        started_at_ms=row["started_at_ms"],
+        heard_at_ms=row["heard_at_ms"],
+        expires_at_ms=row["expires_at_ms"],
+        active=row["active"],
+        alive=row["alive"],
+    )
+
+
+def policy(declared: str | None, operator: str | None) -> Policy:
+    """Return a task's policy in force."""
+    stored = msgspec.json.decode(declared, type=Policy) if declared else Policy()
+    return adjusted(stored, msgspec.json.decode(operator)) if operator else stored
+
+
+class Position:
+    """What a reader has read: all up to (xid, seq) in the order of transactions, but for those that were open then.
+
+    `open` has the transactions below it that had not ended, each with the last of its events that was read.
+    `seen` is the highest number of an event that was looked at; what is trimmed above it was never read.
+    """
+
+    def __init__(self, text: str | None = None) -> None:
+        self.epoch = ""
+        self.xid = self.seq = self.seen = 0
+        self.open: dict[int, int] = {}
+        if text is not None:
+            self._parse(text)
+
+    def _parse(self, text: str) -> None:
+        try:
+            self.epoch, xid, seq, seen, *rest = text.split(":")
+            self.xid, self.seq, self.seen = int(xid), int(seq), int(seen)
+            for entry in rest[0].split(",") if rest else ():
+                name, _, read = entry.partition(".")
+                self.open[int(name)] = int(read or 0)
+        except ValueError:
+            raise ConfigError(f"position {text!r} is not one that the event log gave") from None
+
+    def __str__(self) -> str:
+        text = f"{self.epoch}:{self.xid}:{self.seq}:{self.seen}"
+        if self.open:
+            text += ":" + ",".join(f"{xid}.{seq}" if seq else str(xid) for xid, seq in sorted(self.open.items()))
+        return text
+
+    def values(self) -> dict[str, Any]:
+        """Return the position as the statement takes it."""
+        skipped = sorted(self.open)
+        return {
+            "xid": str(self.xid),
+            "seq": self.seq,
+            "skipped": texts([str(xid) for xid in skipped]),
+            "read": numbers([self.open[xid] for xid in skipped]),
+        }
+
+    def advance(self, xid: int, seq: int, in_flight: Sequence[int]) -> None:
+        """An event, or the end of the log, has been reached."""
+        self.seen = max(self.seen, seq)
+        if (xid, seq) > (self.xid, self.seq):
+            self.drop_ended(_LAST, in_flight)
+            for other in in_flight:
+                if self.xid < other < xid:
+                    self.open.setdefault(other, 0)
+            self.xid, self.seq = xid, seq
+        elif xid in self.open:
+            self.drop_ended(xid, in_flight)
+            self.open[xid] = seq
+
+    def drop_ended(self, below: int, in_flight: Sequence[int]) -> None:
+        """Transactions that have ended, and whose events have all been passed, are no longer open."""
+        for xid in [xid for xid in self.open if xid < below and xid not in in_flight]:
+            del self.open[xid]
+
+
+def events(rows: Sequence[Row], position: str | None, limit: int) -> EventPage | None:
+    """Return a page from the rows that were found after a position; `None` when the log is another one."""
+    first = rows[0]
+    at = Position(None if position in (None, "end") else position)
+    known, at.epoch = at.epoch, first["epoch"]
+    if known not in ("", at.epoch) or at.seen > first["newest"]:
+        return None  # another log, or this one as a backup had it, from before the position was made
+    in_flight = [int(xid) for xid in first["snapshot"].split(":")[2].split(",") if xid]
+    gap = max(0, first["trimmed"] - at.seen) if known else 0
+    found = []
+    for row in rows if position != "end" and first["xid_"] is not None else ():
+        at.advance(int(row["xid_"]), row["seq"], in_flight)
+        found.append(_event(str(at), row))
+    if len(found) < limit and first["last"] is not None:
+        # Everything up to the end was looked at, also what is not of this queue: trimming it later is no gap.
+        xid, _, seq = first["last"].partition(".")
+        at.advance(int(xid), int(seq), in_flight)
+        at.drop_ended(_LAST, in_flight)
+    at.seen = max(at.seen, first["trimmed"])
+    if found and len(found) < limit:
+        found[-1] = msgspec.structs.replace(found[-1], position=str(at))
+    return EventPage(events=found, position=str(at), gap=gap)
+
+
+def _event(position: str, row: Row) -> Event:
+    return Event(
+        position=position,
+        at_ms=row["at_ms"],
+        queue=row["queue"],
+        id=row["id"],
+        run=row["run"],
+        attempt=row["attempt"],
+        transition=row["transition"],
+        state=State(row["state"]) if row["state"] else None,
+        cause=row["cause"],
+        task=row["task"],
+        worker=row["worker"],
+        key=row["key"],
+        priority=row["priority"],
+        run_at_ms=row["run_at_ms"],
+        counters=_counters(row, row["attempt"]),
+        wait_ms=row["wait_ms"],
+        run_ms=row["run_ms"],
+        error_type=row["error_type"],
+        error_signature=row["error_signature"],
+        progress=row["progress"],
+        message=row["message"],
+        payload=row["payload"],
+    )

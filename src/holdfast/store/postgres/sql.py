@@ -1,0 +1,61 @@
+"""The SQL, one file for each transition; functions that live in the server, and statements that look."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.resources import files
+
+from ...core.job import ErrorRecord
+from ...core.policy import COUNTER
+
+SCHEMA = "holdfast."
+FUNCTIONS = (
+    "prelude", "lane", "update", "complete", "retry", "release", "snooze", "fail", "cancel", "promote", "delete",
+    "requeue", "enqueue", "claim", "extend", "progress", "reap", "expire", "turn",
+)  # fmt: skip
+_STATEMENT = re.compile(r"^-- :(\w+)\n(.*?);\s*$", re.MULTILINE | re.DOTALL)
+
+
+def text(path: str) -> str:
+    """Return a file below `sql/`."""
+    return files(__package__).joinpath("sql", path).read_text("utf-8")
+
+
+def migrations() -> list[tuple[int, str]]:
+    """Return every migration with its number, in order."""
+    folder = files(__package__).joinpath("sql", "migration")
+    names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
+    return [(int(name.partition(".")[0]), text(f"migration/{name}")) for name in names]
+
+
+def functions() -> str:
+    """Return every function, to be made anew after the tables."""
+    return "\n".join(text(f"{name}.sql") for name in FUNCTIONS).replace("/* signatures */", _signatures())
+
+
+def _signatures() -> str:
+    """Return the cases of `signature`: the server cannot hash as `ErrorRecord` does."""
+    errors = [
+        ErrorRecord(type="Stalled", message="its worker vanished while it ran"),
+        ErrorRecord(type="CorruptRecord", message="the stored record of the job cannot be decoded"),
+        *(ErrorRecord(type="LimitReached", message=f"the limit for {cause} was lowered") for cause in COUNTER),
+        *(
+            ErrorRecord(type="TooMany" + name.capitalize(), message=f"# {name}, and no more are allowed")
+            for name in COUNTER.values()
+        ),
+    ]
+    return "\n        ".join(f"WHEN '{each.type}|{each.message}' THEN '{each.signature}'" for each in errors)
+
+
+@cache
+def statements(schema: str) -> dict[str, str]:
+    """Return every statement that looks, by name."""
+    found = dict(_STATEMENT.findall(text("look.sql")))
+    columns = found.pop("columns")
+    return {name: rename(body.replace(":columns", columns), schema) for name, body in found.items()}
+
+
+def rename(source: str, schema: str) -> str:
+    """Put every name into a schema."""
+    return source.replace(SCHEMA, f'"{schema}".')

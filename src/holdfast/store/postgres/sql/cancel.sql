@@ -1,0 +1,84 @@
+-- cancel: blocked | scheduled | waiting -> cancelled
+-- guard: the run has not started; an active one is refused or signalled
+-- effects: free the id, drop the successor, append event, tell waiters
+
+-- The run is over and its id free.
+CREATE OR REPLACE FUNCTION holdfast.finish_cancelled(p_now bigint, j holdfast.job, p_exit text, p_ran boolean)
+RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    q holdfast.queue := holdfast.settings(j.queue);
+BEGIN
+    UPDATE holdfast.job
+    SET state = 'cancelled', exit = p_exit, held = false, finished_at_ms = p_now, free_at_ms = p_now,
+        expires_at_ms = greatest(p_now + coalesce(result_ttl_ms, q.result_ttl_ms), coalesce(dedup_until_ms, 0))
+    WHERE run = j.run;
+    PERFORM holdfast.append(p_now, 'cancel', ARRAY[j.run], CASE WHEN p_ran THEN p_exit END, p_ran);
+    PERFORM holdfast.over(p_now, j, 'cancelled');
+    RETURN 'cancelled';
+END $$;
+
+-- A successor that is cancelled is a cancelled run of its own.
+CREATE OR REPLACE FUNCTION holdfast.drop_successor(p_now bigint, j holdfast.job, p_note boolean) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+    s holdfast.successor;
+BEGIN
+    DELETE FROM holdfast.successor WHERE queue = j.queue AND id = j.id RETURNING * INTO s;
+    IF s.run IS NULL THEN
+        RETURN false;
+    END IF;
+    IF p_note THEN
+        INSERT INTO holdfast.job (run, queue, id, state, held, task, priority, key, run_at_ms, ready_at_ms,
+            enqueued_at_ms, finished_at_ms, free_at_ms, expires_at_ms, exit, result_ttl_ms, overrides, headers, payload)
+        VALUES (s.run, s.queue, s.id, 'cancelled', false, s.task, s.priority, s.key, s.run_at_ms, s.run_at_ms,
+            s.enqueued_at_ms, p_now, p_now,
+            p_now + coalesce(s.result_ttl_ms, (holdfast.settings(s.queue)).result_ttl_ms), 'cancel', s.result_ttl_ms,
+            s.overrides, s.headers, s.payload);
+        PERFORM holdfast.append(p_now, 'cancel', ARRAY[s.run], 'successor');
+    END IF;
+    PERFORM holdfast.tell(p_now, j.queue, j.id, s.run, s.run, 'cancelled');
+    RETURN true;
+END $$;
+
+-- Job and successor are over, or the active job is left or signalled.
+CREATE OR REPLACE FUNCTION holdfast.cancel(p_clock bigint, p_queue text, p_id text, p_signal boolean, p_request text)
+RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE
+    v_now bigint := holdfast.clock(p_clock);
+    j holdfast.job;
+    v_reply text := 'wrong_state';
+    v_successor boolean;
+    v_answer jsonb;
+BEGIN
+    IF p_request IS NOT NULL THEN
+        PERFORM pg_advisory_xact_lock(hashtextextended('holdfast.request ' || p_request, 0));
+        SELECT other INTO v_answer FROM holdfast.request WHERE id = p_request;
+        IF FOUND THEN
+            RETURN v_answer;
+        END IF;
+    END IF;
+    PERFORM holdfast.hold(ARRAY[p_queue]);
+    j := holdfast.answering(v_now, p_queue, p_id);
+    IF j.run IS NULL THEN
+        v_answer := '{"reply": "missing"}';
+    ELSE
+        v_successor := holdfast.drop_successor(v_now, j, true);
+        IF j.state = 'active' THEN
+            IF p_signal THEN
+                UPDATE holdfast.job SET cancel = true WHERE run = j.run;
+                PERFORM holdfast.stop(j, 'cancelled');
+                v_reply := 'ok';
+            END IF;
+        ELSIF j.state IN ('blocked', 'scheduled', 'waiting') THEN
+            v_reply := 'ok';
+            PERFORM holdfast.finish_cancelled(v_now, j, coalesce(j.exit, 'cancel'), false);
+            PERFORM holdfast.recheck(v_now, p_queue, j.key);
+        END IF;
+        v_answer := jsonb_build_object('reply', v_reply, 'state', j.state, 'run', j.run,
+            'signalled', j.state = 'active' AND p_signal, 'successor', v_successor);
+    END IF;
+    IF p_request IS NOT NULL THEN
+        INSERT INTO holdfast.request (id, at_ms, other) VALUES (p_request, v_now, v_answer);
+    END IF;
+    RETURN v_answer;
+END $$;

@@ -1,0 +1,58 @@
+-- complete: active -> completed
+-- guard: the caller holds the lease
+-- effects: drop lease, store result, start the successor, append event, tell waiters
+
+-- A whole batch at once. Return the numbers of those entries that were held and are completed now.
+CREATE OR REPLACE FUNCTION holdfast.complete(p_now bigint, p_session text, p_queues text[], p_ids text[],
+    p_runs bigint[], p_attempts integer[], p_results bytea[], p_ttls bigint[]) RETURNS integer[]
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_done integer[];
+    v_runs bigint[];
+    v_keyed boolean;
+    j holdfast.job;
+BEGIN
+    WITH entry AS MATERIALIZED (  -- by run: rows are locked in the order in which everybody locks them
+        SELECT DISTINCT ON (e.run) e.*, q.result_ttl_ms, coalesce(q.completed_ms, 0) AS kept
+        FROM unnest(p_queues, p_ids, p_runs, p_attempts, p_results, p_ttls)
+            WITH ORDINALITY AS e(queue, id, run, attempt, result, ttl, ord) JOIN holdfast.queue q ON q.name = e.queue
+        ORDER BY e.run, e.ord
+    ), done AS (
+        UPDATE holdfast.job t
+        SET state = 'completed', exit = 'complete', result = h.result, finished_at_ms = p_now, error = NULL,
+            free_at_ms = p_now + coalesce(h.ttl, t.result_ttl_ms, h.result_ttl_ms),
+            expires_at_ms = greatest(p_now + greatest(coalesce(h.ttl, t.result_ttl_ms, h.result_ttl_ms), h.kept),
+                coalesce(t.dedup_until_ms, 0))
+        FROM entry h
+        -- The state is no plain column here, or the planner walks all active jobs instead of the few that are named.
+        WHERE t.run = h.run AND t.attempts = h.attempt AND t.session = p_session AND t.state || '' = 'active'
+            AND t.queue = h.queue AND t.id = h.id
+        RETURNING h.ord, t.run, t.queue, t.id, t.attempts, t.task, t.session, t.key, t.priority, t.run_at_ms,
+            t.failures, t.stalls, t.timeouts, t.releases, t.claimed_at_ms
+    ), told AS (
+        INSERT INTO holdfast.event (at_ms, queue, id, run, attempt, transition, state, task, worker, key, priority,
+            run_at_ms, failures, stalls, timeouts, releases, run_ms)
+        SELECT p_now, queue, id, run, attempts, 'complete', 'completed', task, session, key, priority, run_at_ms,
+            failures, stalls, timeouts, releases, greatest(0, p_now - claimed_at_ms)
+        FROM done ORDER BY run
+    )
+    SELECT array_agg(ord), array_agg(run ORDER BY run), bool_or(key IS NOT NULL)
+    INTO v_done, v_runs, v_keyed FROM done;
+    IF v_keyed OR EXISTS (SELECT 1 FROM holdfast.successor) OR EXISTS (SELECT 1 FROM holdfast.watch)
+        OR EXISTS (SELECT 1 FROM holdfast.abort) THEN
+        FOR j IN SELECT * FROM holdfast.job WHERE run = ANY (v_runs) ORDER BY run LOOP
+            PERFORM holdfast.over(p_now, j, 'completed');
+            DELETE FROM holdfast.abort WHERE session = p_session AND run = j.run AND attempt = j.attempts;
+            PERFORM holdfast.recheck(p_now, j.queue, j.key);
+        END LOOP;
+    END IF;
+    RETURN coalesce(v_done, '{}');
+END $$;
+
+-- What follows from a run's end: its successor starts, and its waiters hear of it.
+CREATE OR REPLACE FUNCTION holdfast.over(p_now bigint, j holdfast.job, p_state text) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM holdfast.succeed(p_now, j);
+    PERFORM holdfast.tell_watchers(p_now, j, p_state);
+END $$;

@@ -1,0 +1,277 @@
+-- enqueue: nothing -> waiting | scheduled | blocked
+-- guard: no run holds the id
+-- effects: number the run, hold the id, append event, wake one worker
+
+-- Every job has its answer, in the order given. An array that is NULL stands for nothing but NULLs.
+CREATE OR REPLACE FUNCTION holdfast.enqueue(p_clock bigint, p_queue text, p_request text, p_fresh boolean,
+    p_ids text[], p_task text, p_tasks text[], p_payloads bytea[], p_run_ats bigint[], p_delays bigint[],
+    p_priorities integer[], p_keys text[], p_headers bytea[], p_overrides text[], p_ttls bigint[],
+    p_dedups text[], p_watchers text[],
+    p_update boolean DEFAULT false, p_requeue boolean DEFAULT false, p_update_payload boolean DEFAULT true,
+    p_update_run_at text DEFAULT 'always', p_reset boolean DEFAULT true, p_joined boolean DEFAULT false)
+RETURNS SETOF holdfast.answer LANGUAGE plpgsql AS $$
+DECLARE
+    v_now bigint := holdfast.clock(p_clock);
+    q holdfast.queue;
+    v_answers holdfast.answer[];
+    easy boolean := NOT p_update AND NOT p_requeue AND p_keys IS NULL AND p_dedups IS NULL;
+BEGIN
+    IF p_request IS NOT NULL THEN
+        PERFORM pg_advisory_xact_lock(hashtextextended('holdfast.request ' || p_request, 0));
+        SELECT answers INTO v_answers FROM holdfast.request WHERE id = p_request;
+        IF FOUND THEN
+            RETURN QUERY SELECT * FROM unnest(v_answers);
+            RETURN;
+        END IF;
+    END IF;
+    IF p_joined THEN  -- until the caller commits, no row that a worker needs may be locked
+        PERFORM set_config('hf.joined', 'on', true);
+    END IF;
+    q := holdfast.settings(p_queue);
+    IF easy AND NOT p_fresh THEN
+        easy := NOT EXISTS (SELECT 1 FROM holdfast.job
+            WHERE queue = p_queue AND id = ANY (p_ids) AND held AND free_at_ms <= v_now);
+    END IF;
+    IF easy THEN
+        v_answers := holdfast.enqueue_new(v_now, q, p_ids, p_task, p_tasks, p_payloads, p_run_ats, p_delays,
+            p_priorities, p_headers, p_overrides, p_ttls, p_watchers);
+    ELSE
+        PERFORM holdfast.hold(ARRAY[p_queue]);
+        v_answers := holdfast.enqueue_each(v_now, p_queue, p_ids, p_task, p_tasks, p_payloads, p_run_ats, p_delays,
+            p_priorities, p_keys, p_headers, p_overrides, p_ttls, p_dedups, p_watchers,
+            p_update, p_requeue, p_update_payload, p_update_run_at, p_reset);
+    END IF;
+    IF p_joined THEN
+        PERFORM set_config('hf.joined', '', true);
+    END IF;
+    IF p_request IS NOT NULL THEN
+        INSERT INTO holdfast.request (id, at_ms, answers) VALUES (p_request, v_now, v_answers);
+    END IF;
+    RETURN QUERY SELECT * FROM unnest(v_answers);
+END $$;
+
+-- Keyless jobs that change nothing: one statement, no lock on the queue, ids in one order for all callers.
+CREATE OR REPLACE FUNCTION holdfast.enqueue_new(p_now bigint, q holdfast.queue, p_ids text[], p_task text,
+    p_tasks text[], p_payloads bytea[], p_run_ats bigint[], p_delays bigint[], p_priorities integer[],
+    p_headers bytea[], p_overrides text[], p_ttls bigint[], p_watchers text[])
+RETURNS holdfast.answer[] LANGUAGE plpgsql AS $$
+DECLARE
+    v_answers holdfast.answer[];
+    v_added integer;
+    v_waiting integer;
+    v_sooner bigint;
+    j holdfast.job;
+    i integer;
+BEGIN
+    WITH input AS MATERIALIZED (
+        SELECT t.ord, nextval('holdfast.run') AS run, t.id, CASE WHEN p_tasks IS NULL THEN p_task ELSE t.task END AS task,
+            t.payload, coalesce(t.priority, 0) AS priority, t.headers, t.overrides, t.ttl,
+            CASE WHEN t.run_at IS NOT NULL THEN greatest(t.run_at, p_now)
+                ELSE p_now + greatest(coalesce(t.delay, 0), 0) END AS run_at
+        FROM unnest(p_ids, p_tasks, p_payloads, p_run_ats, p_delays, p_priorities, p_headers, p_overrides, p_ttls)
+            WITH ORDINALITY AS t(id, task, payload, run_at, delay, priority, headers, overrides, ttl, ord)
+    ), added AS (
+        INSERT INTO holdfast.job (run, queue, id, state, task, priority, run_at_ms, ready_at_ms, enqueued_at_ms,
+            result_ttl_ms, overrides, headers, payload)
+        SELECT run, q.name, id, CASE WHEN run_at > p_now THEN 'scheduled' ELSE 'waiting' END, task, priority,
+            run_at, run_at, p_now, ttl, overrides::jsonb, headers, payload
+        FROM input ORDER BY id, ord
+        ON CONFLICT (queue, id) WHERE held DO NOTHING
+        RETURNING run, id, state, task, priority, run_at_ms, payload
+    ), told AS (
+        INSERT INTO holdfast.event (at_ms, queue, id, run, attempt, transition, state, task, priority, run_at_ms, payload)
+        SELECT p_now, q.name, id, run, 0, 'enqueue', state, task, priority, run_at_ms,
+            CASE WHEN q.payloads THEN payload END
+        FROM added ORDER BY run
+    )
+    SELECT array_agg(CASE WHEN a.run IS NOT NULL
+            THEN ROW('queued', a.id, a.run, a.state, NULL, NULL)::holdfast.answer END ORDER BY input.ord),
+        count(a.run), count(a.run) FILTER (WHERE a.state = 'waiting'),
+        min(a.run_at_ms) FILTER (WHERE a.state = 'scheduled')
+    INTO v_answers, v_added, v_waiting, v_sooner
+    FROM input LEFT JOIN added a USING (run);
+    IF v_added < cardinality(p_ids) THEN
+        FOR i IN 1..cardinality(p_ids) LOOP
+            IF v_answers[i] IS NULL THEN
+                SELECT * INTO j FROM holdfast.job WHERE queue = q.name AND id = p_ids[i] AND held;
+                IF NOT FOUND THEN
+                    RAISE lock_not_available USING MESSAGE = 'the run that holds the id is going; try again';
+                END IF;
+                v_answers[i] := holdfast.as_it_is(j);
+            END IF;
+        END LOOP;
+    END IF;
+    IF p_watchers IS NOT NULL THEN
+        v_answers := holdfast.watch_all(q.name, v_answers, p_watchers);
+    END IF;
+    PERFORM holdfast.wake(q.name, v_waiting);
+    IF v_sooner IS NOT NULL THEN
+        PERFORM holdfast.wake_for(p_now, q.name, v_sooner);
+    END IF;
+    RETURN v_answers;
+END $$;
+
+-- Jobs that may meet others, one by one, under the queue's lock.
+CREATE OR REPLACE FUNCTION holdfast.enqueue_each(p_now bigint, p_queue text, p_ids text[], p_task text,
+    p_tasks text[], p_payloads bytea[], p_run_ats bigint[], p_delays bigint[], p_priorities integer[], p_keys text[],
+    p_headers bytea[], p_overrides text[], p_ttls bigint[], p_dedups text[], p_watchers text[],
+    p_update boolean, p_requeue boolean, p_update_payload boolean, p_update_run_at text, p_reset boolean)
+RETURNS holdfast.answer[] LANGUAGE plpgsql AS $$
+DECLARE
+    v_answers holdfast.answer[] := array_fill(NULL::holdfast.answer, ARRAY[cardinality(p_ids)]);
+    t record;
+    s holdfast.successor;
+    j holdfast.job;
+    answer holdfast.answer;
+    dedup jsonb;
+    v_keys text[] := '{}';
+    v_waiting integer := 0;
+    v_sooner bigint;
+    v_failed boolean;
+BEGIN
+    PERFORM 1 FROM holdfast.job WHERE queue = p_queue AND id = ANY (p_ids) AND held ORDER BY run FOR UPDATE;
+    FOR t IN  -- numbered in the order given, taken in the order of ids
+        WITH input AS MATERIALIZED (
+            SELECT u.*, nextval('holdfast.run') AS run
+            FROM unnest(p_ids, p_tasks, p_payloads, p_run_ats, p_delays, p_priorities, p_keys, p_headers, p_overrides,
+                p_ttls, p_dedups)
+                WITH ORDINALITY AS u(id, task, payload, run_at, delay, priority, key, headers, overrides, ttl, dedup, ord)
+        )
+        SELECT * FROM input ORDER BY CASE WHEN p_dedups IS NULL THEN id END, ord
+    LOOP
+        dedup := t.dedup::jsonb;
+        s := ROW(p_queue, t.id, t.run, CASE WHEN p_tasks IS NULL THEN p_task ELSE t.task END, coalesce(t.priority, 0),
+            t.key,
+            CASE WHEN t.run_at IS NOT NULL THEN greatest(t.run_at, p_now)
+                ELSE p_now + greatest(coalesce(t.delay, 0), 0) END,
+            p_now, p_update_payload, p_update_run_at, p_reset, t.ttl, dedup ->> 'key',
+            p_now + (dedup ->> 'window_ms')::bigint, t.overrides::jsonb, t.headers, t.payload);
+        answer := NULL;
+        IF dedup IS NOT NULL THEN
+            j := holdfast.deduplicated(p_now, s, dedup);
+            IF j.run IS NOT NULL THEN
+                answer := holdfast.as_it_is(j);
+            END IF;
+        END IF;
+        WHILE answer IS NULL LOOP
+            j := holdfast.holder(p_now, p_queue, t.id);
+            IF j.run IS NOT NULL AND p_update AND j.state = 'active' THEN
+                answer := holdfast.update_active(p_now, j, s);
+            ELSIF j.run IS NOT NULL AND p_update AND j.state IN ('blocked', 'scheduled', 'waiting') THEN
+                s.run := j.run;
+                answer := ROW('updated', j.id, j.run, holdfast.merge(p_now, j, s, NULL), NULL, NULL)::holdfast.answer;
+            ELSIF j.run IS NOT NULL AND NOT p_update AND NOT (j.state = 'failed' AND p_requeue) THEN
+                answer := holdfast.as_it_is(j);
+            ELSE
+                v_failed := j.run IS NOT NULL AND j.state = 'failed';
+                IF j.run IS NOT NULL THEN
+                    UPDATE holdfast.job SET held = false, requeued_as = s.run WHERE run = j.run;
+                END IF;
+                CONTINUE WHEN NOT holdfast.insert(p_now, s, CASE WHEN v_failed THEN 'requeue' ELSE 'enqueue' END, NULL);
+                answer := ROW(CASE WHEN v_failed THEN 'requeued' ELSE 'queued' END, s.id, s.run,
+                    CASE WHEN s.run_at_ms > p_now THEN 'scheduled' ELSE 'waiting' END, NULL, NULL)::holdfast.answer;
+                v_keys := v_keys || s.key;
+                IF s.run_at_ms > p_now THEN
+                    v_sooner := least(v_sooner, s.run_at_ms);
+                ELSE
+                    v_waiting := v_waiting + 1;
+                END IF;
+            END IF;
+        END LOOP;
+        v_answers[t.ord] := answer;
+    END LOOP;
+    IF p_keys IS NOT NULL THEN  -- a lane stands behind those that came before it
+        PERFORM holdfast.recheck(p_now, p_queue, k.key)
+        FROM (SELECT u.key FROM unnest(p_keys) WITH ORDINALITY AS u(key, ord)
+              WHERE u.key = ANY (v_keys) GROUP BY u.key ORDER BY min(u.ord)) AS k;
+    END IF;
+    IF p_watchers IS NOT NULL THEN
+        v_answers := holdfast.watch_all(p_queue, v_answers, p_watchers);
+    END IF;
+    PERFORM holdfast.wake(p_queue, v_waiting);
+    IF v_sooner IS NOT NULL THEN
+        PERFORM holdfast.wake_for(p_now, p_queue, v_sooner);
+    END IF;
+    RETURN v_answers;
+END $$;
+
+-- A new run of a free id is there; false when somebody was quicker.
+CREATE OR REPLACE FUNCTION holdfast.insert(p_now bigint, s holdfast.successor, p_transition text, p_cause text)
+RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO holdfast.job (run, queue, id, state, task, priority, key, run_at_ms, ready_at_ms, enqueued_at_ms,
+        result_ttl_ms, dedup_key, dedup_until_ms, overrides, headers, payload)
+    VALUES (s.run, s.queue, s.id, CASE WHEN s.run_at_ms > p_now THEN 'scheduled' ELSE 'waiting' END, s.task, s.priority,
+        s.key, s.run_at_ms, s.run_at_ms, s.enqueued_at_ms, s.result_ttl_ms, s.dedup_key, s.dedup_until_ms,
+        s.overrides, s.headers, s.payload)
+    ON CONFLICT (queue, id) WHERE held DO NOTHING;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM holdfast.append(p_now, p_transition, ARRAY[s.run], p_cause,
+        p_payload => (holdfast.settings(s.queue)).payloads);
+    RETURN true;
+END $$;
+
+CREATE OR REPLACE FUNCTION holdfast.deduplicated(p_now bigint, s holdfast.successor, p_dedup jsonb)
+RETURNS holdfast.job LANGUAGE plpgsql AS $$
+DECLARE
+    j holdfast.job;
+    v_next holdfast.successor;
+BEGIN
+    FOR j IN
+        SELECT * FROM holdfast.job WHERE queue = s.queue AND dedup_key = s.dedup_key AND task IS NOT DISTINCT FROM s.task
+        ORDER BY run DESC LIMIT 50
+    LOOP
+        CONTINUE WHEN j.expires_at_ms <= p_now OR p_dedup -> 'exclude' ? j.id;
+        CONTINUE WHEN j.state = 'cancelled'
+            OR j.state IN ('completed', 'failed') AND p_dedup ->> 'scope' = 'incomplete';
+        CONTINUE WHEN j.enqueued_at_ms + (p_dedup ->> 'window_ms')::bigint <= p_now;
+        RETURN j;
+    END LOOP;
+    FOR v_next IN
+        SELECT * FROM holdfast.successor t
+        WHERE t.queue = s.queue AND t.dedup_key = s.dedup_key AND t.task IS NOT DISTINCT FROM s.task
+    LOOP
+        CONTINUE WHEN p_dedup -> 'exclude' ? v_next.id
+            OR v_next.enqueued_at_ms + (p_dedup ->> 'window_ms')::bigint <= p_now;
+        SELECT * INTO j FROM holdfast.job WHERE queue = v_next.queue AND id = v_next.id AND held;
+        j.run := v_next.run;
+        j.state := 'active';
+        RETURN j;
+    END LOOP;
+    RETURN NULL;
+END $$;
+
+CREATE OR REPLACE FUNCTION holdfast.as_it_is(j holdfast.job) RETURNS holdfast.answer LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN ROW(CASE WHEN j.state = 'completed' THEN 'completed' ELSE 'duplicate' END, j.id, j.run, j.state, j.result,
+        CASE WHEN j.state = 'failed' THEN j.error END)::holdfast.answer;
+END $$;
+
+-- Whoever asked hears of the run that answers. It is locked first, so that it cannot end unheard.
+CREATE OR REPLACE FUNCTION holdfast.watch_all(p_queue text, p_answers holdfast.answer[], p_watchers text[])
+RETURNS holdfast.answer[] LANGUAGE plpgsql AS $$
+DECLARE
+    answer holdfast.answer;
+    j holdfast.job;
+    i integer;
+BEGIN
+    IF EXISTS (SELECT 1 FROM unnest(p_answers) a WHERE a.status <> 'queued') THEN
+        PERFORM 1 FROM holdfast.job WHERE run IN (SELECT a.run FROM unnest(p_answers) a) ORDER BY run FOR NO KEY UPDATE;
+    END IF;
+    FOR i IN 1..cardinality(p_answers) LOOP
+        answer := p_answers[i];
+        CONTINUE WHEN p_watchers[i] IS NULL OR answer.state IN ('completed', 'failed', 'cancelled');
+        IF answer.status = 'duplicate' THEN
+            SELECT * INTO j FROM holdfast.job WHERE run = answer.run;
+            IF j.state IN ('completed', 'failed', 'cancelled') THEN
+                p_answers[i] := holdfast.as_it_is(j);
+                CONTINUE;
+            END IF;
+        END IF;
+        INSERT INTO holdfast.watch (run, address, queue, id) VALUES (answer.run, p_watchers[i], p_queue, answer.id)
+        ON CONFLICT DO NOTHING;
+    END LOOP;
+    RETURN p_answers;
+END $$;

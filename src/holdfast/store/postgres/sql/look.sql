@@ -1,0 +1,90 @@
+-- Looking at jobs, queues, workers and the log.
+
+-- :columns
+j.*, holdfast.clock(%(now)s::bigint) AS now_ms,
+    EXISTS (SELECT 1 FROM holdfast.successor s WHERE s.queue = j.queue AND s.id = j.id AND j.state = 'active')
+        AS successor;
+
+-- :get
+SELECT :columns FROM holdfast.job j
+WHERE j.run = coalesce(
+    (SELECT run FROM holdfast.job WHERE queue = %(queue)s AND id = %(id)s AND held
+        AND (expires_at_ms IS NULL OR expires_at_ms > holdfast.clock(%(now)s::bigint))),
+    (SELECT max(run) FROM holdfast.job WHERE queue = %(queue)s AND id = %(id)s AND NOT held
+        AND (expires_at_ms IS NULL OR expires_at_ms > holdfast.clock(%(now)s::bigint))));
+
+-- :run
+SELECT :columns FROM holdfast.job j
+WHERE j.run = holdfast.find(%(queue)s, %(id)s, %(run)s::bigint);
+
+-- :list
+SELECT :columns FROM holdfast.job j
+WHERE j.run < %(before)s::bigint
+    AND (%(queue)s::text IS NULL OR j.queue = %(queue)s)
+    AND (%(states)s::text[] IS NULL OR j.state = ANY (%(states)s::text[]))
+    AND (%(task)s::text IS NULL OR j.task = %(task)s)
+    AND (%(key)s::text IS NULL OR j.key = %(key)s)
+    AND (%(ids)s::text[] IS NULL OR j.id = ANY (%(ids)s::text[]))
+    AND (%(after)s::bigint IS NULL OR j.enqueued_at_ms >= %(after)s::bigint)
+    AND (%(until)s::bigint IS NULL OR j.enqueued_at_ms < %(until)s::bigint)
+    AND (j.expires_at_ms IS NULL OR j.expires_at_ms > holdfast.clock(%(now)s::bigint))
+ORDER BY j.run DESC LIMIT %(limit)s::bigint;
+
+-- :pending
+SELECT EXISTS (
+    SELECT 1 FROM holdfast.queue q WHERE q.name = ANY (%(queues)s::text[]) AND NOT q.paused AND (
+        EXISTS (SELECT 1 FROM holdfast.job j WHERE j.queue = q.name AND j.state = 'waiting' AND j.key IS NULL)
+        OR EXISTS (SELECT 1 FROM holdfast.job j WHERE j.queue = q.name AND j.state = 'waiting' AND j.key IS NOT NULL)
+        OR EXISTS (SELECT 1 FROM holdfast.job j WHERE j.queue = q.name AND j.state = 'scheduled'
+            AND (j.attempts > 0 OR j.run_at_ms <= holdfast.clock(%(now)s::bigint)))));
+
+-- :queues
+SELECT q.name, (q.declared || q.operator)::text AS settings, q.operator::text AS operator,
+    (SELECT json_object_agg(c.state, c.count)::text
+     FROM (SELECT state, count(*) FROM holdfast.job WHERE queue = q.name GROUP BY state) c) AS counts,
+    (SELECT json_object_agg(k.key, k.concurrency)::text FROM holdfast.key_limit k WHERE k.queue = q.name) AS keys,
+    (SELECT count(*) FROM holdfast.serving v JOIN holdfast.session s USING (id)
+     WHERE v.queue = q.name AND NOT s.dead AND s.expires_at_ms > holdfast.clock(%(now)s::bigint)) AS workers,
+    least((SELECT min(ready_at_ms) FROM holdfast.job WHERE queue = q.name AND state = 'waiting' AND key IS NULL),
+        (SELECT min(ready_at_ms) FROM holdfast.job WHERE queue = q.name AND state = 'waiting' AND key IS NOT NULL))
+        AS oldest
+FROM holdfast.queue q ORDER BY q.name;
+
+-- :sessions
+SELECT s.info, s.started_at_ms, s.heard_at_ms, s.expires_at_ms,
+    (SELECT count(*) FROM holdfast.job j WHERE j.state = 'active' AND j.session = s.id) AS active,
+    NOT s.dead AND s.expires_at_ms > holdfast.clock(%(now)s::bigint) AS alive
+FROM holdfast.session s ORDER BY s.started_at_ms, s.id;
+
+-- :policies
+SELECT task, declared::text, operator::text FROM holdfast.policy WHERE queue = %(queue)s;
+
+-- :held
+SELECT j.queue, j.id, j.run, j.attempts, j.task, j.priority, j.key, j.run_at_ms, j.enqueued_at_ms, j.failures,
+    j.stalls, j.timeouts, j.releases, j.overrides::text, j.headers, j.error, j.checkpoint, j.payload,
+    coalesce((j.overrides ->> 'timeout_ms')::bigint, p.timeout_ms), j.claimed_at_ms
+FROM holdfast.held(%(now)s::bigint, %(session)s) AS h(run) JOIN holdfast.job j USING (run)
+    LEFT JOIN holdfast.policy p ON p.queue = j.queue AND p.task = coalesce(j.task, '')
+ORDER BY j.run;
+
+-- :events
+WITH log AS (
+    SELECT (SELECT value FROM holdfast.meta WHERE name = 'epoch') AS epoch,
+        (SELECT value::bigint FROM holdfast.meta WHERE name = 'trimmed') AS trimmed,
+        pg_current_snapshot()::text AS snapshot,
+        (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM holdfast.event_seq) AS newest,
+        (SELECT xid::text || '.' || seq FROM holdfast.event ORDER BY xid DESC, seq DESC LIMIT 1) AS last
+), late AS (
+    SELECT e.* FROM unnest(%(skipped)s::text[], %(read)s::bigint[]) AS s(xid, seq)
+        JOIN holdfast.event e ON e.xid = s.xid::xid8 AND e.seq > s.seq
+    WHERE (%(queue)s::text IS NULL OR e.queue = %(queue)s) AND (%(id)s::text IS NULL OR e.id = %(id)s)
+    ORDER BY e.xid, e.seq LIMIT %(limit)s::bigint
+), new AS (
+    SELECT e.* FROM holdfast.event e WHERE (e.xid, e.seq) > (%(xid)s::xid8, %(seq)s::bigint)
+        AND (%(queue)s::text IS NULL OR e.queue = %(queue)s) AND (%(id)s::text IS NULL OR e.id = %(id)s)
+    ORDER BY e.xid, e.seq LIMIT %(limit)s::bigint
+), page AS (
+    SELECT * FROM (SELECT * FROM late UNION ALL SELECT * FROM new) found ORDER BY xid, seq LIMIT %(limit)s::bigint
+)
+SELECT log.epoch, log.trimmed, log.snapshot, log.newest, log.last, page.xid::text AS xid_, page.*
+FROM log LEFT JOIN page ON true ORDER BY page.xid, page.seq;

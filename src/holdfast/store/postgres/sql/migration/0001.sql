@@ -1,0 +1,242 @@
+-- One row for each run. The row that answers for an id is the one that is held.
+CREATE SEQUENCE holdfast.run;
+CREATE TABLE holdfast.job (
+    run              bigint  NOT NULL,
+    queue            text    NOT NULL,
+    id               text    NOT NULL,
+    state            text    NOT NULL,
+    held             boolean NOT NULL DEFAULT true,
+    cancel           boolean NOT NULL DEFAULT false,
+    task             text,
+    priority         integer NOT NULL DEFAULT 0,
+    key              text,
+    run_at_ms        bigint  NOT NULL,
+    ready_at_ms      bigint  NOT NULL,
+    enqueued_at_ms   bigint  NOT NULL,
+    claimed_at_ms    bigint,
+    finished_at_ms   bigint,
+    free_at_ms       bigint,
+    expires_at_ms    bigint,
+    attempts         integer NOT NULL DEFAULT 0,
+    failures         integer NOT NULL DEFAULT 0,
+    stalls           integer NOT NULL DEFAULT 0,
+    timeouts         integer NOT NULL DEFAULT 0,
+    releases         integer NOT NULL DEFAULT 0,
+    session          text,
+    exit             text,
+    last_session     text,
+    last_exit        text,
+    absorbed_to      bigint,
+    requeued_as      bigint,
+    result_ttl_ms    bigint,
+    dedup_key        text,
+    dedup_until_ms   bigint,
+    progressed_at_ms bigint,
+    progress         bytea,
+    checkpoint       bytea,
+    overrides        jsonb,
+    headers          bytea,
+    error            bytea,
+    result           bytea,
+    payload          bytea   NOT NULL,
+    PRIMARY KEY (run)
+) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
+    autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.05,
+    autovacuum_vacuum_insert_scale_factor = 0.2);
+CREATE UNIQUE INDEX job_id ON holdfast.job (queue, id) WHERE held;
+CREATE INDEX job_past ON holdfast.job (queue, id, run) WHERE NOT held;
+CREATE INDEX job_waiting ON holdfast.job (queue, priority DESC, run_at_ms, run)
+    WHERE state = 'waiting' AND key IS NULL;
+CREATE INDEX job_waiting_key ON holdfast.job (queue, key, priority DESC, run_at_ms, run)
+    WHERE state = 'waiting' AND key IS NOT NULL;
+CREATE INDEX job_scheduled ON holdfast.job (queue, run_at_ms, run) WHERE state = 'scheduled';
+CREATE INDEX job_active ON holdfast.job (queue, key, run) WHERE state = 'active';
+CREATE INDEX job_expiry ON holdfast.job (queue, expires_at_ms) WHERE expires_at_ms IS NOT NULL;
+CREATE INDEX job_failed ON holdfast.job (queue, run) WHERE state = 'failed';
+CREATE INDEX job_dedup ON holdfast.job (queue, dedup_key, run) WHERE dedup_key IS NOT NULL;
+
+-- The next dispatch of an id whose run is active. It has its run number from the start.
+CREATE TABLE holdfast.successor (
+    queue          text    NOT NULL,
+    id             text    NOT NULL,
+    run            bigint  NOT NULL,
+    task           text,
+    priority       integer NOT NULL,
+    key            text,
+    run_at_ms      bigint  NOT NULL,
+    enqueued_at_ms bigint  NOT NULL,
+    update_payload boolean NOT NULL,
+    update_run_at  text    NOT NULL,
+    reset_counts   boolean NOT NULL,
+    result_ttl_ms  bigint,
+    dedup_key      text,
+    dedup_until_ms bigint,
+    overrides      jsonb,
+    headers        bytea,
+    payload        bytea   NOT NULL,
+    PRIMARY KEY (queue, id)
+);
+
+CREATE INDEX successor_dedup ON holdfast.successor (queue, dedup_key) WHERE dedup_key IS NOT NULL;
+
+-- declared: what workers say; operator: what people set above it. The other columns are what follows from both.
+CREATE TABLE holdfast.queue (
+    name            text    PRIMARY KEY,
+    revision        bigint  NOT NULL DEFAULT 0,
+    version         bigint  NOT NULL DEFAULT 0,
+    declared        jsonb   NOT NULL DEFAULT '{}',
+    operator        jsonb   NOT NULL DEFAULT '{}',
+    paused          boolean NOT NULL DEFAULT false,
+    concurrency     integer,
+    key_concurrency integer,
+    rate_count      double precision,
+    rate_per        double precision,
+    rate_burst      integer,
+    key_rate_count  double precision,
+    key_rate_per    double precision,
+    key_rate_burst  integer,
+    result_ttl_ms   bigint  NOT NULL DEFAULT 3600000,
+    completed_ms    bigint,
+    failed_ms       bigint  NOT NULL DEFAULT 604800000,
+    failed_count    bigint  NOT NULL DEFAULT 1000,
+    payloads        boolean NOT NULL DEFAULT false,
+    turn            bigint  NOT NULL DEFAULT 0,
+    keyless_turn    bigint  NOT NULL DEFAULT 0,
+    tokens          double precision,
+    tokens_at_ms    bigint
+) WITH (fillfactor = 50);
+
+-- declared and operator as above, for one task; the limits are what follows from both.
+CREATE TABLE holdfast.policy (
+    queue            text NOT NULL,
+    task             text NOT NULL,
+    version          bigint,
+    declared         jsonb,
+    operator         jsonb,
+    failures         integer,
+    stalls           integer,
+    timeouts         integer,
+    releases         integer,
+    initial          double precision NOT NULL,
+    multiplier       double precision NOT NULL,
+    maximum          double precision NOT NULL,
+    jitter           double precision NOT NULL,
+    timeout_ms       bigint,
+    on_failure_queue text,
+    on_failure_task  text,
+    PRIMARY KEY (queue, task)
+);
+
+-- One row for each key that has jobs (or, cooling, a bucket that is not full again before ready_at_ms).
+CREATE TABLE holdfast.lane (
+    queue        text    NOT NULL,
+    key          text    NOT NULL,
+    turn         bigint  NOT NULL,
+    ready        boolean NOT NULL DEFAULT false,
+    ready_at_ms  bigint,
+    cooling      boolean NOT NULL DEFAULT false,
+    tokens       double precision,
+    tokens_at_ms bigint,
+    PRIMARY KEY (queue, key)
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX lane_ready ON holdfast.lane (queue, turn) WHERE ready;
+CREATE INDEX lane_timed ON holdfast.lane (queue, cooling, ready_at_ms) WHERE ready_at_ms IS NOT NULL;
+
+CREATE TABLE holdfast.key_limit (
+    queue       text    NOT NULL,
+    key         text    NOT NULL,
+    concurrency integer NOT NULL,
+    PRIMARY KEY (queue, key)
+);
+
+-- A worker. parked: the room it waits to fill, or NULL.
+CREATE TABLE holdfast.session (
+    id            text    PRIMARY KEY,
+    info          bytea   NOT NULL,
+    lease_ms      bigint  NOT NULL,
+    started_at_ms bigint  NOT NULL,
+    heard_at_ms   bigint  NOT NULL,
+    expires_at_ms bigint  NOT NULL,
+    dead          boolean NOT NULL DEFAULT false,
+    parked        integer,
+    address       text
+) WITH (fillfactor = 30, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+
+-- The queues that a worker serves, until nothing of it is left in them.
+CREATE TABLE holdfast.serving (
+    queue text NOT NULL,
+    id    text NOT NULL,
+    PRIMARY KEY (queue, id)
+);
+
+-- Handlers that must be told to stop.
+CREATE TABLE holdfast.abort (
+    session text    NOT NULL,
+    run     bigint  NOT NULL,
+    attempt integer NOT NULL,
+    queue   text    NOT NULL,
+    id      text    NOT NULL,
+    reason  text    NOT NULL,
+    PRIMARY KEY (session, run, attempt)
+);
+
+-- Callers that wait for a run to end.
+CREATE TABLE holdfast.watch (
+    run     bigint NOT NULL,
+    address text   NOT NULL,
+    queue   text   NOT NULL,
+    id      text   NOT NULL,
+    PRIMARY KEY (run, address)
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+
+CREATE TYPE holdfast.answer AS (status text, id text, run bigint, state text, result bytea, error bytea);
+
+-- First answers, for calls that are repeated because their reply was lost.
+CREATE TABLE holdfast.request (
+    id      text   PRIMARY KEY,
+    at_ms   bigint NOT NULL,
+    answers holdfast.answer[],
+    other   jsonb
+) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX request_age ON holdfast.request (at_ms);
+
+-- The one log. A transaction's rows appear together, so that (xid, seq) is an order in which to read on.
+CREATE SEQUENCE holdfast.event_seq;
+CREATE TABLE holdfast.event (
+    xid             xid8    NOT NULL DEFAULT pg_current_xact_id(),
+    seq             bigint  NOT NULL DEFAULT nextval('holdfast.event_seq'),
+    at_ms           bigint  NOT NULL,
+    run             bigint  NOT NULL,
+    attempt         integer NOT NULL,
+    priority        integer NOT NULL,
+    failures        integer NOT NULL DEFAULT 0,
+    stalls          integer NOT NULL DEFAULT 0,
+    timeouts        integer NOT NULL DEFAULT 0,
+    releases        integer NOT NULL DEFAULT 0,
+    run_at_ms       bigint,
+    wait_ms         bigint,
+    run_ms          bigint,
+    progress        double precision,
+    queue           text    NOT NULL,
+    id              text    NOT NULL,
+    transition      text    NOT NULL,
+    state           text,
+    cause           text,
+    task            text,
+    worker          text,
+    key             text,
+    error_type      text,
+    error_signature text,
+    message         text,
+    payload         bytea
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX event_order ON holdfast.event (xid, seq);
+
+-- heard_at_ms: when any session was last heard; one row.
+CREATE TABLE holdfast.pulse (heard_at_ms bigint NOT NULL) WITH (fillfactor = 10);
+INSERT INTO holdfast.pulse VALUES (0);
+
+-- trimmed: the last event that was removed.
+CREATE TABLE holdfast.meta (name text PRIMARY KEY, value text NOT NULL);
+INSERT INTO holdfast.meta (name, value)
+VALUES ('schema', '1'), ('trimmed', '0'), ('epoch', replace(gen_random_uuid()::text, '-', ''));

@@ -1,0 +1,289 @@
+-- What every transition needs. Locks are taken in one order: request, queue rows by name, pulse, own session,
+-- job rows by run; whatever comes later is skipped when locked, or tried without waiting.
+
+CREATE OR REPLACE FUNCTION holdfast.clock(p_now bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
+    SELECT coalesce(p_now, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)
+$$;
+
+-- The queue's row, made when it is not there yet.
+CREATE OR REPLACE FUNCTION holdfast.settings(p_queue text) RETURNS holdfast.queue LANGUAGE plpgsql AS $$
+DECLARE
+    q holdfast.queue;
+BEGIN
+    SELECT * INTO q FROM holdfast.queue WHERE name = p_queue;
+    IF NOT FOUND THEN
+        INSERT INTO holdfast.queue (name) VALUES (p_queue) ON CONFLICT DO NOTHING;
+        SELECT * INTO q FROM holdfast.queue WHERE name = p_queue;
+    END IF;
+    RETURN q;
+END $$;
+
+-- Nobody else changes a lane or a limit of these queues until this transaction is over.
+CREATE OR REPLACE FUNCTION holdfast.hold(p_queues text[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO holdfast.queue (name)
+    SELECT DISTINCT name FROM unnest(p_queues) AS u(name)
+    WHERE NOT EXISTS (SELECT 1 FROM holdfast.queue q WHERE q.name = u.name) ORDER BY name ON CONFLICT DO NOTHING;
+    PERFORM 1 FROM holdfast.queue WHERE name = ANY (p_queues) ORDER BY name FOR UPDATE;
+END $$;
+
+-- True when a claim of this queue has more to look at than the order of its jobs.
+CREATE OR REPLACE FUNCTION holdfast.strict(q holdfast.queue) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN q.concurrency IS NOT NULL OR q.rate_count IS NOT NULL OR q.key_concurrency IS NOT NULL
+        OR q.key_rate_count IS NOT NULL OR EXISTS (SELECT 1 FROM holdfast.lane WHERE queue = q.name);
+END $$;
+
+-- Every run has its event. p_ran says that an attempt ended with it.
+CREATE OR REPLACE FUNCTION holdfast.append(p_now bigint, p_transition text, p_runs bigint[], p_cause text DEFAULT NULL,
+    p_ran boolean DEFAULT false, p_type text DEFAULT NULL, p_signature text DEFAULT NULL, p_payload boolean DEFAULT false)
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO holdfast.event (at_ms, queue, id, run, attempt, transition, state, cause, task, worker, key, priority,
+        run_at_ms, failures, stalls, timeouts, releases, wait_ms, run_ms, error_type, error_signature, payload)
+    SELECT p_now, queue, id, run, attempts, p_transition, state, p_cause, task,
+        CASE WHEN p_ran OR p_transition = 'claim' THEN session END, key, priority, run_at_ms,
+        failures, stalls, timeouts, releases,
+        CASE WHEN p_transition = 'claim' THEN greatest(0, p_now - ready_at_ms) END,
+        CASE WHEN p_ran THEN greatest(0, p_now - claimed_at_ms) END,
+        p_type, p_signature, CASE WHEN p_payload THEN payload END
+    FROM holdfast.job WHERE run = ANY (p_runs) ORDER BY run;
+END $$;
+
+-- The same for runs that are about to be removed.
+CREATE OR REPLACE FUNCTION holdfast.append_gone(p_now bigint, p_transition text, p_runs bigint[])
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO holdfast.event (at_ms, queue, id, run, attempt, transition, state, task, key, priority, run_at_ms,
+        failures, stalls, timeouts, releases)
+    SELECT p_now, queue, id, run, attempts, p_transition, NULL, task, key, priority, run_at_ms,
+        failures, stalls, timeouts, releases
+    FROM holdfast.job WHERE run = ANY (p_runs) ORDER BY run;
+END $$;
+
+-- One listener hears a message, once this transaction is committed.
+CREATE OR REPLACE FUNCTION holdfast.ring(p_address text, p_message text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF p_address ~ '^hf_[0-9a-f]+:[0-9]+$' AND octet_length(p_message) < 7800 THEN
+        PERFORM pg_notify(split_part(p_address, ':', 1), split_part(p_address, ':', 2) || ':' || p_message);
+    END IF;
+END $$;
+
+-- Enough parked workers for so many jobs are woken, no more. One that is locked is awake already.
+CREATE OR REPLACE FUNCTION holdfast.wake(p_queue text, p_jobs bigint) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    s record;
+    jobs bigint := p_jobs;
+BEGIN
+    IF jobs <= 0 THEN
+        RETURN;
+    END IF;
+    IF current_setting('hf.joined', true) = 'on' THEN  -- told at the caller's commit, when others may have parked
+        PERFORM holdfast.ring(w.address, '') FROM holdfast.serving v JOIN holdfast.session w USING (id)
+        WHERE v.queue = p_queue AND NOT w.dead;
+        RETURN;
+    END IF;
+    FOR s IN
+        SELECT w.id, w.parked, w.address FROM holdfast.serving v JOIN holdfast.session w USING (id)
+        WHERE v.queue = p_queue AND w.parked IS NOT NULL AND NOT w.dead
+        ORDER BY w.heard_at_ms LIMIT 64 FOR UPDATE OF w SKIP LOCKED
+    LOOP
+        UPDATE holdfast.session SET parked = NULL WHERE id = s.id;
+        PERFORM holdfast.ring(s.address, '');
+        jobs := jobs - s.parked;
+        EXIT WHEN jobs <= 0;
+    END LOOP;
+END $$;
+
+-- Somebody knows of a job that came back to the queue: now, or when to wake for it.
+CREATE OR REPLACE FUNCTION holdfast.wake_for(p_now bigint, p_queue text, p_run_at bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF p_run_at <= p_now
+        OR p_run_at = (SELECT min(run_at_ms) FROM holdfast.job WHERE queue = p_queue AND state = 'scheduled') THEN
+        PERFORM holdfast.wake(p_queue, 1);
+    END IF;
+END $$;
+
+-- The handler of an active run will hear that it must stop.
+CREATE OR REPLACE FUNCTION holdfast.stop(j holdfast.job, p_reason text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO holdfast.abort (session, run, attempt, queue, id, reason)
+    VALUES (j.session, j.run, j.attempts, j.queue, j.id, p_reason)
+    ON CONFLICT (session, run, attempt) DO UPDATE SET reason = excluded.reason;
+    PERFORM holdfast.ring(address, '') FROM holdfast.session WHERE id = j.session AND address IS NOT NULL;
+END $$;
+
+-- Whoever waits for this run, or for one that it absorbed, hears that it is over, and will find the result.
+CREATE OR REPLACE FUNCTION holdfast.tell(p_now bigint, p_queue text, p_id text, p_first bigint, p_last bigint,
+    p_state text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    w record;
+    told boolean := false;
+BEGIN
+    FOR w IN
+        DELETE FROM holdfast.watch WHERE run BETWEEN p_first AND p_last AND queue = p_queue AND id = p_id
+        RETURNING run, address
+    LOOP
+        told := true;
+        PERFORM holdfast.ring(w.address, json_build_array(p_queue, p_id, w.run, p_state)::text);
+    END LOOP;
+    IF told THEN
+        UPDATE holdfast.job SET expires_at_ms = greatest(expires_at_ms, p_now + 60000)
+        WHERE run = p_first AND expires_at_ms < p_now + 60000;
+    END IF;
+END $$;
+
+CREATE OR REPLACE FUNCTION holdfast.tell_watchers(p_now bigint, j holdfast.job, p_state text) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (SELECT 1 FROM holdfast.watch) THEN
+        PERFORM holdfast.tell(p_now, j.queue, j.id, j.run, greatest(j.run, coalesce(j.absorbed_to, j.run)), p_state);
+    END IF;
+END $$;
+
+-- The run that holds an id, locked. A finished one whose TTL is over lets go of it here.
+CREATE OR REPLACE FUNCTION holdfast.holder(p_now bigint, p_queue text, p_id text) RETURNS holdfast.job
+LANGUAGE plpgsql AS $$
+DECLARE
+    j holdfast.job;
+BEGIN
+    SELECT * INTO j FROM holdfast.job WHERE queue = p_queue AND id = p_id AND held FOR UPDATE;
+    IF FOUND AND j.free_at_ms <= p_now THEN
+        UPDATE holdfast.job SET held = false WHERE run = j.run;
+        RETURN NULL;
+    END IF;
+    RETURN j;
+END $$;
+
+-- The run that holds an id, or else its latest that is still kept; locked.
+CREATE OR REPLACE FUNCTION holdfast.answering(p_now bigint, p_queue text, p_id text) RETURNS holdfast.job
+LANGUAGE plpgsql AS $$
+DECLARE
+    j holdfast.job := holdfast.holder(p_now, p_queue, p_id);
+BEGIN
+    IF j.run IS NULL THEN
+        SELECT * INTO j FROM holdfast.job WHERE queue = p_queue AND id = p_id AND NOT held
+            AND (expires_at_ms IS NULL OR expires_at_ms > p_now)
+        ORDER BY run DESC LIMIT 1 FOR UPDATE;
+    END IF;
+    RETURN j;
+END $$;
+
+-- What holds for one job: its task's policy with the caller's overrides above it.
+CREATE OR REPLACE FUNCTION holdfast.rule(j holdfast.job) RETURNS holdfast.policy LANGUAGE plpgsql AS $$
+DECLARE
+    p holdfast.policy;
+    o jsonb;
+BEGIN
+    SELECT * INTO p FROM holdfast.policy WHERE queue = j.queue AND task = coalesce(j.task, '');
+    IF NOT FOUND THEN
+        p.failures := 3; p.stalls := 3; p.timeouts := 3; p.releases := 100;
+        p.initial := 2; p.multiplier := 2; p.maximum := 300; p.jitter := 0;
+    END IF;
+    IF jsonb_typeof(j.overrides) = 'object' THEN
+        p.timeout_ms := coalesce((j.overrides ->> 'timeout_ms')::bigint, p.timeout_ms);
+        o := j.overrides -> 'retry';
+        IF jsonb_typeof(o) = 'object' THEN
+            p.failures := (o ->> 'failures')::integer; p.stalls := (o ->> 'stalls')::integer;
+            p.timeouts := (o ->> 'timeouts')::integer; p.releases := (o ->> 'releases')::integer;
+            p.initial := (o ->> 'initial')::double precision; p.multiplier := (o ->> 'multiplier')::double precision;
+            p.maximum := (o ->> 'maximum')::double precision; p.jitter := (o ->> 'jitter')::double precision;
+        END IF;
+    END IF;
+    RETURN p;
+END $$;
+
+-- How long a run waits after its nth failure or timeout.
+CREATE OR REPLACE FUNCTION holdfast.backoff_ms(p holdfast.policy, p_nth integer) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    exponent double precision := least(p_nth - 1, 1023);
+    seconds double precision := p.maximum;
+BEGIN
+    IF p.initial <= 0 OR p.maximum <= 0 THEN
+        RETURN 0;
+    END IF;
+    IF ln(p.initial) + exponent * ln(p.multiplier) < ln(p.maximum) + 1 THEN
+        seconds := least(p.initial * power(p.multiplier, exponent), p.maximum);
+    END IF;
+    RETURN round(seconds * (1 + p.jitter * (random() * 2 - 1)) * 1000)::bigint;
+END $$;
+
+-- An error that the store itself has to tell, as it is kept.
+CREATE OR REPLACE FUNCTION holdfast.error(p_type text, p_kind text, p_message text) RETURNS bytea LANGUAGE sql AS $$
+    SELECT convert_to(json_build_object('type', p_type, 'message', p_message, 'kind', p_kind, 'traceback', '',
+        'fields', '{}'::json)::text, 'UTF8')
+$$;
+
+-- The signatures of the store's own errors, as `ErrorRecord.signature` has them.
+CREATE OR REPLACE FUNCTION holdfast.signature(p_type text, p_message text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE p_type || '|' || regexp_replace(p_message, '[0-9]+', '#', 'g')
+        /* signatures */
+    END
+$$;
+
+-- True for bytes that cannot be the JSON object that was stored, such as one that was cut short.
+CREATE OR REPLACE FUNCTION holdfast.torn(p_blob bytea) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    size integer := octet_length(p_blob);
+BEGIN
+    RETURN CASE WHEN p_blob IS NULL THEN false WHEN size < 2 THEN true
+        ELSE get_byte(p_blob, 0) <> 123 OR get_byte(p_blob, size - 1) <> 125 END;
+END $$;
+
+-- The row of one run of an id, or of the run that absorbed it.
+CREATE OR REPLACE FUNCTION holdfast.find(p_queue text, p_id text, p_run bigint) RETURNS bigint
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN coalesce(
+        (SELECT run FROM holdfast.job WHERE run = p_run AND queue = p_queue AND id = p_id),
+        (SELECT run FROM holdfast.job WHERE queue = p_queue AND id = p_id AND held
+            AND run <= p_run AND absorbed_to >= p_run),
+        (SELECT run FROM holdfast.job WHERE queue = p_queue AND id = p_id AND NOT held
+            AND run <= p_run AND absorbed_to >= p_run ORDER BY run DESC LIMIT 1));
+END $$;
+
+-- The listener hears when the run ends. False: it has ended already, or is not there.
+CREATE OR REPLACE FUNCTION holdfast.watch_run(p_clock bigint, p_queue text, p_id text, p_run bigint, p_address text)
+RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    v_now bigint := holdfast.clock(p_clock);
+    j holdfast.job;
+    v_found boolean;
+BEGIN
+    SELECT * INTO j FROM holdfast.job WHERE run = holdfast.find(p_queue, p_id, p_run) FOR NO KEY UPDATE;
+    v_found := FOUND AND j.state NOT IN ('completed', 'failed', 'cancelled') AND coalesce(j.expires_at_ms > v_now, true);
+    IF NOT v_found THEN
+        PERFORM 1 FROM holdfast.job WHERE queue = p_queue AND id = p_id AND held FOR NO KEY UPDATE;
+        v_found := EXISTS (SELECT 1 FROM holdfast.successor WHERE queue = p_queue AND id = p_id AND run = p_run);
+    END IF;
+    IF v_found THEN
+        INSERT INTO holdfast.watch (run, address, queue, id) VALUES (p_run, p_address, p_queue, p_id)
+        ON CONFLICT DO NOTHING;
+    END IF;
+    RETURN v_found;
+END $$;
+
+-- A finished job's result is kept for so long from now; an unfinished one's from its end.
+CREATE OR REPLACE FUNCTION holdfast.set_result_ttl(p_clock bigint, p_queue text, p_id text, p_ttl bigint) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_now bigint := holdfast.clock(p_clock);
+    j holdfast.job;
+    q holdfast.queue;
+    v_kept bigint;
+BEGIN
+    q := holdfast.settings(p_queue);
+    j := holdfast.holder(v_now, p_queue, p_id);
+    IF j.run IS NULL THEN
+        RETURN 'missing';
+    END IF;
+    v_kept := CASE WHEN j.state = 'failed' THEN q.failed_ms ELSE coalesce(q.completed_ms, 0) END;
+    UPDATE holdfast.job
+    SET result_ttl_ms = p_ttl,
+        free_at_ms = CASE WHEN finished_at_ms IS NOT NULL THEN v_now + p_ttl END,
+        expires_at_ms = CASE WHEN finished_at_ms IS NOT NULL
+            THEN greatest(v_now + p_ttl, finished_at_ms + v_kept, coalesce(dedup_until_ms, 0)) END
+    WHERE run = j.run;
+    RETURN 'ok';
+END $$;

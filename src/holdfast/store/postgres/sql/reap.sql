@@ -1,0 +1,61 @@
+-- reap: active -> waiting
+-- guard: the holder's session has expired
+-- effects: drop lease, count the stall (at its limit: fail), keep its place, merge the successor, append event
+
+-- Jobs of expired sessions wait in their old place, with a stall counted; or fail at their limit.
+CREATE OR REPLACE FUNCTION holdfast.reap(p_clock bigint, p_queue text, p_limit integer, p_but text, p_lease bigint,
+    OUT v_dead text[], OUT v_returned integer, OUT v_failed integer, OUT v_shifted bigint, OUT v_more boolean)
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_now bigint := holdfast.clock(p_clock);
+    j holdfast.job;
+    v_state text;
+    v_count integer := 0;
+    v_message text := 'its worker vanished while it ran';
+BEGIN
+    v_returned := 0;
+    v_failed := 0;
+    v_more := false;
+    PERFORM holdfast.hold(ARRAY[p_queue]);
+    v_shifted := holdfast.after_an_outage(v_now, p_lease, true);
+    PERFORM 1 FROM holdfast.session s JOIN holdfast.serving v USING (id)
+    WHERE v.queue = p_queue AND NOT s.dead AND s.expires_at_ms <= v_now AND s.id <> p_but
+    ORDER BY s.id FOR UPDATE OF s;
+    UPDATE holdfast.session s SET dead = true, parked = NULL FROM holdfast.serving v
+    WHERE v.queue = p_queue AND v.id = s.id AND NOT s.dead AND s.expires_at_ms <= v_now AND s.id <> p_but;
+    SELECT coalesce(array_agg(s.id ORDER BY s.id), '{}') INTO v_dead
+    FROM holdfast.session s JOIN holdfast.serving v USING (id) WHERE v.queue = p_queue AND s.dead AND s.id <> p_but;
+    IF v_dead = '{}' THEN
+        RETURN;
+    END IF;
+    FOR j IN
+        SELECT * FROM holdfast.job WHERE queue = p_queue AND state = 'active' AND session = ANY (v_dead)
+        ORDER BY run LIMIT p_limit FOR UPDATE
+    LOOP
+        v_count := v_count + 1;
+        IF j.cancel THEN
+            v_state := holdfast.finish_cancelled(v_now, j, 'reap', true);
+        ELSE
+            v_state := holdfast.come_back(v_now, j, 'stall', 'reap', 0, holdfast.error('Stalled', 'stall', v_message),
+                'Stalled', holdfast.signature('Stalled', v_message));
+        END IF;
+        PERFORM holdfast.recheck(v_now, p_queue, j.key);
+        v_returned := v_returned + (v_state IN ('blocked', 'scheduled', 'waiting'))::integer;
+        v_failed := v_failed + (v_state = 'failed')::integer;
+    END LOOP;
+    v_more := v_count = p_limit;
+    PERFORM holdfast.wake(p_queue, v_count);
+    DELETE FROM holdfast.serving WHERE queue = p_queue AND id = ANY (v_dead) AND NOT EXISTS (
+        SELECT 1 FROM holdfast.job a WHERE a.queue = p_queue AND a.state = 'active' AND a.session = serving.id);
+    DELETE FROM holdfast.session s WHERE s.dead AND s.id = ANY (v_dead)
+        AND NOT EXISTS (SELECT 1 FROM holdfast.serving v WHERE v.id = s.id);
+    DELETE FROM holdfast.abort a WHERE NOT EXISTS (SELECT 1 FROM holdfast.session s WHERE s.id = a.session);
+END $$;
+
+CREATE OR REPLACE FUNCTION holdfast.put_back_stalled(p_now bigint, j holdfast.job, p_error bytea, p_type text,
+    p_signature text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE holdfast.job SET state = 'waiting', exit = 'reap', ready_at_ms = p_now, stalls = j.stalls, error = p_error
+    WHERE run = j.run;
+    PERFORM holdfast.append(p_now, 'reap', ARRAY[j.run], NULL, true, p_type, p_signature);
+END $$;

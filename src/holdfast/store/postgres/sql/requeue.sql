@@ -1,0 +1,62 @@
+-- requeue: completed | failed | cancelled -> waiting | scheduled
+-- guard: no other run holds the id
+-- effects: number a new run with fresh counters, append event, wake one worker
+
+-- Finished jobs run anew, oldest first, each as a new run of its id: [queue, id, run] of each.
+CREATE OR REPLACE FUNCTION holdfast.requeue(p_clock bigint, p_queue text, p_states text[], p_task text, p_key text,
+    p_ids text[], p_after bigint, p_until bigint, p_limit integer, p_dry boolean, p_request text) RETURNS jsonb
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_now bigint := holdfast.clock(p_clock);
+    v_runs bigint[];
+    v_queues text[];
+    v_done jsonb := '[]';
+    v_run bigint;
+    j holdfast.job;
+    h holdfast.job;
+BEGIN
+    IF p_request IS NOT NULL THEN
+        PERFORM pg_advisory_xact_lock(hashtextextended('holdfast.request ' || p_request, 0));
+        SELECT other INTO v_done FROM holdfast.request WHERE id = p_request;
+        IF FOUND THEN
+            RETURN v_done;
+        END IF;
+        v_done := '[]';
+    END IF;
+    SELECT array_agg(run), array_agg(DISTINCT queue) INTO v_runs, v_queues FROM (
+        SELECT run, queue FROM holdfast.job
+        WHERE (p_queue IS NULL OR queue = p_queue) AND state = ANY (p_states) AND (p_task IS NULL OR task = p_task)
+            AND (p_key IS NULL OR key = p_key) AND (p_ids IS NULL OR id = ANY (p_ids))
+            AND (p_after IS NULL OR enqueued_at_ms >= p_after) AND (p_until IS NULL OR enqueued_at_ms < p_until)
+            AND (expires_at_ms IS NULL OR expires_at_ms > v_now) AND requeued_as IS NULL
+        ORDER BY run DESC LIMIT p_limit) found;
+    IF v_runs IS NOT NULL THEN
+        PERFORM holdfast.hold(v_queues);
+        FOR j IN SELECT * FROM holdfast.job WHERE run = ANY (v_runs) AND state = ANY (p_states) AND requeued_as IS NULL
+            ORDER BY run FOR UPDATE
+        LOOP
+            h := holdfast.holder(v_now, j.queue, j.id);
+            CONTINUE WHEN h.run <> j.run;
+            v_run := CASE WHEN p_dry THEN j.run ELSE holdfast.requeue_one(v_now, j) END;
+            v_done := v_done || jsonb_build_array(jsonb_build_array(j.queue, j.id, v_run));
+        END LOOP;
+    END IF;
+    IF p_request IS NOT NULL THEN
+        INSERT INTO holdfast.request (id, at_ms, other) VALUES (p_request, v_now, v_done);
+    END IF;
+    RETURN v_done;
+END $$;
+
+CREATE OR REPLACE FUNCTION holdfast.requeue_one(p_now bigint, j holdfast.job) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    s holdfast.successor := ROW(j.queue, j.id, nextval('holdfast.run'), j.task, j.priority, j.key, p_now, p_now,
+        true, 'always', true, j.result_ttl_ms, j.dedup_key, NULL, j.overrides, j.headers, j.payload);
+BEGIN
+    UPDATE holdfast.job SET held = false, requeued_as = s.run WHERE run = j.run;
+    IF NOT holdfast.insert(p_now, s, 'requeue', NULL) THEN
+        RAISE lock_not_available USING MESSAGE = 'somebody enqueued the id in the meantime; try again';
+    END IF;
+    PERFORM holdfast.recheck(p_now, j.queue, j.key);
+    PERFORM holdfast.wake(j.queue, 1);
+    RETURN s.run;
+END $$;
