@@ -42,7 +42,7 @@ def _systems(store: str, chosen: str) -> tuple[System, ...]:
     """A peer, ours, the other peers, the floor: our figures are never far from theirs in time."""
     ours, floor = (
         [system for system in import_module(f"benchmarks.{name}").SYSTEMS if system.store == store]
-        for name in ("ours", "floor")
+        for name in ("ours", "floor_postgres" if store == "postgres" else "floor")
     )
     first, *others = [*_peers(store, chosen), None]
     return tuple(system for system in (first, *ours, *others, *floor) if system is not None)

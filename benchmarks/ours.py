@@ -46,6 +46,20 @@ SYSTEMS = (
         variant="memory",
         note="producer and worker in one process",
     ),
+    System(
+        name="holdfast",
+        script=__name__,
+        store="redis",
+        measures=("enqueue", "bulk", "drain", "latency", "memory"),
+        note=f"one server without a disk; {SLOTS} slots; an event for every transition",
+    ),
+    System(
+        name="holdfast",
+        script=__name__,
+        store="postgres",
+        measures=("enqueue", "bulk", "drain", "latency", "memory"),
+        note=f"fsync and synchronous_commit on; {SLOTS} slots; an event for every transition",
+    ),
 )
 
 
@@ -149,6 +163,8 @@ def send(place: Place) -> Callable[[], object]:
 
 def memory(place: Place) -> None:
     """What one worker holds after many jobs, beside what it held after few."""
+    if place.url.startswith("redis"):
+        server_memory(place)
     place = replace(place, jobs=LATE)
     fill_elsewhere(place)
     seen: dict[int, int] = {}
@@ -177,9 +193,37 @@ def fill_elsewhere(place: Place) -> None:
 
 def completed(place: Place) -> int:
     """How many jobs the store itself says are completed."""
+    if place.url.startswith("redis"):
+        return run(completed_in_redis(place))
+    if "://" in place.url:
+        import psycopg
+
+        with psycopg.connect(place.url) as server:
+            row = server.execute("SELECT count(*) FROM holdfast.job WHERE state = 'completed'").fetchone()
+            return int(row[0]) if row else 0
     with closing(sqlite3.connect(place.url)) as connection:
         found = connection.execute("SELECT count(*) FROM holdfast_job WHERE state = 'completed'").fetchone()
     return int(found[0])
+
+
+async def completed_in_redis(place: Place) -> int:
+    app, _ = application(place)
+    async with app:
+        return sum(queue.counts["completed"] for queue in await app.queues())
+
+
+def server_memory(place: Place) -> None:
+    """Bytes of the server for each waiting job, and for its event."""
+    import redis
+
+    with redis.Redis.from_url(place.url) as client:
+        before = client.info("memory")["used_memory"]
+        fill_elsewhere(replace(place, jobs=EARLY))
+        events = client.memory_usage(f"{{holdfast:{QUEUE}}}:events", samples=0)
+        waiting = client.info("memory")["used_memory"] - before - events
+        client.flushall()
+    say(metric="event_bytes", value=events / EARLY)
+    say(metric="waiting_bytes", value=waiting / EARLY)
 
 
 def resident_bytes() -> int:

@@ -33,7 +33,30 @@ def _sqlite(outcome: Outcome) -> list[Verdict]:
     ]
 
 
-_TARGETS = {"sqlite": _sqlite}
+def _redis(outcome: Outcome) -> list[Verdict]:
+    peers = sorted({name for name, _ in outcome.figures} - {"holdfast", "floor"})
+    return [
+        _at_least("drain", "20,000/s", outcome.of("holdfast", "drain"), 20_000),
+        *(_times(peer, outcome, 3 if peer in ("bullmq", "platformatic") else 10) for peer in peers),
+        _at_least("enqueue_many", "60,000/s", outcome.of("holdfast", "bulk"), 60_000),
+        _at_most("a waiting job in the server", outcome.of("holdfast", "waiting_bytes"), 333),
+        _at_most("its event", outcome.of("holdfast", "event_bytes"), 150),
+    ]
+
+
+def _at_most(name: str, figure: float | None, most: float) -> Verdict:
+    return _verdict(f"{name} <= {most:g} bytes", figure, "{:.0f} bytes", figure is not None and figure <= most)
+
+
+def _postgres(outcome: Outcome) -> list[Verdict]:
+    return [
+        _times("pgqueuer", outcome, 2),
+        _at_least("enqueue_many", "31,000/s", outcome.of("holdfast", "bulk"), 31_000),
+        _idle(outcome, 10),
+    ]
+
+
+_TARGETS = {"sqlite": _sqlite, "redis": _redis, "postgres": _postgres}
 
 
 def _at_least(name: str, wanted: str, figure: float | None, least: float) -> Verdict:
@@ -53,9 +76,9 @@ def _bulk(outcome: Outcome) -> Verdict:
     return _verdict("enqueue_many >= 50,000/s, or half of the floor if that is less", figure, shown, kept)
 
 
-def _idle(outcome: Outcome) -> Verdict:
+def _idle(outcome: Outcome, most: float = 5) -> Verdict:
     p50 = outcome.of("holdfast", "p50")
-    return _verdict("idle p50 < 5 ms", p50, "{:.2f} ms", p50 is not None and p50 < 5)
+    return _verdict(f"idle p50 < {most:g} ms", p50, "{:.2f} ms", p50 is not None and p50 < most)
 
 
 def _flat(outcome: Outcome) -> Verdict:

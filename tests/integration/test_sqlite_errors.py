@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -346,19 +347,25 @@ async def test_work_that_comes_together_shares_a_commit(app: Holdfast) -> None:
         store._writer.connection.set_trace_callback(None)
 
 
-async def test_the_log_beside_the_file_does_not_grow_without_bound(
-    app: Holdfast, path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_the_log_beside_the_file_is_taken_into_it_by_the_thread(
+    app: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("holdfast.store.sqlite.thread.CHANGES_TO_A_CHECKPOINT", 20)
 
     @app.task()
     async def work() -> None: ...
 
-    log = path.with_name(f"{path.name}-wal")
     async with app:
-        for _ in range(50):
+        store: Any = app.store
+        where: list[str] = []
+
+        def trace(statement: str) -> None:
+            if "wal_checkpoint" in statement:
+                where.append(threading.current_thread().name)
+
+        store._writer.connection.set_trace_callback(trace)
+        for _ in range(30):
             await work.enqueue()
-        before = log.stat().st_size
-        for _ in range(300):
-            await work.enqueue()
-        assert log.stat().st_size < before * 3
+        await eventually(lambda: where)
+        assert set(where) == {"holdfast-writer"}
+        store._writer.connection.set_trace_callback(None)

@@ -18,8 +18,16 @@ _BUILT_IN = {
     "memory": "holdfast.store.sqlite:SqliteStore",
     "postgresql": "holdfast.store.postgres:PostgresStore",
     "postgres": "holdfast.store.postgres:PostgresStore",
+    **dict.fromkeys(
+        [base + form for base in ("redis", "rediss", "valkey", "valkeys") for form in ("", "+cluster", "+sentinel")],
+        "holdfast.store.redis:RedisStore",
+    ),
 }
-_EXTRAS: dict[str, str] = {"postgresql": "postgres", "postgres": "postgres"}
+_EXTRAS: dict[str, str] = {
+    scheme: "redis" if scheme.startswith(("redis", "valkey")) else "postgres"
+    for scheme in _BUILT_IN
+    if scheme not in ("sqlite", "memory")
+}
 _registered: dict[str, Factory] = {}
 
 
@@ -45,7 +53,7 @@ def _factory(scheme: str, url: str) -> Factory:
         if entry.name == scheme:
             factory: Factory = entry.load()
             return factory
-    known = ", ".join(sorted({*_BUILT_IN, *_registered}))
+    known = ", ".join(sorted(name for name in {*_BUILT_IN, *_registered} if "+" not in name))
     raise UnknownScheme(f"{url!r}: there is no store for {scheme}://; known are {known}")
 
 

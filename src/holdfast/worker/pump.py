@@ -82,7 +82,7 @@ class Pump:
         self._served: dict[str, int] = {}
         self._priority: dict[str, int] = {}
         self.alarm = Alarm()
-        self.running: dict[tuple[int, int], Attempt] = {}
+        self.running: dict[Lease, Attempt] = {}
         self.report = Report()
         self.claiming = True
         self.idle = False
@@ -160,9 +160,9 @@ class Pump:
 
     async def _take_stock(self, session: Session, settlements: list[Settlement]) -> None:
         """After a lost reply: what the store says we hold, and we do not know of, is taken up or handed back."""
-        known = set(self.running) | {(entry.lease.run, entry.lease.attempt) for entry in settlements}
+        known = set(self.running) | {entry.lease for entry in settlements}
         for claimed in await self._store.held(session):
-            if (claimed.lease.run, claimed.lease.attempt) in known:
+            if claimed.lease in known:
                 continue
             if self._room() > 0:
                 self._start([claimed])
@@ -222,7 +222,7 @@ class Pump:
             if handler is None:
                 continue
             attempt = Attempt(claimed, handler, self._store_progress, self._end, self._desk)
-            self.running[claimed.lease.run, claimed.lease.attempt] = attempt
+            self.running[claimed.lease] = attempt
             self.report.started += 1
             if hooked:
                 self._tell("claim", claimed.lease, "active")
@@ -266,7 +266,7 @@ class Pump:
     def _end(self, attempt: Attempt, settlement: Settlement | None) -> None:
         """The attempt's slot is free, and what it says will be told at the next turn."""
         lease = attempt.lease
-        if self.running.pop((lease.run, lease.attempt), None) is None:
+        if self.running.pop(lease, None) is None:
             self._zombies.discard(attempt)  # it was given up before
             self.alarm.ring()
             return
@@ -314,7 +314,7 @@ class Pump:
 
     def abort(self, lease: Lease, reason: Abort) -> None:
         """One handler hears that it should stop."""
-        if attempt := self.running.get((lease.run, lease.attempt)):
+        if attempt := self.running.get(lease):
             attempt.abort(reason)
 
     def abort_all(self, reason: Abort) -> None:

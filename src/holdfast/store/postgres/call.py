@@ -38,9 +38,9 @@ _FRESH = Counters(attempts=1)
 _COMPLETED = Settled(Reply.OK, State.COMPLETED)
 
 ENQUEUE = (
-    "SELECT * FROM holdfast.enqueue(%s::bigint, %s, %s, %s, %s::text[], %s, %s::text[], %s::bytea[], %s::bigint[],"
-    " %s::bigint[], %s::integer[], %s::text[], %s::bytea[], %s::text[], %s::bigint[], %s::text[], %s::text[],"
-    " %s, %s, %s, %s, %s)"
+    "SELECT * FROM holdfast.enqueue(%s::bigint, %s, %s, %s::boolean, %s::text[], %s, %s::text[], %s::bytea[],"
+    " %s::bigint[], %s::bigint[], %s::integer[], %s::text[], %s::bytea[], %s::text[], %s::bigint[], %s::text[],"
+    " %s::text[], %s::boolean, %s::boolean, %s::boolean, %s, %s::boolean, %s::boolean)"
 )
 TURN = (
     "SELECT * FROM holdfast.turn(%s::bigint, %s, %s::bigint, %s::text[], %s::text[], %s::text[], %s::text[],"
@@ -65,12 +65,20 @@ class Info(msgspec.Struct, frozen=True):
 _info = msgspec.json.Decoder(Info).decode
 
 
-def enqueue(now: str | None, queue: str, jobs: Sequence[NewJob], conflict: Conflict, request: str | None) -> list[Any]:
-    """Return the arguments of `enqueue`."""
+def enqueue(
+    now: str | None,
+    queue: str,
+    jobs: Sequence[NewJob],
+    conflict: Conflict,
+    request: str | None,
+    *,
+    joined: bool = False,
+) -> list[Any]:
+    """Return the arguments of `enqueue`, all of them as text."""
     tasks = {job.task for job in jobs}
     plain = len(tasks) == 1
     return [
-        now, queue, request, all(job.fresh for job in jobs),
+        now, queue, request, _flag(all(job.fresh for job in jobs)),
         texts([job.id for job in jobs]),
         next(iter(tasks)) if plain else None,
         None if plain else texts([job.task for job in jobs]),
@@ -84,9 +92,13 @@ def enqueue(now: str | None, queue: str, jobs: Sequence[NewJob], conflict: Confl
         numbers([job.result_ttl_ms for job in jobs]),
         texts([_json(job.dedup).decode() if job.dedup else None for job in jobs]),
         texts([job.watcher for job in jobs]),
-        conflict.on_conflict == "update", conflict.on_failed == "requeue", conflict.update_payload,
-        conflict.update_run_at, conflict.resets,
+        _flag(conflict.on_conflict == "update"), _flag(conflict.on_failed == "requeue"),
+        _flag(conflict.update_payload), conflict.update_run_at, _flag(conflict.resets), _flag(joined),
     ]  # fmt: skip
+
+
+def _flag(value: bool) -> str:
+    return "true" if value else "false"
 
 
 def answer(row: Sequence[Any], *, ours: bool = False) -> Answer:

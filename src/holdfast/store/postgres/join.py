@@ -23,7 +23,7 @@ Send = Callable[[Sequence[Any]], Rows | Awaitable[Rows]]
 NOT_THERE = frozenset({"3F000", "42883", "42P01"})
 """No such schema, function or table."""
 
-# Every value goes as text, a truth value or NULL, which all drivers send alike; the server makes of it what it is.
+# Every value goes as text or NULL, which all drivers send alike; the server makes of it what it is.
 STATEMENT = re.sub(
     r"%s::([a-z]+)", r"%s::text::\1", call.ENQUEUE.replace("holdfast.enqueue(", "holdfast.join_enqueue(%s, ")
 )
@@ -91,7 +91,7 @@ class PostgresJoined:
         """Every job has its answer, and is there when the caller commits."""
         if not jobs:
             return []
-        values = call.enqueue(self._now(), queue, jobs, conflict, None)
+        values = call.enqueue(self._now(), queue, jobs, conflict, None, joined=True)
         with self._explained():
             rows: Rows = self._send([self._identity.epoch(), *values])
             if _elsewhere(rows):
@@ -132,7 +132,7 @@ class AwaitedJoined(PostgresJoined):
     async def _enqueue(self, queue: str, jobs: Sequence[NewJob], conflict: Conflict) -> list[Answer]:
         if not jobs:
             return []
-        values = call.enqueue(self._now(), queue, jobs, conflict, None)
+        values = call.enqueue(self._now(), queue, jobs, conflict, None, joined=True)
         with self._explained():
             rows: Rows = await self._send([await asyncio.to_thread(self._identity.epoch), *values])
             if _elsewhere(rows):

@@ -82,6 +82,7 @@ class PostgresStore:
         self._opened = 0
         self._pool: Pool | None = None
         self._identity = Identity(self.place)
+        self._home: asyncio.AbstractEventLoop | None = None
         self._switchboard = Switchboard(self.place)
         self._doubt = Doubt(self._claimable)
 
@@ -103,6 +104,7 @@ class PostgresStore:
         except BaseException:
             self._opened = 0
             raise
+        self._home = asyncio.get_running_loop()
         self._pool = Pool(self.place)
 
     async def close(self) -> None:
@@ -118,6 +120,10 @@ class PostgresStore:
     def twin(self) -> Store:
         return PostgresStore(self.url, clock=self._clock)
 
+    def script(self) -> str:
+        """Return the SQL that makes the schema, for whoever applies it by hand."""
+        return migration.script(self.place.schema)
+
     # --- calling
 
     def _named(self, statement: str) -> str:
@@ -127,6 +133,14 @@ class PostgresStore:
         return None if self._clock is None else str(self._clock())
 
     async def _insist(self, work: Callable[[Connection, bool], Awaitable[T]], *, repeatable: bool) -> T:
+        """Return what the work returns, done in the loop in which the store was opened."""
+        home = self._home
+        if home is None or home is asyncio.get_running_loop():
+            return await self._insist_here(work, repeatable=repeatable)
+        there = asyncio.run_coroutine_threadsafe(self._insist_here(work, repeatable=repeatable), home)
+        return await asyncio.wrap_future(there)
+
+    async def _insist_here(self, work: Callable[[Connection, bool], Awaitable[T]], *, repeatable: bool) -> T:
         """Return what the work returns; it is done again when nothing of it was done, within a bound.
 
         After a lost connection nobody knows what was done: then it is done again only when it may be repeated.

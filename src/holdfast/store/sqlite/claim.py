@@ -216,10 +216,11 @@ def _claimed(queue: str, row: Sequence[Any], now: int) -> Claimed:
     )
 
 
-def claimed_again(row: dict[str, Any]) -> Claimed:
+def claimed_again(tx: Tx, row: dict[str, Any]) -> Claimed:
     """Return a held job as its claim gave it, for a worker that asks what it holds."""
     columns = (
         "run", "attempts", "id", "task", "priority", "key", "run_at_ms", "enqueued_at_ms", "failures", "stalls",
         "timeouts", "releases", "overrides", "headers", "error", "checkpoint", "payload",
     )  # fmt: skip
-    return _claimed(row["queue"], tuple(row[name] for name in columns), row["claimed_at_ms"])
+    job = _claimed(row["queue"], tuple(row[name] for name in columns), row["claimed_at_ms"])
+    return replace(job, timeout_ms=effective(tx.policy(row["queue"], row["task"]), job.overrides).timeout_ms)

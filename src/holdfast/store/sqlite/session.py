@@ -118,7 +118,7 @@ def held(tx: Tx, session: Session) -> list[Claimed]:
     found = []
     for row in tx.rows("session", "held", session=session.id):
         try:
-            found.append(claimed_again(row))
+            found.append(claimed_again(tx, row))
         except msgspec.MsgspecError as error:
             fail(tx, row, corrupt(error), Cause.CORRUPT)
     return found
@@ -159,7 +159,10 @@ def _reap(tx: Tx, row: dict[str, object]) -> State:
         state = cancelled(tx, row, "reap")
     else:
         error = ErrorRecord(
-            type="Stalled", kind=Cause.STALL, message=f"its worker {row['session']} vanished while it ran"
+            type="Stalled",
+            kind=Cause.STALL,
+            message="its worker vanished while it ran",
+            fields={"worker": row["session"]},  # not in the message, so that all stalls have one signature
         )
         state = come_back(tx, row, Cause.STALL, error, exit="reap")
     lane.recheck_all(tx, str(row["queue"]), {row["key"]})  # type: ignore[arg-type]

@@ -290,6 +290,7 @@ class Leases(Case):
         assert (await bench.store.enqueue(QUEUE, [new("a")], request="r"))[0].status == "queued"
 
     async def test_a_worker_whose_claim_was_lost_asks_what_it_holds(self, bench: Bench) -> None:
+        await bench.declare(timeout_ms=5000)
         worker = await bench.session()
         await bench.add("j", key="k", priority=3, headers={"a": "b"}, delay_ms=0)
         (lost,) = await bench.claim(worker)

@@ -71,7 +71,7 @@ BEGIN
             END IF;
         ELSIF j.state IN ('blocked', 'scheduled', 'waiting') THEN
             v_reply := 'ok';
-            PERFORM holdfast.finish_cancelled(v_now, j, 'cancel', false);
+            PERFORM holdfast.finish_cancelled(v_now, j, coalesce(j.exit, 'cancel'), false);
             PERFORM holdfast.recheck(v_now, p_queue, j.key);
         END IF;
         v_answer := jsonb_build_object('reply', v_reply, 'state', j.state, 'run', j.run,

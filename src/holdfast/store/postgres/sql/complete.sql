@@ -12,24 +12,21 @@ DECLARE
     v_keyed boolean;
     j holdfast.job;
 BEGIN
-    WITH entry AS MATERIALIZED (
-        SELECT * FROM unnest(p_queues, p_ids, p_runs, p_attempts, p_results, p_ttls)
-            WITH ORDINALITY AS e(queue, id, run, attempt, result, ttl, ord)
-    ), locked AS MATERIALIZED (
-        SELECT run, queue, id, attempts, session, state FROM holdfast.job WHERE run = ANY (p_runs)
-        ORDER BY run FOR UPDATE
-    ), held AS MATERIALIZED (
-        SELECT DISTINCT ON (l.run) l.run, e.ord, e.result, e.ttl, q.result_ttl_ms, coalesce(q.completed_ms, 0) AS kept
-        FROM locked l JOIN entry e ON e.run = l.run AND e.attempt = l.attempts AND e.queue = l.queue AND e.id = l.id
-            JOIN holdfast.queue q ON q.name = l.queue
-        WHERE l.session = p_session AND l.state = 'active' ORDER BY l.run, e.ord
+    WITH entry AS MATERIALIZED (  -- by run: rows are locked in the order in which everybody locks them
+        SELECT DISTINCT ON (e.run) e.*, q.result_ttl_ms, coalesce(q.completed_ms, 0) AS kept
+        FROM unnest(p_queues, p_ids, p_runs, p_attempts, p_results, p_ttls)
+            WITH ORDINALITY AS e(queue, id, run, attempt, result, ttl, ord) JOIN holdfast.queue q ON q.name = e.queue
+        ORDER BY e.run, e.ord
     ), done AS (
         UPDATE holdfast.job t
         SET state = 'completed', exit = 'complete', result = h.result, finished_at_ms = p_now, error = NULL,
             free_at_ms = p_now + coalesce(h.ttl, t.result_ttl_ms, h.result_ttl_ms),
             expires_at_ms = greatest(p_now + greatest(coalesce(h.ttl, t.result_ttl_ms, h.result_ttl_ms), h.kept),
                 coalesce(t.dedup_until_ms, 0))
-        FROM held h WHERE t.run = h.run
+        FROM entry h
+        -- The state is no plain column here, or the planner walks all active jobs instead of the few that are named.
+        WHERE t.run = h.run AND t.attempts = h.attempt AND t.session = p_session AND t.state || '' = 'active'
+            AND t.queue = h.queue AND t.id = h.id
         RETURNING h.ord, t.run, t.queue, t.id, t.attempts, t.task, t.session, t.key, t.priority, t.run_at_ms,
             t.failures, t.stalls, t.timeouts, t.releases, t.claimed_at_ms
     ), told AS (

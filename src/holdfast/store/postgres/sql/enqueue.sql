@@ -8,7 +8,7 @@ CREATE OR REPLACE FUNCTION holdfast.enqueue(p_clock bigint, p_queue text, p_requ
     p_priorities integer[], p_keys text[], p_headers bytea[], p_overrides text[], p_ttls bigint[],
     p_dedups text[], p_watchers text[],
     p_update boolean DEFAULT false, p_requeue boolean DEFAULT false, p_update_payload boolean DEFAULT true,
-    p_update_run_at text DEFAULT 'always', p_reset boolean DEFAULT true)
+    p_update_run_at text DEFAULT 'always', p_reset boolean DEFAULT true, p_joined boolean DEFAULT false)
 RETURNS SETOF holdfast.answer LANGUAGE plpgsql AS $$
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
@@ -24,6 +24,9 @@ BEGIN
             RETURN;
         END IF;
     END IF;
+    IF p_joined THEN  -- until the caller commits, no row that a worker needs may be locked
+        PERFORM set_config('hf.joined', 'on', true);
+    END IF;
     q := holdfast.settings(p_queue);
     IF easy AND NOT p_fresh THEN
         easy := NOT EXISTS (SELECT 1 FROM holdfast.job
@@ -37,6 +40,9 @@ BEGIN
         v_answers := holdfast.enqueue_each(v_now, p_queue, p_ids, p_task, p_tasks, p_payloads, p_run_ats, p_delays,
             p_priorities, p_keys, p_headers, p_overrides, p_ttls, p_dedups, p_watchers,
             p_update, p_requeue, p_update_payload, p_update_run_at, p_reset);
+    END IF;
+    IF p_joined THEN
+        PERFORM set_config('hf.joined', '', true);
     END IF;
     IF p_request IS NOT NULL THEN
         INSERT INTO holdfast.request (id, at_ms, answers) VALUES (p_request, v_now, v_answers);
@@ -124,12 +130,14 @@ DECLARE
     v_failed boolean;
 BEGIN
     PERFORM 1 FROM holdfast.job WHERE queue = p_queue AND id = ANY (p_ids) AND held ORDER BY run FOR UPDATE;
-    FOR t IN
-        SELECT u.*, nextval('holdfast.run') AS run
-        FROM unnest(p_ids, p_tasks, p_payloads, p_run_ats, p_delays, p_priorities, p_keys, p_headers, p_overrides,
-            p_ttls, p_dedups)
-            WITH ORDINALITY AS u(id, task, payload, run_at, delay, priority, key, headers, overrides, ttl, dedup, ord)
-        ORDER BY CASE WHEN p_dedups IS NULL THEN u.id END, u.ord
+    FOR t IN  -- numbered in the order given, taken in the order of ids
+        WITH input AS MATERIALIZED (
+            SELECT u.*, nextval('holdfast.run') AS run
+            FROM unnest(p_ids, p_tasks, p_payloads, p_run_ats, p_delays, p_priorities, p_keys, p_headers, p_overrides,
+                p_ttls, p_dedups)
+                WITH ORDINALITY AS u(id, task, payload, run_at, delay, priority, key, headers, overrides, ttl, dedup, ord)
+        )
+        SELECT * FROM input ORDER BY CASE WHEN p_dedups IS NULL THEN id END, ord
     LOOP
         dedup := t.dedup::jsonb;
         s := ROW(p_queue, t.id, t.run, CASE WHEN p_tasks IS NULL THEN p_task ELSE t.task END, coalesce(t.priority, 0),

@@ -10,7 +10,12 @@ DECLARE
     q holdfast.queue := holdfast.settings(p_queue);
     v_runs bigint[];
     v_crowd bigint[];
+    v_lanes boolean;
 BEGIN
+    v_lanes := EXISTS (SELECT 1 FROM holdfast.lane WHERE queue = p_queue AND ready_at_ms <= v_now);
+    IF v_lanes THEN
+        PERFORM holdfast.hold(ARRAY[p_queue]);
+    END IF;
     v_runs := ARRAY(SELECT run FROM holdfast.job WHERE queue = p_queue AND expires_at_ms <= v_now
         ORDER BY expires_at_ms LIMIT p_limit FOR UPDATE SKIP LOCKED);
     IF cardinality(v_runs) < p_limit THEN
@@ -28,7 +33,7 @@ BEGIN
     PERFORM holdfast.trim(p_history, p_limit);
     DELETE FROM holdfast.request WHERE id IN (SELECT id FROM holdfast.request WHERE at_ms <= v_now - p_remembered
         ORDER BY at_ms LIMIT p_limit FOR UPDATE SKIP LOCKED);
-    IF EXISTS (SELECT 1 FROM holdfast.lane WHERE queue = p_queue AND ready_at_ms <= v_now) THEN
+    IF v_lanes THEN
         PERFORM holdfast.recheck_due(v_now, p_queue, p_limit);
     END IF;
     RETURN cardinality(v_runs);

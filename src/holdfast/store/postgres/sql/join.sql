@@ -7,8 +7,8 @@ CREATE OR REPLACE FUNCTION holdfast.join_enqueue(p_epoch text, p_clock bigint, p
     p_fresh boolean, p_ids text[], p_task text, p_tasks text[], p_payloads bytea[], p_run_ats bigint[],
     p_delays bigint[], p_priorities integer[], p_keys text[], p_headers bytea[], p_overrides text[], p_ttls bigint[],
     p_dedups text[], p_watchers text[], p_update boolean, p_requeue boolean, p_update_payload boolean,
-    p_update_run_at text, p_reset boolean)
-RETURNS SETOF holdfast.answer LANGUAGE plpgsql SET holdfast_caller.joined = 'on' AS $$
+    p_update_run_at text, p_reset boolean, p_joined boolean)
+RETURNS SETOF holdfast.answer LANGUAGE plpgsql AS $$
 DECLARE
     v_found text := (SELECT value FROM holdfast.meta WHERE name = 'epoch');
     v_tries integer := 0;
@@ -21,7 +21,7 @@ BEGIN
         BEGIN
             RETURN QUERY SELECT * FROM holdfast.enqueue(p_clock, p_queue, p_request, p_fresh, p_ids, p_task, p_tasks,
                 p_payloads, p_run_ats, p_delays, p_priorities, p_keys, p_headers, p_overrides, p_ttls, p_dedups,
-                p_watchers, p_update, p_requeue, p_update_payload, p_update_run_at, p_reset);
+                p_watchers, p_update, p_requeue, p_update_payload, p_update_run_at, p_reset, p_joined);
             RETURN;
         EXCEPTION WHEN lock_not_available THEN
             v_tries := v_tries + 1;
@@ -29,22 +29,6 @@ BEGIN
                 RAISE;
             END IF;
         END;
-    END LOOP;
-END $$;
-
--- Like `wake`, but nobody's row is locked: a worker must not have to wait for the end of a caller's transaction.
-CREATE OR REPLACE FUNCTION holdfast.wake_unlocked(p_queue text, p_jobs bigint) RETURNS void LANGUAGE plpgsql AS $$
-DECLARE
-    s record;
-    jobs bigint := p_jobs;
-BEGIN
-    FOR s IN
-        SELECT w.parked, w.address FROM holdfast.serving v JOIN holdfast.session w USING (id)
-        WHERE v.queue = p_queue AND w.parked IS NOT NULL AND NOT w.dead ORDER BY w.heard_at_ms LIMIT 64
-    LOOP
-        PERFORM holdfast.ring(s.address, '');
-        jobs := jobs - s.parked;
-        EXIT WHEN jobs <= 0;
     END LOOP;
 END $$;
 

@@ -78,8 +78,9 @@ BEGIN
     IF jobs <= 0 THEN
         RETURN;
     END IF;
-    IF current_setting('holdfast_caller.joined', true) = 'on' THEN
-        PERFORM holdfast.wake_unlocked(p_queue, jobs);
+    IF current_setting('hf.joined', true) = 'on' THEN  -- told at the caller's commit, when others may have parked
+        PERFORM holdfast.ring(w.address, '') FROM holdfast.serving v JOIN holdfast.session w USING (id)
+        WHERE v.queue = p_queue AND NOT w.dead;
         RETURN;
     END IF;
     FOR s IN

@@ -1,0 +1,82 @@
+"""The floor of Redis: bare pipelined commands that write what a queue must write, with nothing on top."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from typing import Any
+
+from benchmarks.floor import SYSTEMS as FLOORS
+from benchmarks.script import Stopwatch, main, require
+from benchmarks.system import PAYLOAD, Place
+
+SYSTEMS = FLOORS[-1:]
+CHUNK = 1_000
+TURN = 100
+RECORD = os.urandom(40) + PAYLOAD.encode()
+EVENT = os.urandom(60)
+
+
+def connect(place: Place) -> Any:
+    import redis
+
+    return redis.Redis.from_url(place.url)
+
+
+def write(pipe: Any, number: int) -> None:
+    """A record, its id, its place and its event."""
+    run = number.to_bytes(6, "big")
+    pipe.hset("jobs", run, RECORD)
+    pipe.hset("ids", f"{number:032x}", run)
+    pipe.zadd("waiting", {run: 0})
+    pipe.xadd("events", {"e": EVENT})
+
+
+def enqueue(place: Place) -> float:
+    return insert(place, 1)
+
+
+def bulk(place: Place) -> float:
+    return insert(place, CHUNK)
+
+
+def insert(place: Place, chunk: int) -> float:
+    with connect(place) as client, Stopwatch() as watch:
+        for first in range(0, place.jobs, chunk):
+            pipe = client.pipeline(transaction=False)
+            for number in range(first, min(first + chunk, place.jobs)):
+                write(pipe, number)
+            pipe.execute()
+    return watch.seconds
+
+
+def drain(place: Place) -> float:
+    insert(place, CHUNK)
+    done = 0
+    with connect(place) as client, Stopwatch() as watch:
+        held: list[bytes] = []
+        for _ in itertools.count():
+            pipe = client.pipeline(transaction=False)
+            for run in held:
+                pipe.hset("jobs", run, RECORD)
+                pipe.hdel("active", run)
+                pipe.zadd("completed", {run: 0})
+                pipe.xadd("events", {"e": EVENT})
+            pipe.zpopmin("waiting", TURN)
+            done += len(held)
+            held = [run for run, _ in pipe.execute()[-1]]
+            if not held:
+                break
+            pipe = client.pipeline(transaction=False)
+            pipe.hmget("jobs", held)
+            for run in held:
+                pipe.hset("jobs", run, RECORD)
+                pipe.hset("active", run, b"session")
+                pipe.xadd("events", {"e": EVENT})
+            pipe.execute()
+    require(done, place.jobs)
+    return watch.seconds
+
+
+if __name__ == "__main__":
+    main(globals())

@@ -1,0 +1,51 @@
+// [{"name": "bullmq", "store": "redis", "packages": ["bullmq", "ioredis"], "measures": ["enqueue", "bulk", "drain", "latency"], "note": "on Node; concurrency 100, completed jobs are kept; bulk in chunks of 1,000"}]
+import { Queue, Worker } from 'bullmq';
+import { createInterface } from 'node:readline';
+import { writeSync } from 'node:fs';
+
+const [verb, ...rest] = process.argv.slice(2);
+const options = Object.fromEntries(rest.map((each) => [each.slice(2, each.indexOf('=')), each.slice(each.indexOf('=') + 1)]));
+const { hostname: host, port } = new URL(options.url);
+const connection = { host, port: Number(port), maxRetriesPerRequest: null };
+const jobs = Number(options.jobs);
+const data = { data: 'x'.repeat(100) };
+const kept = { removeOnComplete: false };
+const say = (line) => writeSync(1, JSON.stringify(line) + '\n');
+const rate = (began) => say({ metric: verb, value: jobs / (Number(process.hrtime.bigint() - began) / 1e9) });
+
+async function fill(queue) {
+  for (let first = 0; first < jobs; first += 1000) {
+    const size = Math.min(1000, jobs - first);
+    await queue.addBulk(Array.from({ length: size }, () => ({ name: 'noop', data, opts: kept })));
+  }
+}
+
+const queue = new Queue('bench', { connection });
+await queue.waitUntilReady();
+if (verb === 'enqueue') {
+  const began = process.hrtime.bigint();
+  for (let n = 0; n < jobs; n++) await queue.add('noop', data, kept);
+  rate(began);
+} else if (verb === 'bulk') {
+  const began = process.hrtime.bigint();
+  await fill(queue);
+  rate(began);
+} else if (verb === 'drain') {
+  await fill(queue);
+  let done = 0;
+  const began = process.hrtime.bigint();
+  await new Promise((resolve) => {
+    const worker = new Worker('bench', async () => {}, { connection, concurrency: 100 });
+    worker.on('completed', () => { if (++done === jobs) resolve(); });
+  });
+  rate(began);
+} else if (verb === 'serve') {
+  new Worker('bench', async () => say({ started: Number(process.hrtime.bigint()) }), { connection, concurrency: 100 });
+  await new Promise(() => {});
+} else if (verb === 'send') {
+  for await (const _ of createInterface({ input: process.stdin })) {
+    say({ sent: Number(process.hrtime.bigint()) });
+    await queue.add('noop', data, kept);
+  }
+}
+process.exit(0);

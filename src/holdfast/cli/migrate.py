@@ -1,0 +1,46 @@
+"""`holdfast migrate`: the store's schema is current, or its SQL is printed for whoever applies it."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+import click
+
+from ..app import Holdfast
+from ..errors import ConfigError
+from .group import Command
+from .source import Source, source_options
+
+
+@runtime_checkable
+class Scripted(Protocol):
+    """A store whose schema can be handed out as SQL."""
+
+    def script(self) -> str:
+        """Return the SQL that makes the schema."""
+
+
+@click.command(cls=Command)
+@source_options
+@click.option("--sql", "as_sql", is_flag=True, help="Print the SQL that makes the schema, and change nothing.")
+def migrate(source: Source, as_sql: bool) -> None:
+    """Bring the store's schema up to date.
+
+    Opening a store does the same; this is for deploys in which another user owns the schema.
+
+    \b
+    Examples:
+      holdfast migrate --url postgresql://owner@db/shop
+      holdfast migrate --url postgresql://db/shop?schema=jobs --sql > holdfast.sql
+    """
+    if as_sql:
+        store = source.app(create=True).store
+        if not isinstance(store, Scripted):
+            raise ConfigError(f"{store.url}: only a postgresql:// store has its schema as SQL")
+        click.echo(store.script(), nl=False)
+        return
+    click.echo(source.run(_opened, create=True))
+
+
+async def _opened(app: Holdfast) -> str:
+    return f"{app.store.url.partition('?')[0].rpartition('@')[2]}: the schema is current"

@@ -1,0 +1,5 @@
+"""Jobs in Redis or Valkey."""
+
+from .store import RedisStore
+
+__all__ = ["RedisStore"]

@@ -1,0 +1,138 @@
+"""What one process hears: one subscription for all its parked workers and all its waiting callers.
+
+A wake-up is a hint. One that is lost costs a poll; after a reconnect everybody looks once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import os
+from collections.abc import Callable
+from contextlib import suppress
+
+import msgspec
+from redis.asyncio.connection import AbstractConnection
+from redis.exceptions import RedisError
+
+from ...errors import StoreError
+from ..contract import Finished
+from .keys import Keys
+from .link import REPLIES, Unsent
+from .server import Server
+
+log = logging.getLogger("holdfast")
+QUIET = 15.0
+"""After so many silent seconds the connection is tried."""
+LONGEST_PAUSE = 2.0
+
+
+_finished = msgspec.json.Decoder(Finished).decode
+
+
+class Listener:
+    """One of those who hear on an ear."""
+
+    def __init__(
+        self, ear: Ear, number: int, on_wake: Callable[[], None], on_finished: Callable[[Finished], None]
+    ) -> None:
+        self._ear = ear
+        self._number = number
+        self.address = f"{ear.channel}#{number}"
+        self.on_wake = on_wake
+        self.on_finished = on_finished
+
+    def close(self) -> None:
+        """Hear nothing more."""
+        self._ear.listeners.pop(self._number, None)
+
+
+class Ear:
+    """A subscription that is kept up."""
+
+    def __init__(self, server: Server, keys: Keys) -> None:
+        self._server = server
+        self.channel = keys.channel(os.urandom(8).hex())
+        self.listeners: dict[int, Listener] = {}
+        self._numbers = itertools.count(1)
+        self._task: asyncio.Task[None] | None = None
+        self._subscribed = asyncio.Event()
+        self._before = False
+
+    async def listen(self, on_wake: Callable[[], None], on_finished: Callable[[Finished], None]) -> Listener:
+        """Return a listener that hears from now on."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._keep_up())
+        number = next(self._numbers)
+        listener = self.listeners[number] = Listener(self, number, on_wake, on_finished)
+        try:
+            async with asyncio.timeout(self._server.place.retry_for + 1):
+                await self._subscribed.wait()
+        except TimeoutError:
+            listener.close()
+            raise StoreError(f"{self._server.place} cannot be subscribed to; check that it runs") from None
+        return listener
+
+    async def _keep_up(self) -> None:
+        pause = 0.02
+        while True:
+            try:
+                connection = await self._server.connection()
+                try:
+                    await self._hear(connection)
+                finally:
+                    await connection.disconnect(nowait=True)
+            except (Unsent, RedisError, OSError, TimeoutError) as error:
+                if self._subscribed.is_set():
+                    log.warning("wake-ups are late until %s is back: %s", self._server.place, error)
+                    pause = 0.02
+                self._subscribed.clear()
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE)
+
+    async def _hear(self, connection: AbstractConnection) -> None:
+        await connection.send_command("SUBSCRIBE", self.channel, check_health=False)
+        silent = False
+        while True:
+            try:
+                async with asyncio.timeout(QUIET):
+                    reply = await connection.read_response(disable_decoding=True, disconnect_on_error=False)
+            except TimeoutError:
+                if silent:
+                    raise
+                silent = True
+                await connection.send_command("PING", check_health=False)
+                continue
+            except REPLIES as error:
+                raise OSError(str(error)) from error
+            silent = False
+            if isinstance(reply, list) and reply[0] == b"message":
+                self._tell(reply[2])
+            elif isinstance(reply, list) and reply[0] == b"subscribe":
+                if self._before:
+                    for listener in list(self.listeners.values()):
+                        listener.on_wake()  # whatever was said meanwhile was missed
+                self._before = True
+                self._subscribed.set()
+
+    def _tell(self, message: bytes) -> None:
+        number, brace, rest = message.partition(b"{")
+        listener = self.listeners.get(int(number)) if number.isdigit() else None
+        if listener is None:
+            return
+        if not brace:
+            listener.on_wake()
+            return
+        with suppress(msgspec.MsgspecError, ValueError):
+            listener.on_finished(_finished(brace + rest))
+
+    async def close(self) -> None:
+        """Nothing is heard any more."""
+        self.listeners.clear()
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+        self._subscribed.clear()

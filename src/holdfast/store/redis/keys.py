@@ -1,0 +1,106 @@
+"""Every key that the store uses, spelled once: here, and in the table of `docs/reference/redis.md`.
+
+All keys of a queue begin with `{namespace:queue}`: the braces make it their hash tag, so that they share a slot of
+a cluster. The Lua gets the same endings from here (`library.py`).
+"""
+
+from __future__ import annotations
+
+import re
+
+ENDINGS = {
+    "queue": (":queue", "hash", "name, epoch of the log, settings, counters (run, turn, sent), tokens, revision"),
+    "jobs": (":jobs", "hash", "run -> record, for every run that is kept"),
+    "ids": (":ids", "hash", "id -> the run that holds it"),
+    "past": (":past", "hash", "id -> earlier runs that are kept"),
+    "waiting": (":waiting", "zset", "jobs without a key, by priority, run_at and run"),
+    "lane": (":lane:", "zset", "the same for one key, whose name follows"),
+    "scheduled": (":scheduled", "zset", "run by run_at"),
+    "active": (":active", "hash", "run -> the session that holds it, and its key"),
+    "completed": (":completed", "zset", "run by the instant at which it is removed"),
+    "failed": (":failed", "zset", "the same for dead letters"),
+    "cancelled": (":cancelled", "zset", "the same for cancelled runs"),
+    "letters": (":letters", "zset", "dead letters by run, to keep the newest"),
+    "successors": (":successors", "hash", "id -> the dispatch that waits for the active run to end"),
+    "dedup": (":dedup", "hash", "task and key -> runs that were taken in under it"),
+    "lanes": (":lanes", "hash", "key -> its turn and its bucket, while it has jobs"),
+    "ready": (":ready", "zset", "keys that may give a job, by turn"),
+    "timed": (":timed", "zset", "keys that lack only a token, by the instant at which it comes"),
+    "cooling": (":cooling", "zset", "keys without jobs whose bucket is not full yet, by when it is"),
+    "running": (":running", "hash", "key -> how many of its jobs are active"),
+    "limits": (":limits", "hash", "key -> the concurrency that an operator gave it"),
+    "sessions": (":sessions", "hash", "session -> who it is, when it was heard, whether it is dead"),
+    "expiries": (":expiries", "zset", "living sessions by the end of their lease"),
+    "dead": (":dead", "set", "sessions declared dead that still hold jobs"),
+    "parked": (":parked", "zset", "sessions that wait to be woken, by the room they have"),
+    "aborts": (":aborts", "hash", "run/attempt -> whose handler must stop, and why"),
+    "watchers": (":watchers", "hash", "id -> runs and the addresses that wait for them"),
+    "policies": (":policies", "hash", "task -> its policy in force"),
+    "declared": (":declared", "hash", "task -> what workers declared of it, with its version"),
+    "adjusted": (":adjusted", "hash", "task -> what operators set of it"),
+    "requests": (":requests", "hash", "request id -> its first answer"),
+    "answered": (":answered", "list", "request ids by age"),
+    "outbox": (":outbox", "zset", "messages for other queues, by number"),
+    "inbox": (":inbox", "hash", "sender -> the last message that was applied"),
+    "corrupt": (":corrupt", "hash", "run -> a record that could not be read, set aside"),
+    "events": (":events", "stream", "the log; ids are epoch-sequence"),
+}
+"""By name: how the key ends, its type, and what it holds."""
+
+STORE_ENDINGS = {
+    "queues": (":queues", "set", "the names of all queues"),
+    "store": (":store", "hash", "when any session was last heard, and by how much expiries have moved"),
+}
+"""The same for keys of the whole namespace; no atomic step of a queue needs them."""
+
+_HEX = re.compile(r"[0-9a-f]{32}").fullmatch
+
+
+class Keys:
+    """The keys of one namespace."""
+
+    def __init__(self, namespace: str) -> None:
+        self.namespace = namespace
+        self._queues: dict[str, str] = {}
+
+    def of_store(self, name: str) -> str:
+        """Return a key of the whole namespace."""
+        return f"{{{self.namespace}}}{STORE_ENDINGS[name][0]}"
+
+    def base(self, queue: str) -> str:
+        """Return what all keys of a queue begin with. A closing brace would end the hash tag early."""
+        escaped = queue.replace("%", "%25").replace("}", "%7D")
+        return f"{{{self.namespace}:{escaped}}}"
+
+    def of(self, queue: str, name: str) -> str:
+        """Return a key of a queue."""
+        return self.base(queue) + ENDINGS[name][0]
+
+    def declared(self, queue: str) -> str:
+        """Return the key that stands for a queue's slot in every call."""
+        key = self._queues.get(queue)
+        if key is None:
+            if len(self._queues) > 10_000:
+                self._queues.clear()
+            key = self._queues[queue] = self.of(queue, "queue")
+        return key
+
+    def channel(self, ear: str) -> str:
+        """Return the channel on which one process hears."""
+        return f"{self.namespace}:ear:{ear}"
+
+
+def short(id: str) -> bytes:
+    """Return an id as it is stored: 32 hexadecimal digits are 16 bytes behind a mark."""
+    if len(id) == 32 and _HEX(id):
+        return b"\1" + bytes.fromhex(id)
+    stored = id.encode()
+    return b"\0" + stored if stored[:1] in (b"\0", b"\1") else stored
+
+
+def long(stored: bytes) -> str:
+    """Return a stored id as its caller wrote it."""
+    mark = stored[:1]
+    if mark == b"\1":
+        return stored[1:].hex()
+    return stored[1:].decode() if mark == b"\0" else stored.decode()

@@ -1,0 +1,188 @@
+"""One connection, many calls in flight: what is asked at the same time shares a packet."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from hiredis import pack_command
+from redis.asyncio.connection import AbstractConnection, Connection, SSLConnection
+from redis.exceptions import (
+    AuthenticationError,
+    AuthorizationError,
+    BusyLoadingError,
+    ClusterDownError,
+    MasterDownError,
+    RedisError,
+    ResponseError,
+)
+
+from .place import Place
+
+Command = Sequence[Any]
+Connect = Callable[[], Awaitable[AbstractConnection]]
+REPLIES = (
+    ResponseError,
+    BusyLoadingError,
+    AuthenticationError,
+    AuthorizationError,
+    ClusterDownError,
+    MasterDownError,
+)
+"""Errors that a server answered with: the connection is fine, and nothing was done."""
+CONNECT_TIMEOUT = 5.0
+LARGE = 64 * 1024
+"""A packet of this size is written at once, and waited for."""
+
+
+class Unsent(Exception):
+    """The server was not reached: nothing was done."""
+
+
+class Lost(Exception):
+    """The reply did not come: nobody knows whether it was done."""
+
+
+async def connect(place: Place, host: str, port: int) -> AbstractConnection:
+    """Return a connection that is set up, or raise `Unsent`."""
+    options: dict[str, Any] = {
+        "host": host,
+        "port": port,
+        "db": place.db,
+        "username": place.username,
+        "password": place.password,
+        "socket_timeout": None,  # whoever waits for a reply has a limit of its own
+        "socket_connect_timeout": min(CONNECT_TIMEOUT, place.timeout),
+        "protocol": 2,
+    }
+    if place.tls:
+        verify: dict[str, Any] = {} if place.verify else {"ssl_cert_reqs": "none", "ssl_check_hostname": False}
+        connection: AbstractConnection = SSLConnection(**options, **verify, ssl_ca_certs=place.ca)
+    else:
+        connection = Connection(**options)
+    try:
+        await connection.connect()  # type: ignore[no-untyped-call]
+    except (RedisError, OSError, TimeoutError) as error:
+        with suppress(Exception):
+            await connection.disconnect()
+        raise Unsent(str(error) or type(error).__name__) from error
+    return connection
+
+
+class Link:
+    """A connection that is made when needed, and made again when it broke."""
+
+    def __init__(self, make: Connect, timeout: float) -> None:
+        self._make = make
+        self._timeout = timeout
+        self._connection: AbstractConnection | None = None
+        self._connecting = asyncio.Lock()
+        self._waiting: deque[asyncio.Future[Any]] = deque()
+        self._reader: asyncio.Task[None] | None = None
+        self._unwritten: list[bytes] = []
+        self._watchdog: asyncio.TimerHandle | None = None
+        self._answered = 0
+
+    async def send(self, commands: Sequence[Command]) -> list[Any]:
+        """Return the replies, errors that the server answered with among them."""
+        connection = self._connection or await self._connected()
+        loop = asyncio.get_running_loop()
+        data = b"".join([pack_command(tuple(command)) for command in commands])
+        futures = [loop.create_future() for _ in commands]
+        self._waiting.extend(futures)
+        if not self._unwritten:
+            loop.call_soon(self._write, connection)  # whatever else is asked in this turn of the loop goes with it
+        self._unwritten.append(data)
+        if self._watchdog is None:
+            self._watchdog = loop.call_later(self._timeout, self._check, connection, self._answered)
+        if len(data) > LARGE:
+            self._write(connection)
+            await self._drained(connection)
+        return [await future for future in futures]
+
+    def _write(self, connection: AbstractConnection) -> None:
+        if self._unwritten and self._connection is connection:
+            data, self._unwritten = b"".join(self._unwritten), []
+            connection._writer.write(data)  # type: ignore[union-attr]
+
+    async def _drained(self, connection: AbstractConnection) -> None:
+        try:
+            if connection._writer is not None:
+                await connection._writer.drain()
+        except OSError as error:
+            self._break(connection, str(error))
+
+    def _check(self, connection: AbstractConnection, answered: int) -> None:
+        """A server that has answered nothing for so long, though it was asked, is given up."""
+        self._watchdog = None
+        if not self._waiting or self._connection is not connection:
+            return
+        if answered == self._answered:
+            self._break(connection, f"no reply within {self._timeout:g} s")
+            return
+        loop = asyncio.get_running_loop()
+        self._watchdog = loop.call_later(self._timeout, self._check, connection, self._answered)
+
+    async def _connected(self) -> AbstractConnection:
+        async with self._connecting:
+            if self._connection is None:
+                connection = await self._make()
+                self._connection = connection
+                self._reader = asyncio.create_task(self._read(connection))
+            return self._connection
+
+    async def _read(self, connection: AbstractConnection) -> None:
+        waiting = self._waiting
+        reason = "the connection was closed"
+        try:
+            while True:
+                try:
+                    reply = await connection.read_response(disable_decoding=True, disconnect_on_error=False)
+                except REPLIES as error:
+                    reply = error
+                future = waiting.popleft()
+                self._answered += 1
+                if not future.done():
+                    future.set_result(reply)
+        except (RedisError, OSError, TimeoutError, IndexError) as error:
+            reason = str(error) or type(error).__name__
+        finally:
+            self._break(connection, reason)
+
+    def _break(self, connection: AbstractConnection, reason: str) -> None:
+        """Nobody waits for replies of this connection any more; the next call makes another."""
+        if self._connection is not connection:
+            return
+        self._connection = None
+        failed, self._waiting, self._unwritten = self._waiting, deque(), []
+        if self._watchdog is not None:
+            self._watchdog.cancel()
+            self._watchdog = None
+        for future in failed:
+            if not future.done():
+                future.set_exception(Lost(reason))
+                future.exception()  # whoever does not listen any more need not hear of it
+        with suppress(Exception):
+            connection._close()  # type: ignore[no-untyped-call]  # at once, and without waiting: this may run where nothing can be awaited
+        reader, self._reader = self._reader, None
+        if reader is not None and reader is not asyncio.current_task():
+            reader.cancel()
+
+    def drop(self) -> None:
+        """The next call connects anew."""
+        if self._connection is not None:
+            self._break(self._connection, "the connection was given up")
+
+    async def close(self) -> None:
+        """Nothing is held open."""
+        connection, reader = self._connection, self._reader
+        self.drop()
+        if reader is not None:
+            with suppress(asyncio.CancelledError, Exception):
+                await reader
+        if connection is not None:
+            with suppress(Exception):
+                await connection.disconnect(nowait=True)

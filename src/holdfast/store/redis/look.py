@@ -1,0 +1,315 @@
+"""Looking: jobs, queues, workers and the event log."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+
+from ...core.event import Event
+from ...core.job import JobRecord
+from ...core.limit import QueueSettings
+from ...core.state import State
+from ...errors import ConfigError
+from ..contract import EventPage, Filter, JobPage, QueueInfo, Session, SessionInfo
+from . import record
+from .keys import Keys, short
+from .server import Server
+
+CHUNK = 500
+_ORDER = (State.WAITING, State.SCHEDULED, State.ACTIVE, State.COMPLETED, State.FAILED, State.CANCELLED)
+_INDEXED = {State.ACTIVE: "active", State.FAILED: "letters", State.CANCELLED: "cancelled"}
+"""States whose runs are few, or in order of run."""
+
+
+def rid(run: int) -> bytes:
+    """Return a run as keys and members spell it."""
+    return run.to_bytes(6, "big")
+
+
+class Reader:
+    """Reads one namespace."""
+
+    def __init__(self, server: Server, keys: Keys) -> None:
+        self._server = server
+        self._keys = keys
+
+    async def names(self) -> list[str]:
+        """Return every queue."""
+        key = self._keys.of_store("queues")
+        return sorted(name.decode() for name in await self._server.ask(["SMEMBERS", key], key))
+
+    # --- jobs
+
+    async def get(self, queue: str, id: str, run: int | None, now: str) -> JobRecord | None:
+        """Return the run that answers for an id, or a given run of it."""
+        key = self._keys.declared(queue)
+        found = await self._server.look("get", [key], now, short(id), "" if run is None else run)
+        if not found:
+            return None
+        number, raw, successor, at = found
+        return record.seen(queue, number, record.parse(raw), bool(successor), at)
+
+    async def jobs(self, which: Filter, limit: int, cursor: str | None, now: str) -> JobPage:
+        """Return jobs that match, newest first."""
+        before = _cursor(cursor)
+        names = [which.queue] if which.queue is not None else await self.names()
+        found: list[JobRecord] = []
+        for name in names:
+            async for job in self.matching(name, which, before.get(name), limit + 1, now):
+                found.append(job)
+        if len(names) > 1:
+            found.sort(key=lambda job: (job.enqueued_at_ms, job.run), reverse=True)
+        page = found[:limit]
+        if len(found) <= limit:
+            return JobPage(jobs=page)
+        for job in page:
+            before[job.queue] = min(job.run, before.get(job.queue, job.run))
+        return JobPage(jobs=page, cursor=msgspec.json.encode(before).decode())
+
+    async def matching(
+        self, queue: str, which: Filter, before: int | None, limit: int, now: str, *, requeued: bool = True
+    ) -> AsyncIterator[JobRecord]:
+        """Yield jobs of one queue that match, newest first. Without `requeued`, none that was started anew."""
+        seen = [0]
+        async for runs in self._runs(queue, which, before, seen):
+            at, *flat = await self._server.look("records", [self._keys.declared(queue)], now, *map(rid, runs))
+            seen[0] += len(flat) // 3
+            for run, raw, successor in zip(flat[::3], flat[1::3], flat[2::3], strict=True):
+                parsed = record.parse(raw)
+                gone = parsed.life.expires_at is not None and parsed.life.expires_at <= at
+                if gone or not _matches(which, parsed) or (parsed.rest.requeued_as and not requeued):
+                    continue
+                yield record.seen(queue, run, parsed, bool(successor), at)
+                limit -= 1
+                if limit == 0:
+                    return
+
+    async def _runs(self, queue: str, which: Filter, before: int | None, seen: list[int]) -> AsyncIterator[list[int]]:
+        """Yield runs that may match, newest first, in chunks."""
+        if which.ids:
+            found = await self._runs_of(queue, which.ids)
+        elif which.states and all(state in _INDEXED for state in which.states):
+            found = await self._runs_in(queue, which.states)
+        else:
+            async for chunk in self._walk(queue, before, seen):
+                yield chunk
+            return
+        runs = sorted((run for run in found if before is None or run < before), reverse=True)
+        for start in range(0, len(runs), CHUNK):
+            yield runs[start : start + CHUNK]
+
+    async def _runs_of(self, queue: str, ids: tuple[str, ...]) -> set[int]:
+        stored = [short(id) for id in ids]
+        commands = [["HMGET", self._keys.of(queue, name), *stored] for name in ("ids", "past")]
+        held, past = await self._server.ask_all(commands, self._keys.declared(queue))
+        runs = {int.from_bytes(each, "big") for each in held if each}
+        return runs.union(*(msgspec.msgpack.decode(each, type=list[int]) for each in past if each))
+
+    async def _runs_in(self, queue: str, states: tuple[State, ...]) -> set[int]:
+        commands: list[list[Any]] = [
+            ["HKEYS", self._keys.of(queue, "active")]
+            if state is State.ACTIVE
+            else ["ZRANGE", self._keys.of(queue, _INDEXED[state]), 0, -1]
+            for state in states
+        ]
+        replies = await self._server.ask_all(commands, self._keys.declared(queue))
+        return {int.from_bytes(each, "big") for reply in replies for each in reply}
+
+    async def _walk(self, queue: str, before: int | None, seen: list[int]) -> AsyncIterator[list[int]]:
+        """Yield every run from the newest on, until as many were seen as there are."""
+        key = self._keys.declared(queue)
+        last, left = await self._server.ask_all([["HGET", key, "run"], ["HLEN", self._keys.of(queue, "jobs")]], key)
+        run = int(last or 0) if before is None else before - 1
+        while run > 0 and seen[0] < left:
+            yield list(range(run, max(0, run - CHUNK), -1))
+            run -= CHUNK
+
+    async def pending(self, queues: list[str], now: str) -> bool:
+        """True while a job waits to be claimed, or, once started, for another attempt."""
+        for queue in queues:
+            if await self._server.look("pending", [self._keys.declared(queue)], now):
+                return True
+        return False
+
+    # --- queues and workers
+
+    async def queues(self, now: str) -> list[QueueInfo]:
+        """Return every queue with its counts and settings."""
+        found = [await self._queue(name, now) for name in await self.names()]
+        return [info for info in found if info is not None]
+
+    async def _queue(self, name: str, now: str) -> QueueInfo | None:
+        reply = await self._server.look("glance", [self._keys.declared(name)], now)
+        if not reply:
+            return None
+        settings, operator, limits, workers, oldest, *counts = reply
+        return QueueInfo(
+            name=name,
+            counts={State.BLOCKED: 0, **dict(zip(_ORDER, counts, strict=True))},
+            settings=msgspec.json.decode(settings, type=QueueSettings),
+            overrides=msgspec.json.decode(operator),
+            key_overrides={key.decode(): int(each) for key, each in zip(limits[::2], limits[1::2], strict=True)},
+            workers=workers,
+            oldest_waiting_ms=oldest if oldest >= 0 else None,
+        )
+
+    async def sessions(self, now: str) -> list[SessionInfo]:
+        """Return every worker, each once, whatever queues it serves."""
+        found: dict[bytes, list[Any]] = {}
+        at = 0
+        for name in await self.names():
+            at, *rows = await self._server.look("sessions", [self._keys.declared(name)], now)
+            for id, info, started, heard, expires, dead, active in rows:
+                one = found.setdefault(id, [info, started, heard, expires, 0, 0])
+                one[1], one[2], one[3] = min(one[1], started), max(one[2], heard), min(one[3], expires)
+                one[4], one[5] = max(one[4], dead), one[5] + active
+        infos = [
+            SessionInfo(
+                session=msgspec.json.decode(info, type=Session),
+                started_at_ms=started,
+                heard_at_ms=heard,
+                expires_at_ms=expires,
+                active=active,
+                alive=not dead and expires > at,
+            )
+            for info, started, heard, expires, dead, active in found.values()
+        ]
+        return sorted(infos, key=lambda info: info.started_at_ms)
+
+    # --- the log
+
+    async def events(self, position: str | None, queue: str | None, id: str | None, limit: int) -> EventPage:
+        """Return events after a position: of one queue in commit order, of several merged by time."""
+        known = _position(position)
+        names = [queue] if queue is not None else await self.names()
+        logs = [_Log(name, await self._info(name), known, position) for name in names]
+        if position == "end":
+            return EventPage(events=[], position=_text({log.queue: log.end for log in logs}))
+        for log in logs:
+            await self._fill(log, id, limit)
+        return _page(logs, known, limit)
+
+    async def _info(self, name: str) -> tuple[str, str, str]:
+        """Return the epoch of a queue's log, and the ids of its first and last entry."""
+        key, events = self._keys.declared(name), self._keys.of(name, "events")
+        commands: list[list[Any]] = [
+            ["HGET", key, "epoch"],
+            ["XRANGE", events, "-", "+", "COUNT", 1],
+            ["XREVRANGE", events, "+", "-", "COUNT", 1],
+        ]
+        epoch, first, last = await self._server.ask_all(commands, key)
+        epoch = (epoch or b"0").decode()
+        nothing = f"{epoch}-"
+        return epoch, first[0][0].decode() if first else nothing, last[0][0].decode() if last else nothing
+
+    async def _fill(self, log: _Log, id: str | None, limit: int) -> None:
+        """The log has its next entries, at most `limit`."""
+        after, wanted = log.after, short(id) if id is not None else None
+        key = self._keys.of(log.queue, "events")
+        while len(log.entries) < limit:
+            start = f"({after}" if after else "-"
+            count = limit if wanted is None else max(limit, 1000)
+            found = await self._server.ask(["XRANGE", key, start, "+", "COUNT", count], key)
+            for at, flat in found:
+                after = at.decode()
+                fields = dict(zip(flat[::2], flat[1::2], strict=True))
+                if wanted is None or fields[b"i"] == wanted:
+                    log.entries.append((after, fields))
+                    if len(log.entries) == limit:
+                        return
+            if len(found) < count:
+                log.looked_at = after
+                return
+
+
+class _Log:
+    """How far one queue's log is read."""
+
+    def __init__(self, queue: str, info: tuple[str, str, str], known: dict[str, str], position: str | None) -> None:
+        self.queue = queue
+        self.epoch, first, self.end = info
+        self.entries: list[tuple[str, dict[bytes, bytes]]] = []
+        self.looked_at = ""
+        self.after = known.get(queue, "")
+        self.reset = False
+        self.gap = 0
+        first_seq, last_seq = _seq(first), _seq(self.end)
+        if not self.after:
+            self.gap = 0 if position is None else first_seq or 0  # a queue that is younger than the position
+            return
+        epoch, _, seq = self.after.partition("-")
+        if epoch != self.epoch or (last_seq is not None and seq and int(seq) > last_seq):
+            self.after, self.reset = "", True
+        elif first_seq is not None:
+            self.gap = max(0, first_seq - (int(seq) + 1 if seq else 0))
+        if not seq:
+            self.after = ""
+
+
+def _seq(id: str) -> int | None:
+    seq = id.partition("-")[2]
+    return int(seq) if seq else None
+
+
+def _page(logs: list[_Log], known: dict[str, str], limit: int) -> EventPage:
+    now_at = {**known, **{log.queue: log.after or f"{log.epoch}-" for log in logs}}
+    decoded = [[(log.queue, at, record.event(log.queue, "", fields)) for at, fields in log.entries] for log in logs]
+    merged = heapq.merge(*decoded, key=lambda item: item[2].at_ms)
+    events: list[Event] = []
+    for queue, at, event in merged:
+        if len(events) == limit:
+            break
+        now_at[queue] = at
+        events.append(msgspec.structs.replace(event, position=_text(now_at)))
+    if len(events) < limit:  # everything was looked at, also what was not asked for: trimming it later is no gap
+        now_at.update({log.queue: log.looked_at for log in logs if log.looked_at})
+    return EventPage(
+        events=events,
+        position=_text(now_at),
+        gap=sum(log.gap for log in logs),
+        reset=any(log.reset for log in logs),
+    )
+
+
+def _text(position: dict[str, str]) -> str:
+    return msgspec.json.encode(position).decode()
+
+
+def _position(text: str | None) -> dict[str, str]:
+    if text is None or text == "end":
+        return {}
+    try:
+        found = msgspec.json.decode(text, type=dict[str, str])
+        if all(_is_id(each) for each in found.values()):
+            return found
+    except msgspec.MsgspecError:
+        pass
+    raise ConfigError(f"position {text!r} is not one that the event log gave")
+
+
+def _is_id(text: str) -> bool:
+    epoch, dash, seq = text.partition("-")
+    return epoch.isdigit() and bool(dash) and (seq.isdigit() or not seq)
+
+
+def _cursor(text: str | None) -> dict[str, int]:
+    if text is None:
+        return {}
+    try:
+        return msgspec.json.decode(text, type=dict[str, int])
+    except msgspec.MsgspecError:
+        raise ConfigError(f"cursor {text!r} is not one that a list of jobs gave") from None
+
+
+def _matches(which: Filter, found: record.Record) -> bool:
+    return (
+        (not which.states or found.state in which.states)
+        and (which.task is None or found.task == which.task)
+        and (which.key is None or found.rest.key == which.key)
+        and (not which.ids or found.id in which.ids)
+        and (which.enqueued_after_ms is None or found.enqueued_at >= which.enqueued_after_ms)
+        and (which.enqueued_before_ms is None or found.enqueued_at < which.enqueued_before_ms)
+    )

@@ -1,0 +1,170 @@
+-- claim: waiting -> active
+-- guard: the queue's limits allow it and the worker has room
+-- effects: count an attempt, give the lease, append event
+
+-- How many jobs the queue's own limits let start now, and the tokens of its bucket.
+local function allowed_now(q, room)
+  local concurrency = H.setting(q, 'concurrency')
+  if concurrency then room = math.min(room, concurrency - redis.call('HLEN', q.key.active)) end
+  local rate = H.setting(q, 'rate')
+  if not rate then return room end
+  local stored = redis.call('HMGET', q.key.queue, 'tokens', 'tokens_at')
+  local tokens = H.refilled(rate, tonumber(stored[1] or ''), tonumber(stored[2] or ''), q.now)
+  return math.min(room, math.floor(tokens)), tokens
+end
+
+function H.is_waiting(q)
+  return redis.call('EXISTS', q.key.waiting) == 1 or redis.call('EXISTS', q.key.ready) == 1
+end
+
+-- The bucket is less by what was claimed; return when the queue may give again.
+local function pay(q, tokens, count, next_at)
+  tokens = tokens - count
+  redis.call('HSET', q.key.queue, 'tokens', string.format('%.17g', tokens), 'tokens_at', q.now)
+  if tokens >= 1 then return next_at end
+  local token_at = H.token_at(H.setting(q, 'rate'), tokens, q.now)
+  if H.is_waiting(q) then return token_at end
+  return next_at and math.max(next_at, token_at)
+end
+
+function H.next_at(q)
+  local scheduled = H.next_scheduled(q)
+  local timed = redis.call('ZRANGE', q.key.timed, 0, 0, 'WITHSCORES')[2]
+  timed = timed and tonumber(timed)
+  if scheduled and timed then return math.min(scheduled, timed) end
+  return scheduled or timed
+end
+
+local function pop(key, count)
+  local rids, found = {}, redis.call('ZPOPMIN', key, count)
+  for index = 1, #found, 2 do rids[#rids + 1] = string.sub(found[index], -6) end
+  return rids
+end
+
+local function ready_lanes(q, room, keyless)
+  local found = redis.call('ZRANGE', q.key.ready, 0, room - 1, 'WITHSCORES')
+  local ready = {}
+  for index = 1, #found, 2 do ready[#ready + 1] = { found[index], tonumber(found[index + 1]) } end
+  if redis.call('EXISTS', q.key.waiting) == 1 then
+    local at = 1
+    while ready[at] and ready[at][2] <= keyless do at = at + 1 end
+    table.insert(ready, at, { false, keyless })
+  end
+  return ready
+end
+
+-- Whoever was served least recently comes first; jobs without a key are one group with its own turn.
+local function take_in_turns(q, room)
+  local taken = {}
+  local stored = redis.call('HMGET', q.key.queue, 'turn', 'keyless_turn')
+  local turn, keyless = tonumber(stored[1] or 0), tonumber(stored[2] or 0)
+  while #taken < room do
+    local ready = ready_lanes(q, room - #taken, keyless)
+    if #ready == 0 then break end
+    for _, entry in ipairs(ready) do
+      if #taken >= room then break end
+      local key = entry[1] or nil
+      turn = turn + 1
+      local rid = pop(H.lane_of(q, key), 1)[1]
+      local held = rid and redis.call('HEXISTS', q.key.jobs, rid) == 1
+      if held then
+        taken[#taken + 1] = rid
+        H.count_running(q, key, 1)
+      elseif rid then
+        H.set_aside(q, rid)
+      end
+      if key then H.recheck(q, key, held and turn or nil) else keyless = turn end
+    end
+  end
+  redis.call('HSET', q.key.queue, 'turn', turn, 'keyless_turn', keyless)
+  return taken
+end
+
+local function is_json(text)
+  return not text or (pcall(H.json, text))
+end
+
+-- fail: a waiting job at its limit, or whose record cannot be read, is over, its handler not run.
+local function refuse(q, job, cause)
+  local more = job.more
+  if q.in_turns then H.count_running(q, more.key, -1) end
+  H.refund(q, more.key)
+  local error
+  if cause == 'corrupt' then
+    error = H.error('corrupt', 'CorruptRecord', 'its headers, overrides or last error cannot be read')
+  elseif more.error then
+    error = { text = more.error, type = H.json(more.error).type, message = H.json(more.error).message }
+  else
+    error = H.error(cause, 'LimitReached', 'the limit for ' .. cause .. ' was lowered')
+  end
+  H.fail(q, job, { error = error, cause = cause, exit = more.exit or 'fail', not_run = true })
+  H.recheck(q, more.key)
+end
+
+local function cause_to_refuse(retry, more)
+  if not (is_json(more.headers) and is_json(more.overrides) and is_json(more.error)) then return 'corrupt' end
+  return H.spent(retry, more)
+end
+
+local function start(q, session, job)
+  local more = job.more
+  local ready_at = more.ready_at or job.run_at
+  more.last_session, more.last_exit = more.session, more.exit
+  more.session, more.exit, more.claimed_at = session, nil, q.now
+  more.attempts = (more.attempts or 0) + 1
+  job.state = 'active'
+  H.append(q, 'claim', job, { worker = session, wait = math.max(0, q.now - ready_at) })
+end
+
+-- What may start is the session's. Records and leases are written together, after the last of them.
+local function hand_out(q, session, rids, claimed)
+  if #rids == 0 then return end
+  local records, holders = {}, {}
+  local raws = redis.call('HMGET', q.key.jobs, unpack(rids))
+  for index, rid in ipairs(rids) do
+    local fine, job = pcall(H.decode, rid, raws[index] or '')
+    if not fine then
+      H.set_aside(q, rid, raws[index])
+    else
+      local _, retry, timeout = H.policy(q, job)
+      local cause = next(job.more) and cause_to_refuse(retry, job.more)
+      if cause then
+        refuse(q, job, cause)
+      else
+        start(q, session, job)
+        local record = H.encode(job)
+        records[#records + 1], records[#records + 2] = rid, record
+        holders[#holders + 1], holders[#holders + 2] = rid, H.holder_text(session, job.more.key)
+        claimed[#claimed + 1], claimed[#claimed + 2], claimed[#claimed + 3] = job.run, record, timeout or -1
+      end
+    end
+  end
+  if #records > 0 then
+    redis.call('HSET', q.key.jobs, unpack(records))
+    redis.call('HSET', q.key.active, unpack(holders))
+  end
+end
+
+-- The session holds up to `room` jobs more. `claimed` is flat: run, record, timeout.
+function H.claim(q, session, room)
+  local offer = { claimed = {}, count = 0, more = false }
+  if H.setting(q, 'paused') then return offer end
+  H.promote_due(q)
+  local allowed, tokens = allowed_now(q, room)
+  while offer.count < allowed do -- more than once only when something that cannot start stood in front
+    local wanted = math.min(allowed - offer.count, AT_ONCE)
+    q.in_turns = H.any(q, 'lanes')
+    local rids = q.in_turns and take_in_turns(q, wanted) or pop(q.key.waiting, wanted)
+    hand_out(q, session, rids, offer.claimed)
+    offer.count = #offer.claimed / 3
+    if #rids == 0 then break end
+  end
+  offer.next_at = H.next_at(q)
+  if tokens then offer.next_at = pay(q, tokens, offer.count, offer.next_at) end
+  local concurrency = H.setting(q, 'concurrency')
+  if concurrency and redis.call('HLEN', q.key.active) >= concurrency then
+    offer.next_at = nil -- only the end of a running job makes room, and that wakes whoever is parked
+  end
+  offer.more = offer.count == allowed and allowed == room
+  return offer
+end

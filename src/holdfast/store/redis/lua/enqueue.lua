@@ -1,0 +1,187 @@
+-- enqueue: nothing -> waiting | scheduled | blocked
+-- guard: no run holds the id
+-- effects: number the run, hold the id, append event, wake one worker
+
+local EMPTY = {}
+
+function H.starts_at(q, spec)
+  if spec.run_at then return math.max(spec.run_at, q.now) end
+  return q.now + math.max(spec.delay or 0, 0)
+end
+
+-- A job that was just asked for, not yet in the store.
+function H.new_job(q, run, wanted)
+  local spec = wanted.spec
+  local run_at = H.starts_at(q, spec)
+  local more = {
+    key = spec.key, headers = spec.headers, overrides = spec.overrides, ttl = spec.ttl,
+  }
+  if spec.dedup then
+    more.dedup = spec.dedup.key
+    more.dedup_until = spec.dedup.window and q.now + spec.dedup.window
+  end
+  return {
+    rid = H.rid(run), run = run, id = wanted.id, task = wanted.task, payload = wanted.payload,
+    state = run_at > q.now and 'scheduled' or 'waiting', priority = spec.priority or 0,
+    enqueued_at = q.now, run_at = run_at, more = more,
+  }
+end
+
+-- The job is in the store and holds its id; lanes and workers do not know yet.
+function H.insert(q, job, transition, cause)
+  H.store(q, job)
+  redis.call('HSET', q.key.ids, job.id, job.rid)
+  H.put(q, job)
+  if job.more.dedup then H.note_dedup(q, job) end
+  H.append(q, transition, job, { cause = cause, payload = H.keeps_payloads(q) })
+end
+
+function H.next_runs(q, count)
+  return redis.call('HINCRBY', q.key.queue, 'run', count) - count + 1
+end
+
+-- A new run of a free id is there, and somebody knows.
+function H.begin(q, wanted, status)
+  local job = H.new_job(q, H.next_runs(q, 1), wanted)
+  H.insert(q, job, status == 'requeued' and 'requeue' or 'enqueue')
+  H.recheck(q, job.more.key)
+  H.wake_for(q, job.run_at)
+  return job
+end
+
+local function answer(status, job)
+  local failed = job.state == 'failed'
+  return { status, job.id, job.run, job.state, job.result or false, failed and job.more.error or false }
+end
+
+local function as_it_is(job)
+  return answer(job.state == 'completed' and 'completed' or 'duplicate', job)
+end
+
+local function deduplicated(q, wanted)
+  local spec = wanted.spec.dedup
+  local text = redis.call('HGET', q.key.dedup, H.dedup_field(wanted.task, spec.key))
+  local excluded = {}
+  for _, id in ipairs(spec.exclude or EMPTY) do excluded[id] = true end
+  local runs = text and cmsgpack.unpack(text) or {}
+  for index = #runs, math.max(1, #runs - 49), -1 do
+    local job = H.load(q, H.rid(runs[index]))
+    if job then
+      local over = FINISHED[job.state] and (spec.scope == 'incomplete' or job.state == 'cancelled')
+      local old = spec.window and job.enqueued_at + spec.window <= q.now
+      if not (H.is_gone(q, job) or over or old or excluded[H.long(job.id)]) then return job end
+    end
+  end
+  for _, id in ipairs(H.successors_under(q, wanted.task, spec.key)) do
+    local new = H.successor(q, id)
+    local old = new and spec.window and new.enqueued_at + spec.window <= q.now
+    if new and not (old or excluded[H.long(id)]) then return { id = id, run = new.run, state = 'active', more = {} } end
+  end
+end
+
+local function one(q, wanted, conflict)
+  if wanted.spec.dedup then
+    local found = deduplicated(q, wanted)
+    if found then return as_it_is(found) end
+  end
+  local existing = H.holding(q, wanted.id)
+  if not existing then return answer('queued', H.begin(q, wanted, 'queued')) end
+  if conflict.on_conflict == 'update' then
+    if existing.state == 'active' then return H.succeed_later(q, existing, wanted, conflict) end
+    if not FINISHED[existing.state] then
+      H.update(q, existing, H.as_update(q, existing.run, wanted, conflict))
+      return answer('updated', existing)
+    end
+  elseif not (existing.state == 'failed' and conflict.on_failed == 'requeue') then
+    return as_it_is(existing)
+  end
+  H.free_id(q, existing)
+  local status = existing.state == 'failed' and 'requeued' or 'queued'
+  local job = H.begin(q, wanted, status)
+  existing.more.requeued_as = job.run
+  H.store(q, existing)
+  return answer(status, job)
+end
+
+-- Take in the whole batch at once; nil, with nothing changed, when one of it needs a closer look.
+local function all_new(q, batch)
+  local seen, ids = {}, {}
+  for index, wanted in ipairs(batch) do
+    if wanted.spec.dedup or seen[wanted.id] then return nil end
+    seen[wanted.id] = true
+    ids[index] = wanted.id
+  end
+  local free = true
+  H.in_parts(ids, function(...)
+    for _, rid in ipairs(redis.call('HMGET', q.key.ids, ...)) do
+      if rid then free = false end
+    end
+  end)
+  if not free then return nil end
+  return H.insert_all(q, batch)
+end
+
+function H.insert_all(q, batch)
+  local first = H.next_runs(q, #batch)
+  local jobs, ids, waiting, letters, keys = {}, {}, {}, {}, {}
+  local soonest
+  for index, wanted in ipairs(batch) do
+    local job = H.new_job(q, first + index - 1, wanted)
+    local at = 2 * index - 1
+    jobs[at], jobs[at + 1] = job.rid, H.encode(job)
+    ids[at], ids[at + 1] = job.id, job.rid
+    letters[index] = LETTER[job.state]
+    if job.state == 'waiting' and not job.more.key then
+      waiting[#waiting + 1] = 0
+      waiting[#waiting + 1] = H.place(job)
+    else
+      H.put(q, job)
+      if job.more.key then keys[job.more.key] = true end
+      if job.state == 'scheduled' then soonest = math.min(soonest or job.run_at, job.run_at) end
+    end
+    H.append(q, 'enqueue', job, H.keeps_payloads(q) and { payload = true } or nil)
+    if wanted.spec.watcher then H.watch(q, job.id, job.run, wanted.spec.watcher) end
+  end
+  H.in_parts(jobs, function(...) redis.call('HSET', q.key.jobs, ...) end)
+  H.in_parts(ids, function(...) redis.call('HSET', q.key.ids, ...) end)
+  H.in_parts(waiting, function(...) redis.call('ZADD', q.key.waiting, ...) end)
+  for key in pairs(keys) do H.recheck(q, key) end
+  local _, later = string.gsub(table.concat(letters), 's', '')
+  if later < #batch then H.wake(q, #batch - later) end
+  if soonest then H.wake_for(q, soonest) end
+  return { 'new', first, table.concat(letters) }
+end
+
+function H.enqueue(q, batch, conflict)
+  local answers = all_new(q, batch)
+  if answers then return answers end
+  answers = { 'mixed' }
+  for index, wanted in ipairs(batch) do
+    local reply = one(q, wanted, conflict)
+    if wanted.spec.watcher and not FINISHED[reply[4]] then H.watch(q, reply[2], reply[3], wanted.spec.watcher) end
+    answers[index + 1] = reply
+  end
+  return answers
+end
+
+-- More events than twice the history are not kept, though no worker is there to sweep.
+local function bound_log(q, history)
+  if redis.call('XLEN', q.key.events) > 2 * history then redis.call('XTRIM', q.key.events, 'MAXLEN', '~', history) end
+end
+
+H.serve('enqueue', function(keys, args)
+  local arg = H.reader(args)
+  local now, name, request, history = H.now(arg()), arg(), arg(), tonumber(arg())
+  local conflict, count = H.json(arg()), tonumber(arg())
+  local q = H.opened(keys[1], now, name)
+  return H.once(q, request, function()
+    local batch = {}
+    for index = 1, count do
+      local id, task, payload, spec = arg(), H.optional(arg()), arg(), arg()
+      batch[index] = { id = id, task = task, payload = payload, spec = spec == '' and EMPTY or cjson.decode(spec) }
+    end
+    local answers = H.enqueue(q, batch, conflict)
+    bound_log(q, history)
+    return answers
+  end)
+end)

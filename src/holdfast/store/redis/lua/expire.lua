@@ -1,0 +1,74 @@
+-- expire: completed | failed | cancelled -> nothing
+-- guard: its retention is over
+-- effects: remove the run and everything that points to it, append event
+
+local function expire(q, rid, index)
+  local job = H.load(q, rid)
+  if job then
+    H.append(q, 'expire', job, { gone = true })
+    H.remove(q, job)
+  end
+  redis.call('ZREM', q.key[index], rid)
+end
+
+local function aged(q, limit)
+  local gone = 0
+  for index in pairs(FINISHED) do
+    for _, rid in ipairs(redis.call('ZRANGEBYSCORE', q.key[index], '-inf', q.now, 'LIMIT', 0, limit - gone)) do
+      expire(q, rid, index)
+      gone = gone + 1
+    end
+    if gone >= limit then break end
+  end
+  return gone
+end
+
+-- Dead letters beyond the number that the queue keeps; one that still holds its id stays.
+local function crowded(q, limit)
+  local gone = 0
+  local most = H.retention(q, 'failed_count', 1000)
+  local extra = redis.call('ZCARD', q.key.letters) - most
+  if extra <= 0 or limit <= 0 then return 0 end
+  for _, rid in ipairs(redis.call('ZRANGE', q.key.letters, 0, extra - 1)) do
+    local job = H.load(q, rid)
+    if not job then
+      redis.call('ZREM', q.key.letters, rid)
+    elseif job.more.past or job.more.free_at <= q.now then
+      expire(q, rid, 'failed')
+      gone = gone + 1
+    end
+    if gone >= limit then break end
+  end
+  return gone
+end
+
+local function trim_log(q, history, limit)
+  local length = redis.call('XLEN', q.key.events)
+  if length <= history then return end
+  local first = redis.call('XRANGE', q.key.events, '-', '+', 'COUNT', 1)[1][1]
+  local epoch, seq = string.match(first, '^(%d+)-(%d+)$')
+  local until_seq = tonumber(seq) + math.min(length - history, limit)
+  redis.call('XTRIM', q.key.events, 'MINID', '=', epoch .. '-' .. string.format('%.0f', until_seq))
+end
+
+local function forget_answers(q, limit)
+  for _ = 1, limit do
+    local oldest = redis.call('LINDEX', q.key.answered, 0)
+    local at, request = string.match(oldest or '', '^(%d+):(.*)$')
+    if not at or tonumber(at) > q.now - REMEMBERED_MS then return end
+    redis.call('LPOP', q.key.answered)
+    redis.call('HDEL', q.key.requests, request)
+  end
+end
+
+H.serve('expire', function(keys, args)
+  local arg = H.reader(args)
+  local now, name, limit, history = H.now(arg()), arg(), tonumber(arg()), tonumber(arg())
+  local q = H.opened(keys[1], now, name)
+  local gone = aged(q, limit)
+  gone = gone + crowded(q, limit - gone)
+  trim_log(q, history, math.max(limit, 100000))
+  forget_answers(q, limit)
+  H.recheck_due(q, limit)
+  return { gone, redis.call('EXISTS', q.key.outbox) }
+end)

@@ -1,0 +1,86 @@
+-- fail: waiting | active -> failed
+-- guard: the caller holds the lease, or a limit is reached at claim, reap or release
+-- effects: drop lease, store error, enqueue the fail handler, start the successor, append event, tell waiters
+
+local LONGEST_ID = 1024
+
+local function readable(text)
+  local fine, value = pcall(cjson.decode, text or '{}')
+  return fine and type(value) == 'table' and value or {}
+end
+
+-- The last part of an id that is too long, beginning with a whole character.
+local function shortened(id)
+  if #id <= LONGEST_ID then return id end
+  id = string.sub(id, -LONGEST_ID)
+  while #id > 0 and string.byte(id, 1) >= 128 and string.byte(id, 1) < 192 do id = string.sub(id, 2) end
+  return id
+end
+
+-- A failure job with the original payload, counters and error, once for each failed run.
+local function enqueue_fail_handler(q, job, error)
+  local handler = H.given(H.policy(q, job).on_failure)
+  if not handler then return end
+  local more = job.more
+  local headers = readable(more.headers)
+  local counters = string.format(
+    '{"attempts":%d,"failures":%d,"stalls":%d,"timeouts":%d,"releases":%d}', more.attempts or 0,
+    more.failures or 0, more.stalls or 0, more.timeouts or 0, more.releases or 0
+  )
+  headers['holdfast-failed'] = string.format(
+    '{"queue":%s,"id":%s,"run":%d,"task":%s,"counters":%s,"error":', cjson.encode(q.name),
+    cjson.encode(H.long(job.id)), job.run, job.task and cjson.encode(job.task) or 'null', counters
+  ) .. error.text .. '}'
+  local wanted = {
+    id = shortened(H.long(job.id) .. '/failed/' .. job.run), task = handler[2], payload = job.payload,
+    spec = { headers = cjson.encode(headers) },
+  }
+  if handler[1] == q.name then
+    H.enqueue(q, { wanted }, {})
+  else
+    H.send(q, handler[1], wanted)
+  end
+end
+
+-- what: error, cause, exit, ttl, count (the cause eats a counter), not_run (no attempt ended with it).
+function H.fail(q, job, what)
+  local more = job.more
+  local event = H.ending(q, job, what.error)
+  if what.not_run then event.worker, event.ran = nil, nil end
+  event.cause = what.cause
+  if job.state == 'active' then H.let_go(q, job.rid) end
+  if what.count then
+    local counter = COUNTER[what.cause] or 'failures'
+    more[counter] = (more[counter] or 0) + 1
+  end
+  job.state, more.exit, more.error = 'failed', what.exit, what.error.text
+  H.end_times(q, job, what.ttl)
+  H.append(q, 'fail', job, event)
+  enqueue_fail_handler(q, job, what.error)
+  H.over(q, job)
+  H.recheck(q, more.key)
+end
+
+-- What another queue's `fail` left in its outbox is enqueued here, once.
+H.serve('receive', function(keys, args)
+  local arg = H.reader(args)
+  local now, name, sender, number, message = H.now(arg()), arg(), arg(), tonumber(arg()), arg()
+  local q = H.opened(keys[1], now, name)
+  if number <= tonumber(redis.call('HGET', q.key.inbox, sender) or 0) then return 'known' end
+  redis.call('HSET', q.key.inbox, sender, number)
+  H.enqueue(q, { cmsgpack.unpack(message) }, {})
+  return 'ok'
+end)
+
+-- What is still to be delivered, oldest first: number, queue and message of each.
+H.serve('outbox', function(keys, args)
+  local arg = H.reader(args)
+  local q, done = H.queue(keys[1], 0), H.optional(arg())
+  if done then redis.call('ZREMRANGEBYSCORE', q.key.outbox, done, done) end
+  local reply = {}
+  for _, text in ipairs(redis.call('ZRANGE', q.key.outbox, 0, 99)) do
+    local entry = cmsgpack.unpack(text)
+    reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = entry[1], entry[2], cmsgpack.pack(entry[3])
+  end
+  return reply
+end)

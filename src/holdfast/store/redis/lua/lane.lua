@@ -1,0 +1,75 @@
+-- Lanes: keys take turns, and a key is ready exactly when it has a job, room and a token.
+
+local function has_room(q, key)
+  local limit = tonumber(redis.call('HGET', q.key.limits, key) or '') or H.setting(q, 'key_concurrency')
+  return not limit or tonumber(redis.call('HGET', q.key.running, key) or 0) < limit
+end
+
+local function next_turn(q)
+  return redis.call('HINCRBY', q.key.queue, 'turn', 1)
+end
+
+local function drop(q, key)
+  redis.call('HDEL', q.key.lanes, key)
+  for _, name in ipairs({ 'ready', 'timed', 'cooling' }) do redis.call('ZREM', q.key[name], key) end
+end
+
+local function mark(q, name, key, score)
+  if score then redis.call('ZADD', q.key[name], score, key) else redis.call('ZREM', q.key[name], key) end
+end
+
+-- `where`: ready (by turn), timed (by the instant of the next token), cooling (until the bucket is full) or nil.
+local function put(q, key, lane, where, score)
+  redis.call('HSET', q.key.lanes, key, cmsgpack.pack(lane))
+  q.any_lanes = true
+  for _, name in ipairs({ 'ready', 'timed', 'cooling' }) do mark(q, name, key, where == name and score or nil) end
+end
+
+-- The lane is as its jobs, its limits and its bucket say. `served` is the turn it has just had.
+function H.recheck(q, key, served)
+  if not key then return end
+  local text = redis.call('HGET', q.key.lanes, key)
+  local lane = text and cmsgpack.unpack(text) or {}
+  local rate = H.setting(q, 'key_rate')
+  if rate then
+    lane.tokens = H.refilled(rate, lane.tokens, lane.at, q.now) - (served and 1 or 0)
+    lane.at = q.now
+  else
+    lane.tokens, lane.at = nil, nil
+  end
+  local waits = redis.call('EXISTS', H.lane_of(q, key)) == 1
+  if not waits and redis.call('HEXISTS', q.key.running, key) == 0 then
+    if not rate or lane.tokens >= H.capacity(rate) then return drop(q, key) end
+    local full_at = q.now + math.floor((H.capacity(rate) - lane.tokens) / H.per_ms(rate) + 0.5) + 1
+    lane.turn = lane.turn or 0
+    return put(q, key, lane, 'cooling', full_at)
+  end
+  lane.turn = served or lane.turn or next_turn(q)
+  if not (waits and has_room(q, key)) then return put(q, key, lane) end
+  if rate and lane.tokens < 1 then return put(q, key, lane, 'timed', H.token_at(rate, lane.tokens, q.now)) end
+  put(q, key, lane, 'ready', lane.turn)
+end
+
+-- A token that a claim took and did not use is there again.
+function H.refund(q, key)
+  local text = key and redis.call('HGET', q.key.lanes, key)
+  if not text then return end
+  local lane = cmsgpack.unpack(text)
+  if lane.tokens then
+    lane.tokens = lane.tokens + 1
+    redis.call('HSET', q.key.lanes, key, cmsgpack.pack(lane))
+  end
+end
+
+-- Lanes whose token has come are ready, and those whose bucket is full again gone, at most `limit` of each.
+function H.recheck_due(q, limit)
+  for _, name in ipairs({ 'timed', 'cooling' }) do
+    for _, key in ipairs(redis.call('ZRANGEBYSCORE', q.key[name], '-inf', q.now, 'LIMIT', 0, limit)) do
+      H.recheck(q, key)
+    end
+  end
+end
+
+function H.recheck_all(q)
+  for _, key in ipairs(redis.call('HKEYS', q.key.lanes)) do H.recheck(q, key) end
+end

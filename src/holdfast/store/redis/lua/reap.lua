@@ -1,0 +1,81 @@
+-- reap: active -> waiting
+-- guard: the holder's session has expired
+-- effects: drop lease, count the stall (at its limit: fail), keep its place, merge the successor, append event
+
+function H.reap(q, job)
+  if job.more.cancel then
+    H.cancelled(q, job, 'reap')
+  else
+    local error = H.error('stall', 'Stalled', REAPING_LEASE_NOTE)
+    if H.counted(q, job, 'stall', 'reap', error) then
+      H.put_back(q, job, 'reap', job.run_at, { state = 'waiting', error = error })
+    end
+  end
+  H.recheck(q, job.more.key)
+  return job.state
+end
+
+local function declare_dead(q, but)
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', q.key.expiries, '-inf', q.now)) do
+    local session = H.session(q, id)
+    if session and id ~= but then
+      session.dead = true
+      H.put_session(q, id, session)
+      redis.call('SADD', q.key.dead, id)
+    end
+  end
+end
+
+-- The runs of dead sessions, oldest first, and which dead sessions hold none.
+local function runs_of(q, dead)
+  local rids, busy = {}, {}
+  local active = redis.call('HGETALL', q.key.active)
+  for index = 1, #active, 2 do
+    local id = H.holder(active[index + 1])
+    if dead[id] then
+      rids[#rids + 1] = active[index]
+      busy[id] = (busy[id] or 0) + 1
+    end
+  end
+  table.sort(rids)
+  return rids, busy
+end
+
+H.serve('reap', function(keys, args)
+  local arg = H.reader(args)
+  local now, shift, name, limit, but = H.now(arg()), tonumber(arg()), arg(), tonumber(arg()), arg()
+  local q = H.opened(keys[1], now, name)
+  H.catch_up(q, shift)
+  declare_dead(q, but)
+  local dead, names = {}, {}
+  for _, id in ipairs(redis.call('SMEMBERS', q.key.dead)) do
+    if id ~= but then
+      dead[id] = true
+      names[#names + 1] = id
+    end
+  end
+  local tally, done = { waiting = 0, failed = 0 }, 0
+  if #names > 0 then
+    local rids, busy = runs_of(q, dead)
+    for index = 1, math.min(limit, #rids) do
+      local rid = rids[index]
+      local id = H.holder(redis.call('HGET', q.key.active, rid))
+      local job = H.load(q, rid)
+      if job then
+        local state = H.reap(q, job)
+        if state == 'scheduled' then state = 'waiting' end
+        tally[state] = (tally[state] or 0) + 1
+      else
+        H.recheck(q, H.let_go(q, rid))
+      end
+      busy[id] = busy[id] - 1
+      done = done + 1
+    end
+    H.wake(q, done)
+    for _, id in ipairs(names) do
+      if (busy[id] or 0) == 0 then H.forget_session(q, id) end
+    end
+  end
+  local posted = redis.call('EXISTS', q.key.outbox)
+  return { tally.waiting, tally.failed, done == limit and 1 or 0, posted, names }
+end)

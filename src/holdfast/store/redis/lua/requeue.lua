@@ -1,0 +1,40 @@
+-- requeue: completed | failed | cancelled -> waiting | scheduled
+-- guard: no other run holds the id
+-- effects: number a new run with fresh counters, append event, wake one worker
+
+local function again(q, old)
+  local more = old.more
+  local job = {
+    rid = nil, run = H.next_runs(q, 1), id = old.id, task = old.task, payload = old.payload, state = 'waiting',
+    priority = old.priority, enqueued_at = q.now, run_at = q.now,
+    more = { key = more.key, headers = more.headers, overrides = more.overrides, ttl = more.ttl, dedup = more.dedup },
+  }
+  job.rid = H.rid(job.run)
+  H.free_id(q, old)
+  more.requeued_as = job.run
+  H.store(q, old)
+  H.insert(q, job, 'requeue')
+  H.recheck(q, job.more.key)
+  H.wake(q, 1)
+  return job.run
+end
+
+H.serve('requeue', function(keys, args)
+  local arg = H.reader(args)
+  local now, request, dry = H.now(arg()), arg(), arg() == 'dry'
+  local q = H.queue(keys[1], now)
+  return H.once(q, request, function()
+    local reply = {}
+    for rid in arg do
+      local job = H.load(q, rid)
+      if job and FINISHED[job.state] and not job.more.requeued_as and not H.is_gone(q, job) then
+        local holder = H.holding(q, job.id)
+        if holder == nil or holder.run == job.run then
+          if holder == nil then job = H.load(q, rid) end
+          reply[#reply + 1], reply[#reply + 2] = job.id, dry and job.run or again(q, job)
+        end
+      end
+    end
+    return reply
+  end)
+end)

@@ -1,0 +1,155 @@
+-- What a worker calls: everything finished is settled, and what there is room for is claimed, in one step.
+-- It loops over the transitions; it is none itself.
+
+local SETTLE = {
+  complete = function(...) H.complete(...) end, retry = function(...) H.retry(...) end,
+  fail = function(q, job, entry)
+    H.fail(q, job, { error = entry.error, cause = entry.cause, exit = 'fail', ttl = entry.ttl, count = true })
+  end,
+  snooze = function(...) H.snooze(...) end, release = function(...) H.release(...) end,
+}
+
+-- The word for a step of an attempt. The attempt before is remembered too: a repeat may come when somebody else
+-- has claimed the job already.
+function H.word(job, session, name, run, attempt, id)
+  if not job or job.id ~= id then return 'missing' end
+  local more = job.more
+  local attempts = more.attempts or 0
+  if more.last_session == session and attempts == attempt + 1 then
+    return more.last_exit == name and 'ok' or 'stale'
+  end
+  if more.session ~= session or attempts ~= attempt then return 'stale' end
+  if job.state == 'active' then return 'ok' end
+  return more.exit == name and 'ok' or 'stale'
+end
+
+local function entry_of(arg)
+  local entry = {
+    name = arg(), run = tonumber(arg()), attempt = tonumber(arg()), id = arg(), body = arg(),
+  }
+  local more = arg()
+  if more ~= '' then
+    for name, value in pairs(cjson.decode(more)) do entry[name] = value end
+  end
+  if entry.error_type then
+    entry.error = { text = entry.body, type = entry.error_type, signature = entry.signature }
+  end
+  return entry
+end
+
+local function settle(q, session, entry)
+  local rid = H.rid(entry.run)
+  local job = H.load(q, rid)
+  local word = H.word(job, session, entry.name, entry.run, entry.attempt, entry.id)
+  if not job then
+    H.forget_abort(q, entry.run, entry.attempt)
+    H.recheck(q, H.let_go(q, rid))
+    if redis.call('HGET', q.key.ids, entry.id) == rid then redis.call('HDEL', q.key.ids, entry.id) end
+  end
+  if word ~= 'ok' then return word end
+  if job.state == 'active' and job.more.attempts == entry.attempt then
+    if job.more.cancel and entry.name ~= 'complete' then
+      H.cancelled(q, job, entry.name)
+    else
+      SETTLE[entry.name](q, job, entry)
+    end
+    H.forget_abort(q, entry.run, entry.attempt)
+    H.recheck(q, job.more.key)
+  end
+  return 'ok ' .. job.state
+end
+
+-- Completions of jobs without keys, in a queue where nobody waits for anything, go together.
+local function settle_all(q, session, entries)
+  local busy = #entries < 2 or #entries > AT_ONCE or H.any(q, 'lanes') or H.any(q, 'watchers')
+    or H.any(q, 'successors') or H.any(q, 'aborts')
+  for _, entry in ipairs(entries) do busy = busy or entry.name ~= 'complete' end
+  local words = busy and {} or H.complete_all(q, session, entries)
+  for index, entry in ipairs(entries) do words[index] = words[index] or settle(q, session, entry) end
+  return words
+end
+
+-- Room that was freed under a limit, and not taken here, wakes somebody else.
+local function pass_on(q, freed)
+  if freed == 0 then return end
+  if H.setting(q, 'concurrency') or H.setting(q, 'rate') or H.setting(q, 'key_concurrency') or H.any(q, 'lanes') then
+    H.wake(q, freed)
+  end
+end
+
+-- The sessions of all queues, or nil when one of them is dead. A late one is renewed.
+local function hear(queues, id, lease)
+  local late, sessions = 0, {}
+  for index, q in ipairs(queues) do
+    local session = H.session(q, id)
+    if not session or session.dead then return nil end
+    sessions[index] = session
+  end
+  for index, q in ipairs(queues) do
+    local session = sessions[index]
+    if session.expires_at <= q.now then late = 1 end
+    if session.expires_at <= q.now or q.now - session.heard_at > lease / 3 then H.renew(q, id, session, lease) end
+    q.was_parked = redis.call('ZREM', q.key.parked, id) == 1
+  end
+  return late
+end
+
+-- A wake-up that this worker has no room to follow goes to the next.
+local function decline(q, offered)
+  if not offered and not q.was_parked and not H.setting(q, 'concurrency') and not H.setting(q, 'rate')
+    and redis.call('EXISTS', q.key.parked) == 1 and redis.call('EXISTS', q.key.waiting) == 1 then
+    H.wake(q, 1)
+  end
+end
+
+-- Whether a claim would find something, for a worker that may not claim here yet (the queues of a cluster).
+local function look(q, reply)
+  local next_at = not H.setting(q, 'paused') and H.next_at(q)
+  reply[3] = next_at or -1
+  local found = next_at and next_at <= q.now or H.is_waiting(q)
+  reply[8] = found and not H.setting(q, 'paused') and 1 or 0
+end
+
+-- For each queue: its settlements (six arguments each), and its place in the order of claiming (0: none, -1: only
+-- say whether there is something).
+H.serve('turn', function(keys, args)
+  local arg = H.reader(args)
+  local now, shift, id, lease = H.now(arg()), tonumber(arg()), arg(), tonumber(arg())
+  local room, park, seed = tonumber(arg()), arg() == 'park', tonumber(arg())
+  local queues = {}
+  for index, key in ipairs(keys) do
+    queues[index] = H.queue(key, now)
+    queues[index].seed = seed
+    H.catch_up(queues[index], shift)
+  end
+  local late = hear(queues, id, lease)
+  if not late then return { 'evicted', now } end
+  local order, replies, freed = {}, {}, {}
+  for index, q in ipairs(queues) do
+    local rank, count, entries = tonumber(arg()), tonumber(arg()), {}
+    for number = 1, count do entries[number] = entry_of(arg) end
+    local words = settle_all(q, id, entries)
+    freed[index] = count
+    if rank > 0 then order[rank] = index end
+    q.only_look = rank < 0
+    replies[index] = { words, {}, -1, 0, q.settings_text, {}, 0, 0 }
+  end
+  for _, index in ipairs(order) do
+    if room > 0 then
+      local q, reply = queues[index], replies[index]
+      local offer = H.claim(q, id, room)
+      room = room - offer.count
+      reply[2], reply[3], reply[4] = offer.claimed, offer.next_at or -1, offer.more and 1 or 0
+      q.offered = true
+    end
+  end
+  for index, q in ipairs(queues) do
+    pass_on(q, freed[index])
+    decline(q, q.offered)
+    if park and room > 0 then redis.call('ZADD', q.key.parked, room, id) end
+    replies[index][6] = H.aborts(q, id)
+    replies[index][7] = q.posted and 1 or 0
+    if q.only_look then look(q, replies[index]) end
+  end
+  return { 'alive', now, late, replies }
+end)

@@ -1,0 +1,105 @@
+"""Where a server is and how it is used, as the URL says."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import msgspec
+
+from ...errors import ConfigError
+
+Kind = Literal["single", "cluster", "sentinel"]
+_KINDS: dict[str, Kind] = {"": "single", "cluster": "cluster", "sentinel": "sentinel"}
+_KNOWN = (
+    "namespace=NAME, history=EVENTS, timeout=SECONDS, retry_for=SECONDS, wait_aof=1, wait_replicas=N, ca=FILE, verify=0"
+)
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """One server, or the seeds of a cluster, or the sentinels of a server."""
+
+    kind: Kind = "single"
+    hosts: tuple[tuple[str, int], ...] = (("localhost", 6379),)
+    master: str = ""
+    """What sentinels call the server."""
+    db: int = 0
+    username: str | None = None
+    password: str | None = None
+    tls: bool = False
+    ca: str | None = None
+    verify: bool = True
+    namespace: str = "holdfast"
+    history: int = 1_000_000
+    """How many events the log of a queue keeps."""
+    timeout: float = 20.0
+    """How long a reply may take."""
+    retry_for: float = 5.0
+    """How long a call is repeated while the server is away, busy or loading."""
+    wait_aof: int = 0
+    wait_replicas: int = 0
+
+    def __str__(self) -> str:
+        hosts = ",".join(f"{host}:{port}" for host, port in self.hosts)
+        return f"{'rediss' if self.tls else 'redis'}://{hosts}"
+
+
+def parse(url: str) -> Place:
+    """Return the place that a URL names, or say what is wrong with it."""
+    parts = urlsplit(url)
+    base, _, form = parts.scheme.partition("+")
+    if form not in _KINDS:
+        raise ConfigError(f"{url!r}: {form!r} is not a form; try redis+cluster:// or redis+sentinel://")
+    kind = _KINDS[form]
+    login, _, hosts = parts.netloc.rpartition("@")
+    username, _, password = login.partition(":")
+    path = parts.path.strip("/")
+    given = {name: _option(url, name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True)}
+    return Place(
+        kind=kind,
+        hosts=tuple(_host(url, host, kind) for host in hosts.split(",")),
+        username=unquote(username) or None,
+        password=unquote(password) or None,
+        tls=base in ("rediss", "valkeys"),
+        **_path(url, kind, path),
+        **given,
+    )
+
+
+def _host(url: str, text: str, kind: Kind) -> tuple[str, int]:
+    found = re.fullmatch(r"(\[[^]]*\]|[^:]*)(?::(\d+))?", text)
+    if found is None:
+        raise ConfigError(f"{url!r}: {text!r} is no host and port")
+    return found[1].strip("[]") or "localhost", int(found[2] or (26379 if kind == "sentinel" else 6379))
+
+
+def _path(url: str, kind: Kind, path: str) -> dict[str, Any]:
+    if kind == "sentinel":
+        master, _, db = path.partition("/")
+        if not master:
+            raise ConfigError(f"{url!r}: name the master, as in redis+sentinel://host:26379/mymaster")
+        return {"master": unquote(master), "db": _db(url, db)}
+    if kind == "cluster" and path not in ("", "0"):
+        raise ConfigError(f"{url!r}: a cluster has only the database 0")
+    return {"db": _db(url, path)}
+
+
+def _db(url: str, text: str) -> int:
+    if text and not text.isdigit():
+        raise ConfigError(f"{url!r}: {text!r} is not the number of a database")
+    return int(text or 0)
+
+
+def _option(url: str, name: str, value: str) -> Any:
+    if name == "namespace" and re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,62}", value):
+        return value
+    if name in ("timeout", "retry_for") and re.fullmatch(r"\d+(\.\d+)?", value):
+        return float(value)
+    if name in ("history", "wait_replicas") and value.isdigit():
+        return int(value)
+    if name in ("wait_aof", "verify") and value in ("0", "1"):
+        return value == "1" if name == "verify" else int(value)
+    if name == "ca" and value:
+        return value
+    raise ConfigError(f"{url!r}: {name}={value!r} is not an option here; known are {_KNOWN}")

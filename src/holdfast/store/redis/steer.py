@@ -1,0 +1,217 @@
+"""Settings and policies: decided here on what was read, written in one step if nothing was changed meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from ...core.limit import QueueSettings
+from ...core.policy import ADJUSTABLE, Policy, adjusted
+from ...errors import ConfigError, PolicyConflict, StoreBusy
+from ..contract import Declaration
+from .keys import Keys
+from .server import Server
+
+T = TypeVar("T")
+MOST_TRIES = 50
+ALL = -1
+_EMPTY = Policy()
+_json = msgspec.json.Encoder(order="sorted").encode
+Write = tuple[str, str, bytes]
+
+
+class Declared(msgspec.Struct):
+    """What workers said of a task."""
+
+    version: int
+    policy: Policy
+
+
+class View(msgspec.Struct):
+    """A queue's settings and policies as they were read."""
+
+    revision: int
+    version: int
+    declared: dict[str, Any]
+    operator: dict[str, Any]
+    tasks: dict[str, Declared]
+    adjusted: dict[str, dict[str, Any]]
+
+    def settings(self) -> QueueSettings:
+        """Return the settings in force."""
+        return msgspec.convert({**self.declared, **self.operator}, QueueSettings)
+
+    def policy(self, task: str) -> Policy:
+        """Return the policy in force of a task."""
+        declared = self.tasks.get(task)
+        return adjusted(declared.policy if declared else _EMPTY, self.adjusted.get(task, {}))
+
+    def policies(self) -> dict[str, Policy]:
+        """Return the policy in force of every task."""
+        return {task: self.policy(task) for task in {**self.tasks, **self.adjusted}}
+
+
+class Plan(msgspec.Struct):
+    """What is to be written, and what follows from it."""
+
+    writes: list[Write] = []
+    recheck: str = ""
+    key: str | None = None
+    wake: int = 0
+
+
+async def read(server: Server, keys: Keys, queue: str) -> View:
+    """Return what is set of a queue."""
+    key = keys.declared(queue)
+    commands = [
+        ["HMGET", key, "revision", "version", "declared", "operator"],
+        ["HGETALL", keys.of(queue, "declared")],
+        ["HGETALL", keys.of(queue, "adjusted")],
+    ]
+    (revision, version, declared, operator), tasks, operators = await server.ask_all(commands, key)
+    return View(
+        revision=int(revision or 0),
+        version=int(version or 0),
+        declared=msgspec.json.decode(declared or b"{}"),
+        operator=msgspec.json.decode(operator or b"{}"),
+        tasks={task.decode(): msgspec.json.decode(text, type=Declared) for task, text in _pairs(tasks)},
+        adjusted={task.decode(): msgspec.json.decode(text) for task, text in _pairs(operators)},
+    )
+
+
+def _pairs(flat: list[bytes]) -> list[tuple[bytes, bytes]]:
+    return list(zip(flat[::2], flat[1::2], strict=True))
+
+
+async def change(server: Server, keys: Keys, queue: str, now: str, decide: Callable[[View], tuple[Plan, T]]) -> T:
+    """Return what `decide` says beside its plan, once the plan is in force."""
+    key = keys.declared(queue)
+    for _ in range(MOST_TRIES):
+        view = await read(server, keys, queue)
+        plan, result = decide(view)
+        flat = [part for write in plan.writes for part in write]
+        marked = "" if plan.key is None else f"={plan.key}"
+        reply = await server.call(
+            "steer", [key], now, queue, view.revision, plan.wake, plan.recheck, marked, len(plan.writes), *flat
+        )
+        if reply == b"ok":
+            return result
+    raise StoreBusy(f"queue {queue!r}: its settings were changed by others over and over; try again")
+
+
+def _merged(view: View) -> Write:
+    return "queue", "settings", _json(view.settings())
+
+
+def declare(declaration: Declaration) -> Callable[[View], tuple[Plan, None]]:
+    """What a worker says of a queue and its tasks holds, unless a higher version is there already."""
+
+    def decide(view: View) -> tuple[Plan, None]:
+        plan = Plan()
+        changed = _declare_queue(view, declaration, plan)
+        for task, policy in declaration.tasks.items():
+            changed = _declare_task(view, declaration, task, policy, plan) or changed
+        if changed:
+            plan.recheck = "all"
+            plan.wake = view.settings().concurrency or ALL
+        return plan, None
+
+    return decide
+
+
+def _declare_queue(view: View, declaration: Declaration, plan: Plan) -> bool:
+    msgspec.convert(declaration.settings, QueueSettings)
+    same = _json(declaration.settings) == _json(view.declared)
+    what = f"queue {declaration.queue!r}"
+    if same and declaration.version <= view.version:
+        return False
+    if not same and not _wins(declaration.version, view.version, bool(view.declared), what):
+        return False
+    view.declared = declaration.settings
+    plan.writes += [
+        ("queue", "version", str(declaration.version).encode()),
+        ("queue", "declared", _json(declaration.settings)),
+        _merged(view),
+    ]
+    return not same
+
+
+def _declare_task(view: View, declaration: Declaration, task: str, policy: Policy, plan: Plan) -> bool:
+    stored = view.tasks.get(task)
+    what = f"task {task!r} of queue {declaration.queue!r}"
+    if stored is not None:
+        if stored.policy == policy and declaration.version <= stored.version:
+            return False
+        if stored.policy != policy and not _wins(declaration.version, stored.version, True, what):
+            return False
+    view.tasks[task] = Declared(declaration.version, policy)
+    plan.writes += [
+        ("declared", task, _json(view.tasks[task])),
+        ("policies", task, _json(view.policy(task))),
+    ]
+    return True
+
+
+def _wins(version: int, stored: int, known: bool, what: str) -> bool:
+    if known and version == stored:
+        raise PolicyConflict(
+            f"{what} was declared before with version {version} and other values: "
+            "raise the version to change it (Holdfast(..., version=N))"
+        )
+    return version >= stored
+
+
+def configure(queue: str, set: Mapping[str, Any], clear: Sequence[str]) -> Callable[[View], tuple[Plan, QueueSettings]]:
+    """An operator's settings hold above what workers declare, until they are cleared."""
+
+    def decide(view: View) -> tuple[Plan, QueueSettings]:
+        unknown = [name for name in (*set, *clear) if name not in QueueSettings.__struct_fields__]
+        if unknown:
+            known = ", ".join(QueueSettings.__struct_fields__)
+            raise ConfigError(f"{unknown[0]!r} is not a setting of a queue; known are {known}")
+        before = view.settings()
+        view.operator = {name: value for name, value in {**view.operator, **set}.items() if name not in clear}
+        try:
+            settings = view.settings()
+        except msgspec.ValidationError as error:
+            raise ConfigError(f"queue {queue!r}: {error}") from None
+        writes = [("queue", "operator", msgspec.json.encode(view.operator)), _merged(view)]
+        keyed = (settings.key_concurrency, settings.key_rate) != (before.key_concurrency, before.key_rate)
+        return Plan(writes, "all" if keyed else "", None, settings.concurrency or ALL), settings
+
+    return decide
+
+
+def adjust(task: str, set: Mapping[str, Any], clear: Sequence[str]) -> Callable[[View], tuple[Plan, Policy]]:
+    """An operator's settings of a task hold above what workers declare, until they are cleared."""
+
+    def decide(view: View) -> tuple[Plan, Policy]:
+        operator = {**view.adjusted.get(task, {}), **set}
+        operator = {name: value for name, value in operator.items() if name not in clear}
+        adjusted(Policy(), operator)
+        if unknown := [name for name in clear if name not in ADJUSTABLE]:
+            raise ConfigError(f"{unknown[0]!r} is not a setting of a task; known are {', '.join(ADJUSTABLE)}")
+        view.adjusted.pop(task, None)
+        if operator:
+            view.adjusted[task] = operator
+        policy = view.policy(task)
+        known = task in view.tasks or bool(operator)
+        writes = [
+            ("adjusted", task, _json(operator) if operator else b""),
+            ("policies", task, _json(policy) if known else b""),
+        ]
+        return Plan(writes), policy
+
+    return decide
+
+
+def limit_key(key: str, concurrency: int | None) -> Callable[[View], tuple[Plan, None]]:
+    """One key has a concurrency of its own, or no longer."""
+    if concurrency is not None and (type(concurrency) is not int or concurrency < 1):
+        raise ConfigError(
+            f"key {key!r}: concurrency={concurrency!r}: a whole number from 1, or None for the queue's own"
+        )
+    value = b"" if concurrency is None else str(concurrency).encode()
+    return lambda view: (Plan([("limits", key, value)], "one", key, concurrency or ALL), None)
