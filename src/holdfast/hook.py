@@ -71,14 +71,14 @@ class Hooks:
                 outcome = hook(happening)
                 if inspect.isawaitable(outcome):
                     self._start(happening.name, outcome)
-            except Exception:
+            except (Exception, SystemExit):
                 log.exception("a hook for %s raised", happening.name)
 
     def _start(self, name: str, outcome: Any) -> None:
         async def run() -> None:
             try:
                 await outcome
-            except Exception:
+            except (Exception, SystemExit):
                 log.exception("a hook for %s raised", name)
 
         task = asyncio.get_running_loop().create_task(run())

@@ -156,6 +156,8 @@ def check_text(text: str, name: str, what: str, after: str = "") -> str:
 
 
 def _check_headers(headers: Any) -> None:
+    if isinstance(headers, dict) and any(str(name).startswith("holdfast-") for name in headers):
+        raise ConfigError(f"headers={headers!r}: names that begin with holdfast- are Holdfast's own")
     try:
         msgspec.convert(headers, dict[str, str])
         msgspec.json.encode(headers)

@@ -12,6 +12,10 @@ Instant = float | datetime
 """Seconds since the epoch, or a `datetime` with a time zone."""
 
 
+LATEST_MS = 253_402_300_799_000
+"""The last second of the year 9999, the latest that a `datetime` can hold."""
+
+
 def to_ms(duration: Duration, name: str = "duration") -> int:
     """Return a duration in milliseconds; it is finite and not negative."""
     if isinstance(duration, timedelta):
@@ -26,12 +30,12 @@ def instant_ms(instant: Instant, name: str = "run_at") -> int:
     if isinstance(instant, datetime):
         if instant.tzinfo is None:
             raise ConfigError(f"{name}={instant!r} has no time zone; use datetime.now(UTC) or .astimezone()")
-        return round(instant.timestamp() * 1000)
-    if isinstance(instant, bool) or not isinstance(instant, int | float) or not abs(instant) < 1e12:
+        return min(round(instant.timestamp() * 1000), LATEST_MS)
+    if isinstance(instant, bool) or not isinstance(instant, int | float) or not abs(instant) * 1000 <= LATEST_MS:
         raise ConfigError(f"{name}={instant!r}: give a datetime with a time zone, or seconds since the epoch")
     return round(instant * 1000)
 
 
 def to_datetime(ms: int | None) -> datetime | None:
     """Return an instant as a `datetime` in UTC."""
-    return None if ms is None else datetime.fromtimestamp(ms / 1000, UTC)
+    return None if ms is None else datetime.fromtimestamp(min(ms, LATEST_MS) / 1000, UTC)

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from .duration import to_datetime
+from .duration import LATEST_MS, to_datetime
 from .policy import Counters
 from .state import State
 
@@ -71,7 +71,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def run_at(self) -> datetime:
         """When it may run, or could have."""
-        return datetime.fromtimestamp(self.run_at_ms / 1000, UTC)
+        return datetime.fromtimestamp(min(self.run_at_ms, LATEST_MS) / 1000, UTC)
 
     @property
     def enqueued_at(self) -> datetime:

@@ -73,7 +73,7 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for name in ("completed", "failed"):
             value = getattr(self, name)
-            if value is not None and not (_is_number(value) and value >= 0):
+            if value is not None and not (_is_number(value) and 0 <= value < 1e12):
                 raise ConfigError(f"Retention({name}={value!r}): seconds, from 0 on")
         if self.failed is None or type(self.failed_count) is not int or self.failed_count < 0:
             raise ConfigError(f"Retention(failed_count={self.failed_count!r}): a whole number from 0 on")

@@ -115,6 +115,8 @@ def adjusted(policy: Policy, operator: Mapping[str, Any]) -> Policy:
         timeout = msgspec.convert(operator.get("timeout_ms", policy.timeout_ms), int | None)
     except msgspec.ValidationError as error:
         raise ConfigError(f"task setting: {error}") from None
+    if timeout is not None and timeout < 1:
+        raise ConfigError("timeout=0 leaves no time to run; None is no time-out")
     return msgspec.structs.replace(policy, retry=wanted, timeout_ms=timeout)
 
 

@@ -14,13 +14,25 @@ from ..core.policy import Cause
 MOST_TRACEBACK = 16_000
 MOST_MESSAGE = 4_000
 MOST_FIELDS = 8_000
+MOST_NAMES = 100
 
 
 def describe(error: BaseException, cause: Cause = Cause.FAILURE) -> ErrorRecord:
-    """Return type, message, traceback (its end, where it is long) and the exception's own JSON fields."""
+    """Return type, message, traceback (its end, where it is long) and the exception's own JSON fields.
+
+    Whatever the exception is like, there is a record of it: an attempt whose end cannot be told would never end.
+    """
+    try:
+        return _described(error, cause)
+    except Exception as worse:
+        told = f"the exception could not be described: {type(worse).__name__}"
+        return ErrorRecord(type=_clean(_name(type(error))), message=told, kind=cause)
+
+
+def _described(error: BaseException, cause: Cause) -> ErrorRecord:
     trace = "".join(traceback.format_exception(type(error), error, _of_handler(error)))
     return ErrorRecord(
-        type=_name(type(error)),
+        type=_clean(_name(type(error))),
         message=_clean(_text(error))[:MOST_MESSAGE],
         kind=cause,
         traceback=_clean(trace)[-MOST_TRACEBACK:],
@@ -58,8 +70,8 @@ def _clean(text: str) -> str:
 
 def _fields(error: BaseException) -> dict[str, Any]:
     fields = {}
-    for name, value in vars(error).items():
-        if name.startswith("_"):
+    for name, value in list(vars(error).items())[:MOST_NAMES]:
+        if not isinstance(name, str) or name.startswith("_") or _clean(name) != name:
             continue
         try:
             blob = msgspec.json.encode(value)

@@ -14,13 +14,14 @@ from typing import Any, Protocol
 
 import msgspec
 
+from ..core.job import ErrorRecord
 from ..core.state import State
 from ..core.transition import Reply
 from ..errors import ConfigError, StoreError
 from ..executor import ThreadExecutor
 from ..hook import Happening, Hooks
 from ..registry import Registry
-from ..store.contract import Abort, Claimed, Lease, Released, Session, Settled, Settlement, Store, Turn
+from ..store.contract import Abort, Claimed, Lease, Released, Retried, Session, Settled, Settlement, Store, Turn
 from ..task import Task
 from .alarm import Alarm
 from .attempt import Attempt
@@ -30,6 +31,7 @@ log = logging.getLogger("holdfast")
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 5.0
 UNKNOWN_TASK_DELAY_MS = 5_000
+UNWRITABLE = "UnwritableOutcome"
 
 
 class Report(msgspec.Struct, kw_only=True):
@@ -106,6 +108,10 @@ class Pump:
             try:
                 turn = await self._turn(session, settlements, room)
             except Exception as error:
+                if settlements and not isinstance(error, StoreError):
+                    log.error("an outcome could not be written, so each is told by itself: %s", error)
+                    await self._tell_apart(session, settlements)
+                    continue
                 self._finished = settlements + self._finished
                 self._unsure = True
                 self.trouble(error)
@@ -153,6 +159,24 @@ class Pump:
             self._deaf = False
             self._hooks.tell(Happening(name="wakeup_restored"))
         self.alarm.ring()
+
+    async def _tell_apart(self, session: Session, settlements: list[Settlement]) -> None:
+        """One outcome that cannot be written does not hold up the others: it becomes a failure that says so."""
+        for entry in settlements:
+            try:
+                turn = await self._store.settle_and_claim(session, [entry], (), 0)
+                if turn.evicted:
+                    return  # the next turn finds that out, too, and ends the session
+                self._after(turn, [entry])
+            except StoreError:
+                self._finished.append(entry)
+            except Exception as error:
+                if getattr(getattr(entry, "error", None), "type", "") == UNWRITABLE:
+                    log.error("%s/%s cannot be settled at all: %s", entry.lease.queue, entry.lease.id, error)
+                    self.report.lost += 1
+                    continue
+                told = f"its outcome could not be written: {type(error).__name__}"
+                self._finished.append(Retried(entry.lease, ErrorRecord(type=UNWRITABLE, message=told)))
 
     def _order(self, queue: str) -> tuple[int, int]:
         """Higher priority first, then whoever was served least recently."""
