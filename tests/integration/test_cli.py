@@ -182,7 +182,8 @@ def test_settings_say_which_layer_won(shop: Shop) -> None:
     won = {each["setting"]: each for each in shop.json("settings", "shop.py:app", "send")}
     assert {name: each["source"] for name, each in won.items()} == {
         "retry": "task", "timeout": "app", "priority": "library", "result_ttl": "queue", "codec": "library",
-        "result_codec": "library", "executor": "library", "completion": "library", "size": "library", "on_failure": "task",
+        "result_codec": "library", "executor": "library", "completion": "library", "size": "library",
+        "on_failure": "task",
     }  # fmt: skip
     assert won["retry"]["value"]["failures"] == 2
     assert won["timeout"]["value"] == 60
