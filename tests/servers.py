@@ -34,11 +34,18 @@ def redis_binary() -> str | None:
     return shutil.which("redis-server")
 
 
+HIGHEST_PORT = 55_000
+"""A node of a cluster talks to the others on its port plus 10,000, which must be a port, too."""
+
+
 def free_port() -> int:
     """Return a port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = int(probe.getsockname()[1])
+        if port <= HIGHEST_PORT:
+            return port
 
 
 class RedisServer:

@@ -569,7 +569,7 @@ async def test_an_unknown_option_is_named(app: Holdfast) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "path"),
+    ("value", "spot"),
     [
         ({"items": [1, 2, {"when": datetime(2030, 1, 1)}]}, "payload.items[2].when"),
         ({"n": float("nan")}, "payload.n"),
@@ -579,7 +579,7 @@ async def test_an_unknown_option_is_named(app: Holdfast) -> None:
     ],
 )
 async def test_an_unserialisable_payload_is_refused_with_its_path_and_nothing_is_written(
-    app: Holdfast, tasks: dict[str, Any], value: Any, path: str
+    app: Holdfast, tasks: dict[str, Any], value: Any, spot: str
 ) -> None:
     async with app:
         for attempt in (
@@ -589,8 +589,8 @@ async def test_an_unserialisable_payload_is_refused_with_its_path_and_nothing_is
         ):
             with pytest.raises(PayloadError) as caught:
                 await attempt
-            assert caught.value.path == path
-            assert path in str(caught.value)
+            assert caught.value.path == spot
+            assert spot in str(caught.value)
         assert (await app.jobs()).jobs == []
         assert [event async for event in app.events()] == []
 

