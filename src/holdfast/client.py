@@ -217,10 +217,9 @@ class Client:
         deadline = None if timeout is None else time.monotonic() + timeout
         try:
             while True:
-                if not watched and not await self.store.watch(listener, queue, id, run):
-                    return await self.store.get(queue, id, run)
-                record = await self.store.get(queue, id, run) if watched else None
-                if record is not None and record.state.finished:
+                over = not watched and not await self.store.watch(listener, queue, id, run)
+                record = await self.store.get(queue, id, run) if watched or over else None
+                if (over and record is None) or (record is not None and record.state.finished):
                     return record
                 if record is not None and record.progress is not None and on_progress is not None:
                     on_progress(record.progress)

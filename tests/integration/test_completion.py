@@ -306,6 +306,41 @@ async def test_a_successor_starts_and_a_limited_queue_goes_on(app: Holdfast, pla
     assert place.rows() == [1, 2, 3]
 
 
+async def test_whoever_asks_for_a_successor_while_its_forerunner_ends_hears_of_it(on_postgres: PostgresPlace) -> None:
+    """Its end holds the row that `watch` waits for; when that is free, the successor is a job like any other."""
+    app = Holdfast(on_postgres.url)
+    inside, end, holds, go_on, last = (asyncio.Event() for _ in range(5))
+    blocked = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%watch_run%'"
+
+    @app.task()
+    async def pay(job: Job, n: int) -> int:
+        if n == 2:
+            await last.wait()
+            return n
+        inside.set()
+        await end.wait()
+        async with job.complete(n) as tx:
+            await tx.connection.execute(f"SELECT 1 FROM {on_postgres.schema}.job WHERE id = 'one' FOR UPDATE")
+            holds.set()
+            await go_on.wait()
+        return n
+
+    async with working(app, slots=1):
+        await pay.options(job_id="one").enqueue(1)
+        await inside.wait()
+        update = await pay.options(job_id="one", on_conflict="update").enqueue(2)
+        assert update.status == "successor"
+        end.set()
+        await holds.wait()
+        listener = await app.client.listener()
+        watching = asyncio.create_task(app.client.store.watch(listener, "default", "one", update.run))
+        await eventually(lambda: on_postgres.do(blocked))
+        go_on.set()
+        assert await watching
+        last.set()
+        assert await update.result() == 2
+
+
 async def test_drain_tells_of_it(app: Holdfast, place: Place) -> None:
     @app.task()
     async def pay(job: Job) -> str:

@@ -243,19 +243,28 @@ BEGIN
             AND run <= p_run AND absorbed_to >= p_run ORDER BY run DESC LIMIT 1));
 END $$;
 
+-- True while the run is to be finished; it is locked, so that it stays so.
+CREATE OR REPLACE FUNCTION holdfast.unfinished(p_now bigint, p_queue text, p_id text, p_run bigint) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+    j holdfast.job;
+BEGIN
+    SELECT * INTO j FROM holdfast.job WHERE run = holdfast.find(p_queue, p_id, p_run) FOR NO KEY UPDATE;
+    RETURN FOUND AND j.state NOT IN ('completed', 'failed', 'cancelled') AND coalesce(j.expires_at_ms > p_now, true);
+END $$;
+
 -- The listener hears when the run ends. False: it has ended already, or is not there.
 CREATE OR REPLACE FUNCTION holdfast.watch_run(p_clock bigint, p_queue text, p_id text, p_run bigint, p_address text)
 RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
-    j holdfast.job;
     v_found boolean;
 BEGIN
-    SELECT * INTO j FROM holdfast.job WHERE run = holdfast.find(p_queue, p_id, p_run) FOR NO KEY UPDATE;
-    v_found := FOUND AND j.state NOT IN ('completed', 'failed', 'cancelled') AND coalesce(j.expires_at_ms > v_now, true);
+    v_found := holdfast.unfinished(v_now, p_queue, p_id, p_run);
     IF NOT v_found THEN
         PERFORM 1 FROM holdfast.job WHERE queue = p_queue AND id = p_id AND held FOR NO KEY UPDATE;
-        v_found := EXISTS (SELECT 1 FROM holdfast.successor WHERE queue = p_queue AND id = p_id AND run = p_run);
+        v_found := EXISTS (SELECT 1 FROM holdfast.successor WHERE queue = p_queue AND id = p_id AND run = p_run)
+            OR holdfast.unfinished(v_now, p_queue, p_id, p_run);  -- it started while the holder's end was awaited
     END IF;
     IF v_found THEN
         INSERT INTO holdfast.watch (run, address, queue, id) VALUES (p_run, p_address, p_queue, p_id)
