@@ -5,6 +5,8 @@ from .app import Holdfast
 from .bulk import Counts
 from .client import Handle
 from .codec import Codec
+from .continuation import Blocker, Continued
+from .core.chain import ChainRef
 from .core.event import Event
 from .core.job import ErrorRecord, JobRecord, Progress
 from .core.limit import QueueSettings, Rate, Retention
@@ -41,7 +43,7 @@ from .job import Completion, FailedJob, Job, Transaction, current_job
 from .option import Dedup
 from .queue import Queue
 from .store import Store, register_store
-from .store.contract import Cancelled, EventPage, JobPage, QueueInfo, SessionInfo
+from .store.contract import Cancelled, ChainPage, ChainRecord, Deleted, EventPage, JobPage, QueueInfo, SessionInfo
 from .task import Call, Task
 from .worker import Report, Worker
 
@@ -49,14 +51,20 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Aborted",
+    "Blocker",
     "Call",
     "Cancelled",
+    "ChainPage",
+    "ChainRecord",
+    "ChainRef",
     "Codec",
     "Completion",
     "ConfigError",
+    "Continued",
     "Counters",
     "Counts",
     "Dedup",
+    "Deleted",
     "ErrorRecord",
     "Event",
     "EventPage",
