@@ -38,6 +38,7 @@ from .errors import (
     StoreTooNew,
     UnknownScheme,
 )
+from .flow import Flow, FlowProgress, Group, Node
 from .hook import Happening
 from .job import Completion, FailedJob, Job, Transaction, current_job
 from .option import Dedup
@@ -69,6 +70,9 @@ __all__ = [
     "Event",
     "EventPage",
     "FailedJob",
+    "Flow",
+    "FlowProgress",
+    "Group",
     "Handle",
     "Happening",
     "Holdfast",
@@ -83,6 +87,7 @@ __all__ = [
     "JobTimeout",
     "LeaseLost",
     "MissingExtra",
+    "Node",
     "Outcome",
     "PayloadError",
     "Permanent",

@@ -10,7 +10,7 @@ from .bulk import Counts, enqueue_all
 from .client import Client, OnGap
 from .codec import Codec, Signature
 from .continuation import Continued
-from .core.chain import ChainRef
+from .core.chain import ChainRef, OnBlockerFailed
 from .core.duration import Duration
 from .core.event import Event
 from .core.job import JobRecord
@@ -18,6 +18,7 @@ from .core.policy import Retry
 from .core.state import State
 from .core.transition import Reply
 from .errors import ConfigError
+from .flow import DAY, Flow
 from .hook import Hook, Hooks
 from .job import Job
 from .queue import FINISHED, Queue, known_state
@@ -222,6 +223,10 @@ class Holdfast:
     ) -> Coroutine[Any, Any, Counts]:
         """Every call, of whatever tasks, is in the store: `app.enqueue_many(send.args(to) for to in people)`."""
         return enqueue_all(self.client, calls, chunk, connection)
+
+    def flow(self, flow_id: str, *, on_blocker_failed: OnBlockerFailed = "fail", result_ttl: Duration = DAY) -> Flow:
+        """Return a flow, to be built and started: fan-out, fan-in and any graph of jobs."""
+        return Flow(self.registry, flow_id, on_blocker_failed, result_ttl)
 
     # --- working
 

@@ -191,14 +191,15 @@ class Registry:
             return handler.signature.encode_result(result, handler.result_codec)
         return self._result_codec(queue).encode(result, Any, path="result")
 
+    def decode_result(self, queue: str, task: str | None, data: bytes) -> Any:
+        """Return a stored result, decoded as the task that gave it says, where it is known here."""
+        handler = self.handler(queue, task)
+        return handler.decode_result(data) if handler is not None else self._result_codec(queue).decode(data)
+
     def blocker(self, record: BlockerRecord) -> Blocker:
         """Return what a job waited for, decoded as the task that gave the result says, where it is known here."""
         ref, queue = record.ref, record.queue or record.ref.queue
-        result = None
-        if record.result is not None:
-            handler = self.handler(queue, record.task)
-            decode = handler.decode_result if handler is not None else self._result_codec(queue).decode
-            result = decode(record.result)
+        result = None if record.result is None else self.decode_result(queue, record.task, record.result)
         return Blocker(
             queue=ref.queue, id=ref.id, run=ref.run, state=record.state or State.CANCELLED, result=result,
             error=record.error,
