@@ -14,17 +14,24 @@ import pytest
 
 import holdfast
 from holdfast import (
+    Blocker,
+    ChainPage,
+    ChainRecord,
     Counters,
     Counts,
     Dedup,
+    Deleted,
     ErrorRecord,
     Event,
     FailedJob,
+    Flow,
+    FlowProgress,
     Handle,
     Happening,
     Holdfast,
     Job,
     JobRecord,
+    Node,
     Policy,
     Progress,
     Queue,
@@ -61,10 +68,12 @@ NOT_FOR_USERS = {
 DESCRIBED = (
     Holdfast, Task, Queue, Handle, Job, Signal, Worker, Counts, Report, JobRecord, Event, ErrorRecord, FailedJob,
     Counters, Progress, Happening, Policy, Retry, Rate, Retention, Dedup, QueueSettings, Cancelled, EventPage, JobPage,
-    QueueInfo, SessionInfo,
+    QueueInfo, SessionInfo, ChainRecord, ChainPage, Deleted, Blocker, Flow, FlowProgress, Node,
 )  # fmt: skip
 CALLED = (Holdfast.__init__, Holdfast.task, Holdfast.queue, Worker.__init__, Task.options, Task.enqueue_many,
-          Holdfast.requeue, Holdfast.jobs, Holdfast.events, Worker.run, Handle.result, Queue.call)  # fmt: skip
+          Holdfast.requeue, Holdfast.jobs, Holdfast.events, Worker.run, Handle.result, Queue.call,
+          Holdfast.chains, Holdfast.complete_chain, Holdfast.delete_chain, Holdfast.flow, Flow.add,
+          Flow.map, Flow.start)  # fmt: skip
 
 
 def code_words(path: Path) -> set[str]:
