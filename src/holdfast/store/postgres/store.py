@@ -47,7 +47,8 @@ from ..contract import (
     Turn,
 )
 from . import call, look, migration, sql
-from .array import blob, texts
+from .array import blob, numbers, texts
+from .batch import Batch
 from .connection import TRY_AGAIN, Connection, Pool, connect, is_lost, parse, translate
 from .join import Identity, joined
 from .listen import Doubt, Switchboard
@@ -85,6 +86,7 @@ class PostgresStore:
         self._home: asyncio.AbstractEventLoop | None = None
         self._switchboard = Switchboard(self.place)
         self._doubt = Doubt(self._claimable)
+        self._runs = Batch(self._get_runs)
 
     def absent(self) -> str | None:
         return None
@@ -358,9 +360,18 @@ class PostgresStore:
     # --- looking
 
     async def get(self, queue: str, id: str, run: int | None = None) -> JobRecord | None:
-        name = "get" if run is None else "run"
-        rows = await self._look(name, queue=queue, id=id, run=run)
+        if run is not None and self._home is asyncio.get_running_loop():
+            return await self._runs.call((queue, id, run))
+        if run is not None:
+            return (await self._get_runs([(queue, id, run)]))[0]
+        rows = await self._look("get", queue=queue, id=id)
         return look.record(rows[0]) if rows else None
+
+    async def _get_runs(self, wanted: Sequence[tuple[str, str, int]]) -> list[JobRecord | None]:
+        queues, ids, runs = zip(*wanted, strict=True)
+        rows = await self._look("runs", queues=texts(queues), ids=texts(ids), runs=numbers(runs))
+        found = {row["ord"]: look.record(row) for row in rows}
+        return [found.get(number) for number in range(1, len(wanted) + 1)]
 
     async def jobs(self, which: Filter, *, limit: int = 50, cursor: str | None = None) -> JobPage:
         rows = await self._look("list", before=look.before(cursor), limit=limit + 1, **look.filter_values(which))

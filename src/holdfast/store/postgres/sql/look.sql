@@ -13,9 +13,9 @@ WHERE j.run = coalesce(
     (SELECT max(run) FROM holdfast.job WHERE queue = %(queue)s AND id = %(id)s AND NOT held
         AND (expires_at_ms IS NULL OR expires_at_ms > holdfast.clock(%(now)s::bigint))));
 
--- :run
-SELECT :columns FROM holdfast.job j
-WHERE j.run = holdfast.find(%(queue)s, %(id)s, %(run)s::bigint);
+-- :runs
+SELECT t.ord, :columns FROM unnest(%(queues)s::text[], %(ids)s::text[], %(runs)s::bigint[])
+    WITH ORDINALITY AS t(queue, id, run, ord) JOIN holdfast.job j ON j.run = holdfast.find(t.queue, t.id, t.run);
 
 -- :list
 SELECT :columns FROM holdfast.job j
@@ -33,10 +33,10 @@ ORDER BY j.run DESC LIMIT %(limit)s::bigint;
 -- :pending
 SELECT EXISTS (
     SELECT 1 FROM holdfast.queue q WHERE q.name = ANY (%(queues)s::text[]) AND NOT q.paused AND (
-        EXISTS (SELECT 1 FROM holdfast.job j WHERE j.queue = q.name AND j.state = 'waiting' AND j.key IS NULL)
-        OR EXISTS (SELECT 1 FROM holdfast.job j WHERE j.queue = q.name AND j.state = 'waiting' AND j.key IS NOT NULL)
-        OR EXISTS (SELECT 1 FROM holdfast.job j WHERE j.queue = q.name AND j.state = 'scheduled'
-            AND (j.attempts > 0 OR j.run_at_ms <= holdfast.clock(%(now)s::bigint)))));
+        EXISTS (SELECT 1 FROM holdfast.ready r WHERE r.queue = q.name AND r.key IS NULL)
+        OR EXISTS (SELECT 1 FROM holdfast.ready r WHERE r.queue = q.name AND r.key IS NOT NULL)
+        OR EXISTS (SELECT 1 FROM holdfast.job j WHERE j.queue = q.name AND j.due_at_ms IS NOT NULL
+            AND (j.attempts > 0 OR j.due_at_ms <= holdfast.clock(%(now)s::bigint)))));
 
 -- :queues
 SELECT q.name, (q.declared || q.operator)::text AS settings, q.operator::text AS operator,
@@ -45,14 +45,12 @@ SELECT q.name, (q.declared || q.operator)::text AS settings, q.operator::text AS
     (SELECT json_object_agg(k.key, k.concurrency)::text FROM holdfast.key_limit k WHERE k.queue = q.name) AS keys,
     (SELECT count(*) FROM holdfast.serving v JOIN holdfast.session s USING (id)
      WHERE v.queue = q.name AND NOT s.dead AND s.expires_at_ms > holdfast.clock(%(now)s::bigint)) AS workers,
-    least((SELECT min(ready_at_ms) FROM holdfast.job WHERE queue = q.name AND state = 'waiting' AND key IS NULL),
-        (SELECT min(ready_at_ms) FROM holdfast.job WHERE queue = q.name AND state = 'waiting' AND key IS NOT NULL))
-        AS oldest
+    (SELECT min(ready_at_ms) FROM holdfast.job WHERE queue = q.name AND state = 'waiting') AS oldest
 FROM holdfast.queue q ORDER BY q.name;
 
 -- :sessions
 SELECT s.info, s.started_at_ms, s.heard_at_ms, s.expires_at_ms,
-    (SELECT count(*) FROM holdfast.job j WHERE j.state = 'active' AND j.session = s.id) AS active,
+    (SELECT count(*) FROM holdfast.holding(s.id)) AS active,
     NOT s.dead AND s.expires_at_ms > holdfast.clock(%(now)s::bigint) AS alive
 FROM holdfast.session s ORDER BY s.started_at_ms, s.id;
 

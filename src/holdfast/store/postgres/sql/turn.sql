@@ -42,10 +42,11 @@ BEGIN
     RETURN (SELECT state FROM holdfast.job WHERE run = j.run);
 END $$;
 
--- One settlement has its word; an `ok` is followed by the state.
+-- One settlement has its word; an `ok` is followed by the state. p_grips is false where the transaction may stay open:
+-- the session's next turn must not wait for it, and its next heartbeat finds the grip that is left over.
 CREATE OR REPLACE FUNCTION holdfast.settle(p_now bigint, p_session text, p_kind text, p_queue text, p_id text,
-    p_run bigint, p_attempt integer, p_data bytea, p_number bigint, p_cause text, p_type text, p_signature text)
-RETURNS text LANGUAGE plpgsql AS $$
+    p_run bigint, p_attempt integer, p_data bytea, p_number bigint, p_cause text, p_type text, p_signature text,
+    p_grips boolean DEFAULT true) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     j holdfast.job;
     v_active boolean;
@@ -74,9 +75,11 @@ BEGIN
     END IF;
     IF p_kind = 'complete' THEN
         PERFORM holdfast.complete(p_now, p_session, ARRAY[p_queue], ARRAY[p_id], ARRAY[p_run], ARRAY[p_attempt],
-            ARRAY[p_data], ARRAY[p_number]);
+            ARRAY[p_data], ARRAY[p_number], p_grips);
         RETURN 'ok:completed';
-    ELSIF j.cancel THEN
+    END IF;
+    PERFORM holdfast.let_go(j);
+    IF j.cancel THEN
         v_state := holdfast.finish_cancelled(p_now, j, p_kind, true);
     ELSIF p_kind = 'retry' THEN
         v_state := holdfast.come_back(p_now, j, p_cause, 'retry', 0, p_data, p_type, p_signature);
@@ -204,13 +207,14 @@ BEGIN
     IF NOT FOUND THEN
         RETURN;
     END IF;
-    FOR j IN SELECT * FROM holdfast.job WHERE state = 'active' AND session = p_session
+    FOR j IN SELECT * FROM holdfast.job WHERE run IN (SELECT holdfast.holding(p_session))
         AND queue IN (SELECT queue FROM holdfast.serving WHERE id = p_session) ORDER BY run
     LOOP
         IF holdfast.refusal(j) = 'corrupt' THEN
             PERFORM holdfast.hold(ARRAY[j.queue]);
             SELECT * INTO j FROM holdfast.job WHERE run = j.run AND state = 'active' AND session = p_session FOR UPDATE;
             CONTINUE WHEN NOT FOUND;
+            PERFORM holdfast.let_go(j);
             PERFORM holdfast.fail(v_now, j,
                 holdfast.error('CorruptRecord', 'corrupt', 'the stored record of the job cannot be decoded'),
                 'CorruptRecord', holdfast.signature('CorruptRecord', 'the stored record of the job cannot be decoded'), 'corrupt', 'fail', NULL, false, true);
