@@ -444,3 +444,38 @@ def test_without_the_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(MissingExtra, match=r"postgresql:// needs a package that is missing: pip install 'holdfast\["):
         open_store("postgresql://host/db")
+
+
+async def test_in_the_log_a_job_is_never_claimed_before_it_was_enqueued(url: str) -> None:
+    """A turn that began before an enqueue, and claims after its commit, has the lower number of the two."""
+    store, session = PostgresStore(url), Session(id="s", name="w", host="-", pid=0, queues=("q",), lease_ms=60_000)
+    await store.open()
+    await store.register(session)
+    stop = asyncio.Event()
+
+    async def turns() -> None:
+        held: list[Any] = []
+        while held or not stop.is_set():
+            done = [Complete(job.lease, b"null") for job in held]
+            held = (await store.settle_and_claim(session, done, ("q",), 10, park=True)).claimed
+
+    async def produce(name: int) -> None:
+        for number in range(40):
+            await store.enqueue("q", [NewJob(id=f"{name}-{number}", task="t", payload=b"", fresh=True)])
+
+    worker = asyncio.create_task(turns())
+    await asyncio.gather(*(produce(name) for name in range(5)))
+    await eventually(lambda: _nothing_waits(store))
+    stop.set()
+    await worker
+    page = await store.events(limit=10_000)
+    by_job: dict[str, list[str]] = {}
+    for event in page.events:
+        by_job.setdefault(event.id, []).append(event.transition)
+    assert len(by_job) == 200
+    assert {tuple(seen) for seen in by_job.values()} == {("enqueue", "claim", "complete")}
+    await store.close()
+
+
+async def _nothing_waits(store: PostgresStore) -> bool:
+    return not await store.pending(("q",))

@@ -69,7 +69,7 @@ async def look(connection: Connection, place: Place) -> Found:
     if await cursor.fetchone() is None:
         return Found()
     cursor = await connection.execute(f"SELECT name, value FROM {table} WHERE name IN ('schema', 'functions')")
-    values = dict(await cursor.fetchall())
+    values: dict[str, str] = dict(await cursor.fetchall())
     minor, _, digest = values.get("functions", "0").partition(" ")
     return Found(int(values.get("schema", 0)), int(minor), digest)
 

@@ -52,6 +52,10 @@ BEGIN
         EXIT WHEN v_refused = 0;
     END LOOP;
     v_more := cardinality(v_runs) = v_allowed AND v_allowed = p_room;
+    IF cardinality(v_runs) < v_allowed AND EXISTS (SELECT 1 FROM holdfast.ready r
+        WHERE r.queue = p_queue AND r.key IS NULL AND age(r.xmin) < 0) THEN
+        v_next := p_now;  -- left to the next turn, see `next`
+    END IF;
     IF v_lanes THEN
         v_next := least(v_next, (SELECT min(ready_at_ms) FROM holdfast.lane
             WHERE queue = p_queue AND NOT cooling AND ready_at_ms IS NOT NULL));
@@ -111,6 +115,8 @@ BEGIN
 END $$;
 
 -- The waiting jobs without a key that come next, locked, in their order, and their rows in it; a part of them is bad.
+-- What a transaction with a higher number than this one has put there is left to the next turn: in the log, which is
+-- in the order of transactions, a job must not be claimed before it was enqueued.
 -- The planner must not think of anything but to follow the order and look up each job.
 CREATE OR REPLACE FUNCTION holdfast.next(p_queue text, p_room integer, f holdfast.front, OUT v_runs bigint[],
     OUT v_places tid[], OUT v_bad bigint[], OUT v_first bigint[]) LANGUAGE plpgsql
@@ -123,7 +129,7 @@ BEGIN
             AND j.timeouts = 0 AND j.releases = 0 AND j.headers IS NULL AND j.overrides IS NULL AND j.error IS NULL
             THEN NULL ELSE holdfast.refusal(j) END AS refusal
         FROM holdfast.ready r JOIN holdfast.job j ON j.run = r.run
-        WHERE r.queue = p_queue AND r.key IS NULL AND j.state = 'waiting'
+        WHERE r.queue = p_queue AND r.key IS NULL AND j.state = 'waiting' AND age(r.xmin) >= 0
             AND (r.rank, r.run_at_ms, r.run) >= (coalesce(f.rank, -2000000000), coalesce(f.run_at_ms, 0), coalesce(f.run, 0))
         ORDER BY r.rank, r.run_at_ms, r.run LIMIT p_room FOR UPDATE OF j SKIP LOCKED) n;
 END $$;
