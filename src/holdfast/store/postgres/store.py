@@ -50,6 +50,7 @@ from . import call, look, migration, sql
 from .array import blob, numbers, texts
 from .batch import Batch
 from .connection import TRY_AGAIN, Connection, Pool, connect, is_lost, parse, translate
+from .existing import url_of
 from .join import Identity, joined
 from .listen import Doubt, Switchboard
 from .opened import opened
@@ -72,9 +73,10 @@ class PostgresStore:
     atomic = True
     shared = True
 
-    def __init__(self, url: str, *, clock: Callable[[], int] | None = None) -> None:
-        self.url = url
-        self.place = parse(url)
+    def __init__(self, url: Any, *, clock: Callable[[], int] | None = None) -> None:
+        """`url` is a URL, a pool of psycopg_pool or an engine of SQLAlchemy, whose database is then used."""
+        self.url = url if isinstance(url, str) else url_of(url)
+        self.place = parse(self.url)
         self._clock = clock
         self._statements = sql.statements(self.place.schema)
         self._enqueue = self._named(call.ENQUEUE)

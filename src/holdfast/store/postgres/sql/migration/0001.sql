@@ -47,7 +47,7 @@ CREATE TABLE holdfast.job (
     active_key       text    GENERATED ALWAYS AS (CASE WHEN state = 'active' THEN key END) STORED,
     failed_run       bigint  GENERATED ALWAYS AS (CASE WHEN state = 'failed' THEN run END) STORED,
     PRIMARY KEY (run)
-) WITH (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
+) WITH (fillfactor = 40, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
     autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.05,
     autovacuum_vacuum_insert_scale_factor = 0.2);
 CREATE UNIQUE INDEX job_id ON holdfast.job (queue, id) WHERE held;
