@@ -49,7 +49,7 @@ from ..contract import (
 from . import call, look, migration, sql
 from .array import blob, numbers, texts
 from .batch import Batch
-from .connection import TRY_AGAIN, Connection, Pool, connect, is_lost, parse, translate
+from .connection import TRY_AGAIN, Connection, Pool, connect, found_out, is_lost, parse, translate
 from .existing import url_of
 from .join import Identity, joined
 from .listen import Doubt, Switchboard
@@ -98,9 +98,10 @@ class PostgresStore:
         if self._opened > 1:
             return
         try:
-            connection = await connect(self.place)
+            connection = await connect(msgspec.structs.replace(self.place, prepare=False))
             try:
                 await migration.migrate(connection, self.place)
+                place = await found_out(connection, self.place)
             except psycopg.Error as error:
                 raise translate(error, self.place) from error
             finally:
@@ -109,7 +110,8 @@ class PostgresStore:
             self._opened = 0
             raise
         self._home = asyncio.get_running_loop()
-        self._pool = Pool(self.place)
+        self._pool = Pool(place)
+        self._switchboard = Switchboard(place)
 
     async def close(self) -> None:
         self._opened = max(0, self._opened - 1)
