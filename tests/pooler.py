@@ -67,14 +67,20 @@ async def pgbouncer(target: int) -> AsyncIterator[int]:
             "default_pool_size = 2\nmax_client_conn = 100\n"
         )
         Path(folder).chmod(0o755)
-        user = {"user": NOBODY, "group": NOBODY} if os.geteuid() == 0 else {}
-        process = subprocess.Popen([binary, "-q", str(settings)], env=environment, stderr=subprocess.DEVNULL, **user)  # type: ignore[call-overload]
+        process = _start(binary, settings, environment)
         try:
             await eventually(lambda: _answers(port), "PgBouncer answers")
             yield port
         finally:
             process.terminate()
             process.wait(PATIENCE)
+
+
+def _start(binary: str, settings: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    """PgBouncer refuses to run as root."""
+    user = {"user": NOBODY, "group": NOBODY} if os.geteuid() == 0 else {}
+    command = [binary, "-q", str(settings)]
+    return subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL, **user)  # type: ignore[call-overload,no-any-return]
 
 
 async def _answers(port: int) -> bool:
