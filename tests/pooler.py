@@ -66,7 +66,6 @@ async def pgbouncer(target: int) -> AsyncIterator[int]:
             f"listen_port = {port}\nunix_socket_dir =\nauth_type = any\npool_mode = transaction\n"
             "default_pool_size = 2\nmax_client_conn = 100\n"
         )
-        Path(folder).chmod(0o755)
         process = _start(binary, settings, environment)
         try:
             await eventually(lambda: _answers(port), "PgBouncer answers")
@@ -78,6 +77,7 @@ async def pgbouncer(target: int) -> AsyncIterator[int]:
 
 def _start(binary: str, settings: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
     """PgBouncer refuses to run as root."""
+    settings.parent.chmod(0o755)
     user = {"user": NOBODY, "group": NOBODY} if os.geteuid() == 0 else {}
     command = [binary, "-q", str(settings)]
     return subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL, **user)  # type: ignore[call-overload,no-any-return]

@@ -74,6 +74,7 @@ CREATE OR REPLACE FUNCTION holdfast.trim(p_history bigint, p_limit integer) RETU
 DECLARE
     v_last bigint;
     v_cut bigint;
+    v_xid text;
 BEGIN
     SELECT seq INTO v_last FROM holdfast.event ORDER BY xid DESC, seq DESC LIMIT 1;
     IF v_last IS NULL OR v_last <= p_history
@@ -88,8 +89,10 @@ BEGIN
         SELECT xid, seq FROM holdfast.event ORDER BY xid, seq LIMIT p_limit
     ), gone AS (
         DELETE FROM holdfast.event e USING oldest o
-        WHERE e.xid = o.xid AND e.seq = o.seq AND o.seq <= v_last - p_history RETURNING e.seq
+        WHERE e.xid = o.xid AND e.seq = o.seq AND o.seq <= v_last - p_history RETURNING e.xid, e.seq
     )
-    SELECT max(seq) INTO v_cut FROM gone;
+    SELECT max(seq), max(xid::text::bigint)::text INTO v_cut, v_xid FROM gone;
     UPDATE holdfast.meta SET value = greatest(value::bigint, v_cut)::text WHERE name = 'trimmed' AND v_cut IS NOT NULL;
+    UPDATE holdfast.meta SET value = greatest(value::bigint, v_xid::bigint)::text
+    WHERE name = 'trimmed_xid' AND v_xid IS NOT NULL;
 END $$;

@@ -70,6 +70,13 @@ WITH log AS (
     SELECT (SELECT value FROM holdfast.meta WHERE name = 'epoch') AS epoch,
         (SELECT value::bigint FROM holdfast.meta WHERE name = 'trimmed') AS trimmed,
         pg_current_snapshot()::text AS snapshot,
+        -- Transactions that were open when the reader passed them, have been committed, and of which nothing is left.
+        (SELECT count(*) FROM unnest(%(skipped)s::text[], %(read)s::bigint[]) AS s(xid, seq)
+            CROSS JOIN (SELECT value::xid8 AS xid FROM holdfast.meta WHERE name = 'trimmed_xid') AS t
+            WHERE s.xid::xid8 <= t.xid AND pg_visible_in_snapshot(s.xid::xid8, pg_current_snapshot())
+                AND coalesce(pg_xact_status(s.xid::xid8), 'committed') = 'committed'
+                AND (s.xid::xid8 = t.xid OR NOT EXISTS (
+                    SELECT 1 FROM holdfast.event e WHERE e.xid = s.xid::xid8 AND e.seq > s.seq))) AS lost,
         (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM holdfast.event_seq) AS newest,
         (SELECT xid::text || '.' || seq FROM holdfast.event ORDER BY xid DESC, seq DESC LIMIT 1) AS last
 ), late AS (
@@ -84,5 +91,5 @@ WITH log AS (
 ), page AS (
     SELECT * FROM (SELECT * FROM late UNION ALL SELECT * FROM new) found ORDER BY xid, seq LIMIT %(limit)s::bigint
 )
-SELECT log.epoch, log.trimmed, log.snapshot, log.newest, log.last, page.xid::text AS xid_, page.*
+SELECT log.epoch, log.trimmed, log.lost, log.snapshot, log.newest, log.last, page.xid::text AS xid_, page.*
 FROM log LEFT JOIN page ON true ORDER BY page.xid, page.seq;

@@ -279,7 +279,7 @@ CREATE INDEX event_order ON holdfast.event (xid, seq);
 CREATE TABLE holdfast.pulse (heard_at_ms bigint NOT NULL) WITH (fillfactor = 10);
 INSERT INTO holdfast.pulse VALUES (0);
 
--- trimmed: the last event that was removed.
+-- trimmed, trimmed_xid: the last event that was removed, and the last transaction of which one was.
 CREATE TABLE holdfast.meta (name text PRIMARY KEY, value text NOT NULL);
 INSERT INTO holdfast.meta (name, value)
-VALUES ('schema', '1'), ('trimmed', '0'), ('epoch', replace(gen_random_uuid()::text, '-', ''));
+VALUES ('schema', '1'), ('trimmed', '0'), ('trimmed_xid', '0'), ('epoch', replace(gen_random_uuid()::text, '-', ''));
