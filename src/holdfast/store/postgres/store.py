@@ -70,7 +70,7 @@ class PostgresStore:
     """Jobs in a schema of a PostgreSQL database (`postgresql://user@host/database?schema=holdfast`)."""
 
     transactional = True
-    turns_at_once = 1
+    turns_at_once = 2
     atomic = True
     shared = True
 
@@ -82,6 +82,7 @@ class PostgresStore:
         self._statements = sql.statements(self.place.schema)
         self._enqueue = self._named(call.ENQUEUE)
         self._turn = self._named(call.TURN)
+        self._look_again = self._named("SELECT v_found, v_before FROM holdfast.claimable(%s, %s)")
         self._reader = call.Reader()
         self._opened = 0
         self._pool: Pool | None = None
@@ -288,27 +289,35 @@ class PostgresStore:
         park: bool = False,
     ) -> Turn:
         self._doubt.settle(session.id)
+        ear = self._switchboard.find(session.address) if park else None
         values = call.turn(self._now(), session, settlements, queues, room, park)
+
+        missed: Rows = []
 
         async def work(connection: Connection, again: bool) -> Rows:
             async with connection.cursor(binary=True) as cursor:
                 await cursor.execute(self._turn, [*values, again])
-                return await cursor.fetchall()
+                rows = await cursor.fetchall()
+                if ear is not None and len(rows) <= room:
+                    await cursor.execute(self._look_again, (session.id, None))
+                    missed[:] = await cursor.fetchall()
+                return rows
 
         turn, broken = self._reader.turn(await self._insist(work, repeatable=False), len(settlements))
         if broken:
             await self._set_aside(session, broken)
-        if park and not turn.evicted and len(turn.claimed) < room and (ear := self._switchboard.find(session.address)):
-            self._doubt.raise_(session.id, ear)
+        if ear is not None and missed and not turn.evicted:
+            ((found, before),) = missed
+            ear.wake() if found else self._doubt.raise_(session.id, ear, before)
         return turn
 
     async def _set_aside(self, session: Session, broken: Sequence[tuple[Lease, Any]]) -> None:
         failed = [Failed(lease, error, Cause.CORRUPT) for lease, error in broken]
         await self.settle_and_claim(session, failed, (), 0)
 
-    async def _claimable(self, session: str) -> bool:
-        found: bool = await self._value("SELECT holdfast.claimable(%s)", session)
-        return found
+    async def _claimable(self, session: str, before: str) -> bool:
+        ((found, _),) = await self._rows(self._look_again, (session, before))
+        return bool(found)
 
     async def extend(self, session: Session) -> Extended:
         statement = self._named(

@@ -30,12 +30,14 @@ BEGIN
         RETURNING h.ord, t.run, t.queue, t.id, t.attempts, t.task, t.session, t.key, t.priority, t.run_at_ms,
             t.failures, t.stalls, t.timeouts, t.releases, t.claimed_at_ms, t.expires_at_ms,
             CASE WHEN p_grips THEN t.grip END AS grip
-    ), loosened AS (  -- nobody but the session itself comes here
-        UPDATE holdfast.grip g SET remaining = g.remaining - d.count
-        FROM (SELECT grip, count(*) FROM done GROUP BY grip) d WHERE g.number = d.grip AND g.remaining > d.count
+    ), loose AS MATERIALIZED (  -- one that another turn of the session has locked is found by the next heartbeat
+        SELECT g.number, g.remaining - d.count AS remaining
+        FROM (SELECT grip, count(*) FROM done GROUP BY grip) d JOIN holdfast.grip g ON g.number = d.grip
+        FOR UPDATE OF g SKIP LOCKED
+    ), loosened AS (
+        UPDATE holdfast.grip g SET remaining = l.remaining FROM loose l WHERE g.number = l.number AND l.remaining > 0
     ), dropped AS (
-        DELETE FROM holdfast.grip g USING (SELECT grip, count(*) FROM done GROUP BY grip) d
-        WHERE g.number = d.grip AND g.remaining <= d.count
+        DELETE FROM holdfast.grip g USING loose l WHERE g.number = l.number AND l.remaining <= 0
     ), faded AS (
         INSERT INTO holdfast.expiry (queue, at_ms, runs)
         SELECT queue, expires_at_ms, array_agg(run) FROM done GROUP BY queue, expires_at_ms

@@ -9,7 +9,8 @@ CREATE OR REPLACE FUNCTION holdfast.enqueue(p_clock bigint, p_queue text, p_requ
     p_dedups text[], p_watchers text[],
     p_update boolean DEFAULT false, p_requeue boolean DEFAULT false, p_update_payload boolean DEFAULT true,
     p_update_run_at text DEFAULT 'always', p_reset boolean DEFAULT true, p_joined boolean DEFAULT false)
-RETURNS SETOF holdfast.answer LANGUAGE plpgsql AS $$
+RETURNS SETOF holdfast.answer LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
     q holdfast.queue;

@@ -142,9 +142,10 @@ $$;
 -- A run is no longer held; the last one of a grip takes it along.
 CREATE OR REPLACE FUNCTION holdfast.let_go(j holdfast.job) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    UPDATE holdfast.grip SET remaining = remaining - 1 WHERE number = j.grip AND remaining > 1;
-    IF NOT FOUND THEN
-        DELETE FROM holdfast.grip WHERE number = j.grip;
+    PERFORM 1 FROM holdfast.grip WHERE number = j.grip FOR UPDATE SKIP LOCKED;
+    IF FOUND THEN
+        UPDATE holdfast.grip SET remaining = remaining - 1 WHERE number = j.grip;
+        DELETE FROM holdfast.grip WHERE number = j.grip AND remaining <= 0;
     END IF;
 END $$;
 
