@@ -48,8 +48,10 @@ from ..contract import (
 )
 from ..unchained import Unchained
 from . import call, look, migration, sql
-from .array import blob, texts
-from .connection import TRY_AGAIN, Connection, Pool, connect, is_lost, parse, translate
+from .array import blob, numbers, texts
+from .batch import Batch
+from .connection import TRY_AGAIN, Connection, Pool, connect, found_out, is_lost, parse, translate
+from .existing import url_of
 from .join import Identity, joined
 from .listen import Doubt, Switchboard
 from .opened import opened
@@ -69,17 +71,19 @@ class PostgresStore(Unchained):
     """Jobs in a schema of a PostgreSQL database (`postgresql://user@host/database?schema=holdfast`)."""
 
     transactional = True
-    turns_at_once = 1
+    turns_at_once = 2
     atomic = True
     shared = True
 
-    def __init__(self, url: str, *, clock: Callable[[], int] | None = None) -> None:
-        self.url = url
-        self.place = parse(url)
+    def __init__(self, url: Any, *, clock: Callable[[], int] | None = None) -> None:
+        """`url` is a URL, a pool of psycopg_pool or an engine of SQLAlchemy, whose database is then used."""
+        self.url = url if isinstance(url, str) else url_of(url)
+        self.place = parse(self.url)
         self._clock = clock
         self._statements = sql.statements(self.place.schema)
         self._enqueue = self._named(call.ENQUEUE)
         self._turn = self._named(call.TURN)
+        self._look_again = self._named("SELECT v_found, v_before FROM holdfast.claimable(%s, %s)")
         self._reader = call.Reader()
         self._opened = 0
         self._pool: Pool | None = None
@@ -87,6 +91,7 @@ class PostgresStore(Unchained):
         self._home: asyncio.AbstractEventLoop | None = None
         self._switchboard = Switchboard(self.place)
         self._doubt = Doubt(self._claimable)
+        self._runs = Batch(self._get_runs)
 
     def absent(self) -> str | None:
         return None
@@ -96,9 +101,10 @@ class PostgresStore(Unchained):
         if self._opened > 1:
             return
         try:
-            connection = await connect(self.place)
+            connection = await connect(msgspec.structs.replace(self.place, prepare=False))
             try:
                 await migration.migrate(connection, self.place)
+                place = await found_out(connection, self.place)
             except psycopg.Error as error:
                 raise translate(error, self.place) from error
             finally:
@@ -107,7 +113,8 @@ class PostgresStore(Unchained):
             self._opened = 0
             raise
         self._home = asyncio.get_running_loop()
-        self._pool = Pool(self.place)
+        self._pool = Pool(place)
+        self._switchboard = Switchboard(place)
 
     async def close(self) -> None:
         self._opened = max(0, self._opened - 1)
@@ -283,27 +290,35 @@ class PostgresStore(Unchained):
         park: bool = False,
     ) -> Turn:
         self._doubt.settle(session.id)
+        ear = self._switchboard.find(session.address) if park else None
         values = call.turn(self._now(), session, settlements, queues, room, park)
+
+        missed: Rows = []
 
         async def work(connection: Connection, again: bool) -> Rows:
             async with connection.cursor(binary=True) as cursor:
                 await cursor.execute(self._turn, [*values, again])
-                return await cursor.fetchall()
+                rows = await cursor.fetchall()
+                if ear is not None and len(rows) <= room:
+                    await cursor.execute(self._look_again, (session.id, None))
+                    missed[:] = await cursor.fetchall()
+                return rows
 
         turn, broken = self._reader.turn(await self._insist(work, repeatable=False), len(settlements))
         if broken:
             await self._set_aside(session, broken)
-        if park and not turn.evicted and len(turn.claimed) < room and (ear := self._switchboard.find(session.address)):
-            self._doubt.raise_(session.id, ear)
+        if ear is not None and missed and not turn.evicted:
+            ((found, before),) = missed
+            ear.wake() if found else self._doubt.raise_(session.id, ear, before)
         return turn
 
     async def _set_aside(self, session: Session, broken: Sequence[tuple[Lease, Any]]) -> None:
         failed = [Failed(lease, error, Cause.CORRUPT) for lease, error in broken]
         await self.settle_and_claim(session, failed, (), 0)
 
-    async def _claimable(self, session: str) -> bool:
-        found: bool = await self._value("SELECT holdfast.claimable(%s)", session)
-        return found
+    async def _claimable(self, session: str, before: str) -> bool:
+        ((found, _),) = await self._rows(self._look_again, (session, before))
+        return bool(found)
 
     async def extend(self, session: Session) -> Extended:
         statement = self._named(
@@ -360,9 +375,18 @@ class PostgresStore(Unchained):
     # --- looking
 
     async def get(self, queue: str, id: str, run: int | None = None) -> JobRecord | None:
-        name = "get" if run is None else "run"
-        rows = await self._look(name, queue=queue, id=id, run=run)
+        if run is not None and self._home is asyncio.get_running_loop():
+            return await self._runs.call((queue, id, run))
+        if run is not None:
+            return (await self._get_runs([(queue, id, run)]))[0]
+        rows = await self._look("get", queue=queue, id=id)
         return look.record(rows[0]) if rows else None
+
+    async def _get_runs(self, wanted: Sequence[tuple[str, str, int]]) -> list[JobRecord | None]:
+        queues, ids, runs = zip(*wanted, strict=True)
+        rows = await self._look("runs", queues=texts(queues), ids=texts(ids), runs=numbers(runs))
+        found = {row["ord"]: look.record(row) for row in rows}
+        return [found.get(number) for number in range(1, len(wanted) + 1)]
 
     async def jobs(self, which: Filter, *, limit: int = 50, cursor: str | None = None) -> JobPage:
         rows = await self._look("list", before=look.before(cursor), limit=limit + 1, **look.filter_values(which))
