@@ -295,8 +295,8 @@ class RedisStore:
             work.settled[index] = _SETTLED[word]
         if flat:
             jobs = [
-                record.claimed(queue, run, raw, timeout)
-                for run, raw, timeout in zip(flat[::3], flat[1::3], flat[2::3], strict=True)
+                record.claimed(queue, int.from_bytes(rid, "big"), raw, timeout, work.now)
+                for rid, raw, timeout in zip(flat[::3], flat[1::3], flat[2::3], strict=True)
             ]
             work.claimed += jobs
             work.room -= len(jobs)
@@ -365,7 +365,7 @@ class RedisStore:
             if word == b"evicted":
                 return []
             for run, raw, timeout in zip(flat[::3], flat[1::3], flat[2::3], strict=True):
-                found.append(record.claimed(queue, run, raw, timeout))
+                found.append(record.claimed(queue, run, raw, timeout, 0))
         return found
 
     async def leave(self, session: Session) -> None:
@@ -539,7 +539,9 @@ def _spec(job: NewJob) -> bytes:
         dedup = {"key": job.dedup.key, "scope": job.dedup.scope, "exclude": job.dedup.exclude}
         spec["dedup"] = dedup if job.dedup.window_ms is None else {**dedup, "window": job.dedup.window_ms}
     given = {name: value for name, value in spec.items() if value is not None}
-    return _json(given) if given else b""
+    if not given:
+        return b""
+    return _json({"watcher": job.watcher, "only_watched": True} if list(given) == ["watcher"] else given)
 
 
 def _answer(job: NewJob, reply: list[Any]) -> Answer:

@@ -125,9 +125,18 @@ function H.insert_all(q, batch)
   local first = H.next_runs(q, #batch)
   local jobs, ids, waiting, letters, keys = {}, {}, {}, {}, {}
   local soonest
+  H.start_log(q)
+  local simple = not H.keeps_payloads(q)
   for index, wanted in ipairs(batch) do
+    local at, task = 2 * index - 1, wanted.task or ''
+    if simple and wanted.plain and #task < 256 then
+      local rid = H.rid(first + index - 1)
+      jobs[at], ids[at], ids[at + 1], letters[index] = rid, wanted.id, rid, 'w'
+      waiting[#waiting + 1] = 0
+      jobs[at + 1], waiting[#waiting + 1] = H.enqueue_plain(q, rid, wanted.id, task, wanted.payload)
+      if wanted.spec.watcher then H.watch(q, wanted.id, first + index - 1, wanted.spec.watcher) end
+    else
     local job = H.new_job(q, first + index - 1, wanted)
-    local at = 2 * index - 1
     jobs[at], jobs[at + 1] = job.rid, H.encode(job)
     ids[at], ids[at + 1] = job.id, job.rid
     letters[index] = LETTER[job.state]
@@ -141,6 +150,7 @@ function H.insert_all(q, batch)
     end
     H.append(q, 'enqueue', job, H.keeps_payloads(q) and { payload = true } or nil)
     if wanted.spec.watcher then H.watch(q, job.id, job.run, wanted.spec.watcher) end
+    end
   end
   H.in_parts(jobs, function(...) redis.call('HSET', q.key.jobs, ...) end)
   H.in_parts(ids, function(...) redis.call('HSET', q.key.ids, ...) end)
@@ -178,7 +188,8 @@ H.serve('enqueue', function(keys, args)
     local batch = {}
     for index = 1, count do
       local id, task, payload, spec = arg(), H.optional(arg()), arg(), arg()
-      batch[index] = { id = id, task = task, payload = payload, spec = spec == '' and EMPTY or cjson.decode(spec) }
+      batch[index] = { id = id, task = task, payload = payload, spec = spec == '' and EMPTY or H.json(spec) }
+      batch[index].plain = spec == '' or batch[index].spec.only_watched
     end
     local answers = H.enqueue(q, batch, conflict)
     bound_log(q, history)

@@ -543,7 +543,17 @@ function H.watch(q, id, run, address)
 end
 
 local function news(q, id, run, state)
-  return cjson.encode({ queue = q.name, id = H.long(id), run = run, state = state })
+  return { queue = q.name, id = H.long(id), run = run, state = state }
+end
+
+local function address_news(addressed, q, id, watcher, state)
+  local list = addressed[watcher[2]] or {}
+  list[#list + 1] = news(q, id, watcher[1], state)
+  addressed[watcher[2]] = list
+end
+
+local function send_news(addressed)
+  for address, list in pairs(addressed) do H.ring(address, cjson.encode(list)) end
 end
 
 function H.unwatch(q, id, first, last, address)
@@ -567,14 +577,25 @@ function H.tell_watchers(q, job, state)
     redis.call('ZADD', q.key[job.state], job.more.expires_at, job.rid)
     H.store(q, job)
   end
-  for _, each in ipairs(found) do H.ring(each[2], news(q, job.id, each[1], state)) end
+  local addressed = {}
+  for _, each in ipairs(found) do address_news(addressed, q, job.id, each, state) end
+  send_news(addressed)
+end
+
+-- The same for many jobs at once, with one message for each listener. Their results are kept for long enough.
+function H.tell_all(q, jobs, state)
+  local addressed = {}
+  for _, job in ipairs(jobs) do
+    for _, each in ipairs(H.unwatch(q, job.id, job.run, job.run)) do address_news(addressed, q, job.id, each, state) end
+  end
+  send_news(addressed)
 end
 
 function H.tell_progress(q, job)
   if not H.any(q, 'watchers') then return end
   local text = redis.call('HGET', q.key.watchers, job.id)
   for _, each in ipairs(text and cmsgpack.unpack(text) or {}) do
-    if each[1] >= job.run then H.ring(each[2], news(q, job.id, each[1], 'active')) end
+    if each[1] >= job.run then H.ring(each[2], cjson.encode({ news(q, job.id, each[1], 'active') })) end
   end
 end
 
