@@ -258,7 +258,7 @@ class Pump:
         """Sleep until there is something to do, exactly as long as nothing can be claimed."""
         if not self.running and not self._finished:
             self.empty.ring()
-        if not self.claiming or self._finished:
+        if not self.claiming or self._finished or self._called:
             return
         if len(turn.claimed) >= room:
             if self._slots > len(self.running):

@@ -120,6 +120,19 @@ def parse(raw: bytes) -> Record:
     )
 
 
+def parse_or_none(raw: bytes | None) -> Record | None:
+    """The same, for what may be gone or damaged."""
+    try:
+        return None if raw is None else parse(raw)
+    except (ValueError, KeyError, IndexError, struct.error, msgspec.MsgspecError):
+        return None
+
+
+def is_gone(record: Record, now: int) -> bool:
+    """True when its time is over, though nobody has removed it yet."""
+    return record.life.expires_at is not None and record.life.expires_at <= now
+
+
 def _parse_life(raw: bytes, at: int) -> tuple[Life, int]:
     attempts, claimed, finished, free, expires, exit_size = _LIFE.unpack_from(raw, at)
     at += 33 + exit_size

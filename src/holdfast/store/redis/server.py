@@ -36,6 +36,11 @@ class Server:
         self._open = False
         self._loop: asyncio.AbstractEventLoop | None = None
 
+    @property
+    def here(self) -> bool:
+        """True in the event loop in which it was opened; a handler's thread has its own."""
+        return self._loop is None or self._loop is asyncio.get_running_loop()
+
     async def open(self) -> None:
         """The server is there, new enough, and has our functions."""
         self._open = True
@@ -149,7 +154,7 @@ class Server:
         """The same for several commands, in one packet; when one of them must be repeated, all are."""
         if not self._open:
             raise StoreClosed(f"{self.place} is closed; open the app first (async with app: ...)")
-        if self._loop is not None and self._loop is not asyncio.get_running_loop():  # a handler's thread has its own
+        if self._loop is not None and not self.here:
             asked = asyncio.run_coroutine_threadsafe(self.ask_all(commands, key, repeat=repeat), self._loop)
             return await asyncio.wrap_future(asked)
         deadline = time.monotonic() + self.place.retry_for

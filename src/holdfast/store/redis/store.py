@@ -44,6 +44,7 @@ from ..contract import (
 )
 from . import record, steer
 from .ear import Ear
+from .gather import Gather
 from .keys import Keys, long, short
 from .look import Reader, rid
 from .place import parse
@@ -87,6 +88,7 @@ class RedisStore:
         self._reader = Reader(self._server, self._keys)
         self._ear = Ear(self._server, self._keys)
         self._durability = Durability(self._server)
+        self._single: Gather[tuple[str, Conflict], NewJob, Answer] = Gather(self._enqueue_fresh, MOST_IN_ONE_CALL)
 
     # --- life
 
@@ -153,14 +155,26 @@ class RedisStore:
             return []
         if queue not in self._known:
             await self._know(queue)
+        if len(jobs) == 1 and request is None and self._server.here:
+            answers = [await self._single.ask((queue, conflict), jobs[0])]
+        else:
+            answers = await self._enqueue_all(queue, jobs, conflict, request)
+        if self.place.wait_aof or self.place.wait_replicas:
+            await self._durability.wait(self._keys.declared(queue))
+        return answers
+
+    async def _enqueue_all(
+        self, queue: str, jobs: Sequence[NewJob], conflict: Conflict, request: str | None
+    ) -> list[Answer]:
         answers: list[Answer] = []
         for start in range(0, len(jobs), MOST_IN_ONE_CALL):
             part = jobs[start : start + MOST_IN_ONE_CALL]
             name = "" if request is None else f"{request}/{start}" if start else request
             answers += await self._enqueue(queue, part, conflict, name)
-        if self.place.wait_aof or self.place.wait_replicas:
-            await self._durability.wait(self._keys.declared(queue))
         return answers
+
+    async def _enqueue_fresh(self, kind: tuple[str, Conflict], jobs: Sequence[NewJob]) -> list[Answer]:
+        return await self._enqueue(kind[0], jobs, kind[1], "")
 
     async def _enqueue(self, queue: str, jobs: Sequence[NewJob], conflict: Conflict, request: str) -> list[Answer]:
         args: list[Any] = [self._now(), queue, request, self.place.history, _conflict(conflict), len(jobs)]

@@ -28,8 +28,9 @@ local function pay(q, tokens, count, next_at)
 end
 
 function H.next_at(q)
-  local scheduled = H.next_scheduled(q)
-  local timed = redis.call('ZRANGE', q.key.timed, 0, 0, 'WITHSCORES')[2]
+  local scheduled = q.soonest
+  if scheduled == nil then scheduled = H.next_scheduled(q) end
+  local timed = H.any(q, 'lanes') and redis.call('ZRANGE', q.key.timed, 0, 0, 'WITHSCORES')[2]
   timed = timed and tonumber(timed)
   if scheduled and timed then return math.min(scheduled, timed) end
   return scheduled or timed

@@ -59,7 +59,7 @@ function H.complete_all(q, session, entries)
         done[rid], words[index] = true, 'ok completed'
         records[at + 1], records[at + 2], ends[at + 1], ends[at + 2] = rid, record, expires_at, rid
         at, gone[#gone + 1] = at + 2, rid
-        if watched then told[#told + 1] = { id = string.sub(entry.token, 11), run = H.run_of(rid), more = {} } end
+        if watched then told[#told + 1] = { string.sub(entry.token, 11), H.run_of(rid), watched } end
       end
     end
   end

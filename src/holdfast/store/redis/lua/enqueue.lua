@@ -123,7 +123,7 @@ end
 
 function H.insert_all(q, batch)
   local first = H.next_runs(q, #batch)
-  local jobs, ids, waiting, letters, keys = {}, {}, {}, {}, {}
+  local jobs, ids, waiting, letters, keys, watched = {}, {}, {}, {}, {}, {}
   local soonest
   H.start_log(q)
   local simple = not H.keeps_payloads(q)
@@ -134,7 +134,6 @@ function H.insert_all(q, batch)
       jobs[at], ids[at], ids[at + 1], letters[index] = rid, wanted.id, rid, 'w'
       waiting[#waiting + 1] = 0
       jobs[at + 1], waiting[#waiting + 1] = H.enqueue_plain(q, rid, wanted.id, task, wanted.payload)
-      if wanted.spec.watcher then H.watch(q, wanted.id, first + index - 1, wanted.spec.watcher) end
     else
     local job = H.new_job(q, first + index - 1, wanted)
     jobs[at], jobs[at + 1] = job.rid, H.encode(job)
@@ -149,9 +148,11 @@ function H.insert_all(q, batch)
       if job.state == 'scheduled' then soonest = math.min(soonest or job.run_at, job.run_at) end
     end
     H.append(q, 'enqueue', job, H.keeps_payloads(q) and { payload = true } or nil)
-    if wanted.spec.watcher then H.watch(q, job.id, job.run, wanted.spec.watcher) end
     end
+    local watcher = wanted.spec.watcher
+    if watcher then watched[#watched + 1] = { wanted.id, first + index - 1, watcher } end
   end
+  H.watch_all(q, watched)
   H.in_parts(jobs, function(...) redis.call('HSET', q.key.jobs, ...) end)
   H.in_parts(ids, function(...) redis.call('HSET', q.key.ids, ...) end)
   H.in_parts(waiting, function(...) redis.call('ZADD', q.key.waiting, ...) end)
@@ -174,8 +175,9 @@ function H.enqueue(q, batch, conflict)
   return answers
 end
 
--- More events than twice the history are not kept, though no worker is there to sweep.
-local function bound_log(q, history)
+-- More events than twice the history are not kept, though no worker is there to sweep: looked at now and then.
+local function bound_log(q, history, count)
+  if count < 100 and q.now % 16 > 0 then return end
   if redis.call('XLEN', q.key.events) > 2 * history then redis.call('XTRIM', q.key.events, 'MAXLEN', '~', history) end
 end
 
@@ -192,7 +194,7 @@ H.serve('enqueue', function(keys, args)
       batch[index].plain = spec == '' or batch[index].spec.only_watched
     end
     local answers = H.enqueue(q, batch, conflict)
-    bound_log(q, history)
+    bound_log(q, history, count)
     return answers
   end)
 end)
