@@ -14,6 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import debian
 import redis
 
 PATIENCE = 30.0
@@ -30,8 +31,8 @@ def valkey_binary() -> str | None:
 
 
 def redis_binary() -> str | None:
-    """Return Debian's own server, if it is installed."""
-    return shutil.which("redis-server")
+    """Return Debian's own server, if it is installed, here or in this environment (`debian.py`)."""
+    return shutil.which("redis-server") or (str(debian.SERVER) if debian.SERVER.exists() else None)
 
 
 HIGHEST_PORT = 55_000
