@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from contextlib import suppress
 
 
 class Proxy:
     """Passes bytes on between clients and a server, until the reply at which it cuts the connection."""
 
-    def __init__(self, target: int) -> None:
+    def __init__(self, target: int, tls: ssl.SSLContext | None = None) -> None:
         self._target = target
+        self._tls = tls
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -21,7 +23,7 @@ class Proxy:
         self.cuts = 0
 
     async def __aenter__(self) -> Proxy:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, ssl=self._tls)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from hiredis import pack_command
-from redis.asyncio.connection import AbstractConnection, Connection, SSLConnection
+from redis.asyncio.connection import AbstractConnection, Connection, SSLConnection, UnixDomainSocketConnection
 from redis.exceptions import (
     AuthenticationError,
     AuthorizationError,
@@ -57,12 +57,9 @@ async def connect(place: Place, host: str, port: int) -> AbstractConnection:
         "socket_timeout": None,  # whoever waits for a reply has a limit of its own
         "socket_connect_timeout": min(CONNECT_TIMEOUT, place.timeout),
         "protocol": 2,
+        **place.settings,
     }
-    if place.tls:
-        verify: dict[str, Any] = {} if place.verify else {"ssl_cert_reqs": "none", "ssl_check_hostname": False}
-        connection: AbstractConnection = SSLConnection(**options, **verify, ssl_ca_certs=place.ca)
-    else:
-        connection = Connection(**options)
+    connection = _made(place, options)
     try:
         await connection.connect()  # type: ignore[no-untyped-call]
     except (RedisError, OSError, TimeoutError) as error:
@@ -70,6 +67,19 @@ async def connect(place: Place, host: str, port: int) -> AbstractConnection:
             await connection.disconnect()
         raise Unsent(str(error) or type(error).__name__) from error
     return connection
+
+
+def _made(place: Place, options: dict[str, Any]) -> AbstractConnection:
+    if place.socket is not None:
+        unix = {name: value for name, value in options.items() if name not in ("host", "port")}
+        return UnixDomainSocketConnection(path=place.socket, **unix)
+    if not place.tls:
+        return Connection(**options)
+    if place.ca is not None:
+        options["ssl_ca_certs"] = place.ca
+    if not place.verify:
+        options.update(ssl_cert_reqs="none", ssl_check_hostname=False)
+    return SSLConnection(**options)
 
 
 class Link:

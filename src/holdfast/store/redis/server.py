@@ -10,7 +10,7 @@ from typing import Any
 
 from redis.asyncio.connection import AbstractConnection
 from redis.crc import key_slot
-from redis.exceptions import AskError, AuthenticationError, AuthorizationError, MovedError, ReadOnlyError, ResponseError
+from redis.exceptions import AskError, AuthenticationError, AuthorizationError, MovedError, ReadOnlyError, RedisError
 
 from ...errors import ConfigError, StoreBusy, StoreClosed, StoreError, StoreFull, StoreReadOnly, StoreTooNew
 from . import library
@@ -86,18 +86,23 @@ class Server:
         problem = "no sentinel was asked"
         for host, port in self.place.hosts:
             try:
-                bare = Place(timeout=self.place.timeout)
-                connection = await connect(bare, host, port)
-                await connection.send_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.place.master)
-                found = await connection.read_response(disable_decoding=True)
-                await connection.disconnect(nowait=True)
-            except (Unsent, ResponseError, OSError) as error:
+                found = await self._ask_sentinel(host, port)
+            except (Unsent, RedisError, OSError) as error:
                 problem = str(error)
                 continue
             if isinstance(found, list):
                 return found[0].decode(), int(found[1])
             problem = f"the sentinel at {host}:{port} knows no master named {self.place.master!r}"
         raise Unsent(problem)
+
+    async def _ask_sentinel(self, host: str, port: int) -> Any:
+        connection = await connect(Place(timeout=self.place.timeout), host, port)
+        try:
+            async with asyncio.timeout(self.place.timeout):
+                await connection.send_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.place.master)
+                return await connection.read_response(disable_decoding=True)
+        finally:
+            await connection.disconnect()
 
     async def _to(self, key: str | None) -> Link:
         if self.place.kind != "cluster":

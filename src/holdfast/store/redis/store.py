@@ -44,6 +44,7 @@ from ..contract import (
 )
 from . import record, steer
 from .ear import Ear
+from .existing import place_of
 from .gather import Gather
 from .keys import Keys, long, short
 from .look import Reader, rid
@@ -64,15 +65,21 @@ _STALE = Settled(Reply.STALE)
 
 
 class RedisStore:
-    """Jobs in Redis or Valkey: `redis://`, `rediss://`, `valkey://`, `redis+cluster://`, `redis+sentinel://`."""
+    """Jobs in Redis or Valkey: `redis://`, `rediss://`, `valkey://`, `redis+cluster://`, `redis+sentinel://`.
+
+    Instead of a URL it takes a client or pool of redis-py, whose settings its own connections then have.
+    """
 
     transactional = False
     turns_at_once = 2
     shared = True
 
-    def __init__(self, url: str, *, clock: Callable[[], int] | None = None) -> None:
-        self.url = url
-        self.place = parse(url)
+    def __init__(self, where: Any, *, clock: Callable[[], int] | None = None, namespace: str | None = None) -> None:
+        self._where = where
+        self.place = parse(where) if isinstance(where, str) else place_of(where)
+        if namespace is not None:
+            self.place = msgspec.structs.replace(self.place, namespace=namespace)
+        self.url = where if isinstance(where, str) else str(self.place)
         self._clock = clock
         self._keys = Keys(self.place.namespace)
         self._opened = 0
@@ -115,7 +122,7 @@ class RedisStore:
                 await self._server.close()
 
     def twin(self) -> Store:
-        return RedisStore(self.url, clock=self._clock)
+        return RedisStore(self._where, clock=self._clock, namespace=self.place.namespace)
 
     async def now_ms(self) -> int:
         if self._clock is not None:
