@@ -16,6 +16,7 @@ class Proxy:
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._accepting: set[asyncio.Task[None]] = set()
         self.port = 0
         self.replies = 0
         self.cut_at: set[int] = set()
@@ -30,9 +31,10 @@ class Proxy:
     async def __aexit__(self, *error: object) -> None:
         assert self._server is not None
         self._server.close()
-        for writer in list(self._writers):
+        await asyncio.gather(*self._accepting, return_exceptions=True)  # those that are half-way in come in, and go
+        for writer in self._writers:
             writer.close()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks, *(writer.wait_closed() for writer in self._writers), return_exceptions=True)
 
     @property
     def url(self) -> str:
@@ -40,6 +42,9 @@ class Proxy:
         return f"redis://127.0.0.1:{self.port}"
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        accepting = asyncio.current_task()
+        assert accepting is not None
+        self._accepting.add(accepting)
         there, back = await asyncio.open_connection("127.0.0.1", self._target)
         self._writers |= {writer, back}
         for source, sink, replies in ((reader, back, False), (there, writer, True)):

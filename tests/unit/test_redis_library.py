@@ -17,5 +17,5 @@ def test_a_change_of_the_lua_raises_the_version() -> None:
     digest = hashlib.sha256(library.source().encode()).hexdigest()[:16]
     assert max(RECORDED) == library.MINOR, f"record {library.MINOR}: {digest!r} here"
     assert RECORDED[library.MINOR] == digest, (
-        f"the Lua changed: raise library.MINOR to {library.MINOR + 1}, or no server that has {library.MINOR} will get it"
+        f"the Lua changed: raise library.MINOR to {library.MINOR + 1}, or servers that have {library.MINOR} keep it"
     )
