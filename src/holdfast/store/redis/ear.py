@@ -82,7 +82,7 @@ class Ear:
                 try:
                     await self._hear(connection)
                 finally:
-                    await connection.disconnect(nowait=True)
+                    await connection.disconnect()
             except (Unsent, RedisError, OSError, TimeoutError) as error:
                 if self._subscribed.is_set():
                     log.warning("wake-ups are late until %s is back: %s", self._server.place, error)

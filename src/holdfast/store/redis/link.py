@@ -34,6 +34,7 @@ REPLIES = (
 )
 """Errors that a server answered with: the connection is fine, and nothing was done."""
 CONNECT_TIMEOUT = 5.0
+GOODBYE = 1.0
 LARGE = 64 * 1024
 """A packet of this size is written at once, and waited for."""
 
@@ -188,11 +189,13 @@ class Link:
 
     async def close(self) -> None:
         """Nothing is held open."""
-        connection, reader = self._connection, self._reader
+        reader = self._reader
+        writer = None if self._connection is None else self._connection._writer
         self.drop()
         if reader is not None:
             with suppress(asyncio.CancelledError, Exception):
                 await reader
-        if connection is not None:
-            with suppress(Exception):
-                await connection.disconnect(nowait=True)
+        if writer is not None:
+            with suppress(OSError, TimeoutError):
+                async with asyncio.timeout(GOODBYE):
+                    await writer.wait_closed()  # TLS says goodbye, too
