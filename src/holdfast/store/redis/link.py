@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from hiredis import pack_command
-from redis.asyncio.connection import AbstractConnection, Connection, SSLConnection
+from redis.asyncio.connection import AbstractConnection, Connection, SSLConnection, UnixDomainSocketConnection
 from redis.exceptions import (
     AuthenticationError,
     AuthorizationError,
@@ -34,6 +34,7 @@ REPLIES = (
 )
 """Errors that a server answered with: the connection is fine, and nothing was done."""
 CONNECT_TIMEOUT = 5.0
+GOODBYE = 1.0
 LARGE = 64 * 1024
 """A packet of this size is written at once, and waited for."""
 
@@ -57,12 +58,9 @@ async def connect(place: Place, host: str, port: int) -> AbstractConnection:
         "socket_timeout": None,  # whoever waits for a reply has a limit of its own
         "socket_connect_timeout": min(CONNECT_TIMEOUT, place.timeout),
         "protocol": 2,
+        **place.settings,
     }
-    if place.tls:
-        verify: dict[str, Any] = {} if place.verify else {"ssl_cert_reqs": "none", "ssl_check_hostname": False}
-        connection: AbstractConnection = SSLConnection(**options, **verify, ssl_ca_certs=place.ca)
-    else:
-        connection = Connection(**options)
+    connection = _made(place, options)
     try:
         await connection.connect()  # type: ignore[no-untyped-call]
     except (RedisError, OSError, TimeoutError) as error:
@@ -70,6 +68,19 @@ async def connect(place: Place, host: str, port: int) -> AbstractConnection:
             await connection.disconnect()
         raise Unsent(str(error) or type(error).__name__) from error
     return connection
+
+
+def _made(place: Place, options: dict[str, Any]) -> AbstractConnection:
+    if place.socket is not None:
+        unix = {name: value for name, value in options.items() if name not in ("host", "port")}
+        return UnixDomainSocketConnection(path=place.socket, **unix)
+    if not place.tls:
+        return Connection(**options)
+    if place.ca is not None:
+        options["ssl_ca_certs"] = place.ca
+    if not place.verify:
+        options.update(ssl_cert_reqs="none", ssl_check_hostname=False)
+    return SSLConnection(**options)
 
 
 class Link:
@@ -178,11 +189,13 @@ class Link:
 
     async def close(self) -> None:
         """Nothing is held open."""
-        connection, reader = self._connection, self._reader
+        reader = self._reader
+        writer = None if self._connection is None else self._connection._writer
         self.drop()
         if reader is not None:
             with suppress(asyncio.CancelledError, Exception):
                 await reader
-        if connection is not None:
-            with suppress(Exception):
-                await connection.disconnect(nowait=True)
+        if writer is not None:
+            with suppress(OSError, TimeoutError):
+                async with asyncio.timeout(GOODBYE):
+                    await writer.wait_closed()  # TLS says goodbye, too

@@ -123,11 +123,19 @@ end
 
 function H.insert_all(q, batch)
   local first = H.next_runs(q, #batch)
-  local jobs, ids, waiting, letters, keys = {}, {}, {}, {}, {}
+  local jobs, ids, waiting, letters, keys, watched = {}, {}, {}, {}, {}, {}
   local soonest
+  H.start_log(q)
+  local simple = not H.keeps_payloads(q)
   for index, wanted in ipairs(batch) do
+    local at, task = 2 * index - 1, wanted.task or ''
+    if simple and wanted.plain and #task < 256 then
+      local rid = H.rid(first + index - 1)
+      jobs[at], ids[at], ids[at + 1], letters[index] = rid, wanted.id, rid, 'w'
+      waiting[#waiting + 1] = 0
+      jobs[at + 1], waiting[#waiting + 1] = H.enqueue_plain(q, rid, wanted.id, task, wanted.payload)
+    else
     local job = H.new_job(q, first + index - 1, wanted)
-    local at = 2 * index - 1
     jobs[at], jobs[at + 1] = job.rid, H.encode(job)
     ids[at], ids[at + 1] = job.id, job.rid
     letters[index] = LETTER[job.state]
@@ -140,8 +148,11 @@ function H.insert_all(q, batch)
       if job.state == 'scheduled' then soonest = math.min(soonest or job.run_at, job.run_at) end
     end
     H.append(q, 'enqueue', job, H.keeps_payloads(q) and { payload = true } or nil)
-    if wanted.spec.watcher then H.watch(q, job.id, job.run, wanted.spec.watcher) end
+    end
+    local watcher = wanted.spec.watcher
+    if watcher then watched[#watched + 1] = { wanted.id, first + index - 1, watcher } end
   end
+  H.watch_all(q, watched)
   H.in_parts(jobs, function(...) redis.call('HSET', q.key.jobs, ...) end)
   H.in_parts(ids, function(...) redis.call('HSET', q.key.ids, ...) end)
   H.in_parts(waiting, function(...) redis.call('ZADD', q.key.waiting, ...) end)
@@ -164,8 +175,9 @@ function H.enqueue(q, batch, conflict)
   return answers
 end
 
--- More events than twice the history are not kept, though no worker is there to sweep.
-local function bound_log(q, history)
+-- More events than twice the history are not kept, though no worker is there to sweep: looked at now and then.
+local function bound_log(q, history, count)
+  if count < 100 and q.now % 16 > 0 then return end
   if redis.call('XLEN', q.key.events) > 2 * history then redis.call('XTRIM', q.key.events, 'MAXLEN', '~', history) end
 end
 
@@ -178,10 +190,11 @@ H.serve('enqueue', function(keys, args)
     local batch = {}
     for index = 1, count do
       local id, task, payload, spec = arg(), H.optional(arg()), arg(), arg()
-      batch[index] = { id = id, task = task, payload = payload, spec = spec == '' and EMPTY or cjson.decode(spec) }
+      batch[index] = { id = id, task = task, payload = payload, spec = spec == '' and EMPTY or H.json(spec) }
+      batch[index].plain = spec == '' or batch[index].spec.only_watched
     end
     local answers = H.enqueue(q, batch, conflict)
-    bound_log(q, history)
+    bound_log(q, history, count)
     return answers
   end)
 end)
