@@ -13,6 +13,7 @@ import msgspec
 import psycopg
 from psycopg.rows import dict_row, tuple_row
 
+from ...core.chain import ChainRef
 from ...core.job import JobRecord, Progress
 from ...core.limit import QueueSettings
 from ...core.policy import Cause, Policy
@@ -22,10 +23,14 @@ from ...errors import ConfigError, StoreClosed
 from ..contract import (
     KEEP,
     Answer,
+    BlockerRecord,
     Cancelled,
+    ChainPage,
+    ChainRecord,
     Claimed,
     Conflict,
     Declaration,
+    Deleted,
     EventPage,
     Extended,
     Failed,
@@ -46,7 +51,6 @@ from ..contract import (
     Store,
     Turn,
 )
-from ..unchained import Unchained
 from . import call, look, migration, sql
 from .array import blob, numbers, texts
 from .batch import Batch
@@ -67,7 +71,7 @@ LOST_CALLS = 3
 _json = msgspec.json.Encoder().encode
 
 
-class PostgresStore(Unchained):
+class PostgresStore:
     """Jobs in a schema of a PostgreSQL database (`postgresql://user@host/database?schema=holdfast`)."""
 
     transactional = True
@@ -82,7 +86,9 @@ class PostgresStore(Unchained):
         self._clock = clock
         self._statements = sql.statements(self.place.schema)
         self._enqueue = self._named(call.ENQUEUE)
+        self._enqueue_blocked = self._named(call.ENQUEUE_BLOCKED)
         self._turn = self._named(call.TURN)
+        self._turn_going_on = self._named(call.TURN_GOING_ON)
         self._look_again = self._named("SELECT v_found, v_before FROM holdfast.claimable(%s, %s)")
         self._reader = call.Reader()
         self._opened = 0
@@ -212,6 +218,9 @@ class PostgresStore(Unchained):
         if not jobs:
             return []
         values = call.enqueue(self._now(), queue, jobs, conflict, request)
+        statement = self._enqueue
+        if any(job.blockers for job in jobs):
+            statement, values = self._enqueue_blocked, [*values, *call.blockers(jobs)]
         fresh = all(job.fresh for job in jobs)
         tries = 0
 
@@ -219,7 +228,7 @@ class PostgresStore(Unchained):
             nonlocal tries
             tries += 1
             async with connection.cursor(binary=True) as cursor:
-                await cursor.execute(self._enqueue, values)
+                await cursor.execute(statement, values)
                 return await cursor.fetchall()
 
         rows = await self._insist(work, repeatable=fresh or request is not None)
@@ -270,6 +279,31 @@ class PostgresStore(Unchained):
             )
         )
 
+    async def complete_chain(
+        self,
+        queue: str,
+        id: str,
+        run: int | None,
+        result: bytes,
+        result_ttl_ms: int | None = None,
+        request: str | None = None,
+    ) -> Reply:
+        return Reply(
+            await self._value(
+                "SELECT holdfast.complete_chain(%s::bigint, %s, %s, %s::bigint, %s::bytea, %s::bigint, %s)",
+                self._now(), queue, id, run, blob(result), result_ttl_ms, request, repeatable=request is not None,
+            )
+        )  # fmt: skip
+
+    async def delete_chain(self, queue: str, id: str, run: int | None = None, cascade: bool = False) -> Deleted:
+        statement = self._named(
+            "SELECT v_reply, v_chains, v_waiting::text FROM holdfast.delete_chain(%s::bigint, %s, %s, %s::bigint, %s)"
+        )
+        values = (self._now(), queue, id, run, cascade)
+        ((reply, chains, waiting),) = await self._rows(statement, values, repeatable=False)
+        refs = msgspec.json.decode(waiting) if waiting and reply == "wrong_state" else ()
+        return Deleted(reply=Reply(reply), chains=chains, waiting=tuple(ChainRef(*each) for each in refs))
+
     # --- working
 
     async def declare(self, declarations: Sequence[Declaration]) -> None:
@@ -292,12 +326,14 @@ class PostgresStore(Unchained):
         self._doubt.settle(session.id)
         ear = self._switchboard.find(session.address) if park else None
         values = call.turn(self._now(), session, settlements, queues, room, park)
+        nexts = call.continuations(settlements)
+        statement, more = (self._turn, []) if nexts is None else (self._turn_going_on, [nexts])
 
         missed: Rows = []
 
         async def work(connection: Connection, again: bool) -> Rows:
             async with connection.cursor(binary=True) as cursor:
-                await cursor.execute(self._turn, [*values, again])
+                await cursor.execute(statement, [*values, again, *more])
                 rows = await cursor.fetchall()
                 if ear is not None and len(rows) <= room:
                     await cursor.execute(self._look_again, (session.id, None))
@@ -389,7 +425,8 @@ class PostgresStore(Unchained):
         return [found.get(number) for number in range(1, len(wanted) + 1)]
 
     async def jobs(self, which: Filter, *, limit: int = 50, cursor: str | None = None) -> JobPage:
-        rows = await self._look("list", before=look.before(cursor), limit=limit + 1, **look.filter_values(which))
+        values = {**look.filter_values(which), "chain": look.chain_value(which)}
+        rows = await self._look("list", before=look.before(cursor), limit=limit + 1, **values)
         page = [record for row in rows[:limit] if (record := look.record(row))]
         return JobPage(jobs=page, cursor=str(page[-1].run) if len(rows) > limit else None)
 
@@ -417,6 +454,18 @@ class PostgresStore(Unchained):
         if page is None:
             page = msgspec.structs.replace(await self.events(None, queue=queue, id=id, limit=limit), reset=True)
         return page
+
+    async def chain(self, queue: str, id: str, run: int | None = None) -> ChainRecord | None:
+        rows = await self._look("chain", queue=queue, id=id, run=run)
+        return look.chain(rows[0]) if rows and look.record(rows[0]) else None
+
+    async def chains(self, which: Filter, *, limit: int = 50, cursor: str | None = None) -> ChainPage:
+        rows = await self._look("chains", before=look.before(cursor), limit=limit + 1, **look.filter_values(which))
+        page = [look.chain(row) for row in rows[:limit]]
+        return ChainPage(chains=page, cursor=str(page[-1].ref.run) if len(rows) > limit else None)
+
+    async def blockers(self, queue: str, id: str, run: int) -> list[BlockerRecord]:
+        return [look.blocker(row) for row in await self._look("blockers", run=run)]
 
     # --- steering
 
