@@ -20,10 +20,14 @@ from ..contract import (
     KEEP,
     Abort,
     Answer,
+    BlockerRecord,
     Cancelled,
+    ChainPage,
+    ChainRecord,
     Claimed,
     Conflict,
     Declaration,
+    Deleted,
     EventPage,
     Extended,
     Filter,
@@ -42,8 +46,8 @@ from ..contract import (
     Store,
     Turn,
 )
-from ..unchained import Unchained
 from . import record, steer
+from .chain import Chains
 from .ear import Ear
 from .existing import place_of
 from .gather import Gather
@@ -51,7 +55,7 @@ from .keys import Keys, long, short
 from .look import Reader, rid
 from .place import parse
 from .server import Server
-from .settle import arguments
+from .settle import arguments, spec
 from .sync import Durability
 
 DEFAULT_LEASE_MS = 15_000
@@ -65,7 +69,7 @@ _SETTLED = {
 _STALE = Settled(Reply.STALE)
 
 
-class RedisStore(Unchained):
+class RedisStore:
     """Jobs in Redis or Valkey: `redis://`, `rediss://`, `valkey://`, `redis+cluster://`, `redis+sentinel://`.
 
     Instead of a URL it takes a client or pool of redis-py, whose settings its own connections then have.
@@ -96,6 +100,7 @@ class RedisStore(Unchained):
         self._reader = Reader(self._server, self._keys)
         self._ear = Ear(self._server, self._keys)
         self._durability = Durability(self._server)
+        self._chains = Chains(self._server, self._keys, self._reader, self._now, self._deliver_all)
         self._single: Gather[tuple[str, Conflict], NewJob, Answer] = Gather(self._enqueue_fresh, MOST_IN_ONE_CALL)
 
     # --- life
@@ -195,6 +200,8 @@ class RedisStore(Unchained):
                 Answer(status="queued", id=job.id, run=first + index, state=record.LETTERS[letters[index]])
                 for index, job in enumerate(jobs)
             ]
+        if reply[0] == b"posted":
+            await self._deliver_all([queue])
         return [_answer(job, each) for job, each in zip(jobs, reply[1:], strict=True)]
 
     async def cancel(self, queue: str, id: str, running: Running = "refuse", request: str | None = None) -> Cancelled:
@@ -202,6 +209,7 @@ class RedisStore(Unchained):
         word, state, run, signalled, successor = await self._server.call(
             "cancel", [key], self._now(), request or "", short(id), running
         )
+        await self._deliver_all([queue])
         return Cancelled(
             reply=Reply(word.decode()),
             state=State(state.decode()) if state else None,
@@ -237,10 +245,28 @@ class RedisStore(Unchained):
             return []
         args = ["dry" if dry_run else "do", *(rid(run) for run in reversed(runs))]
         flat = await self._server.call("requeue", [self._keys.declared(queue)], self._now(), request, *args)
+        if flat and not dry_run:
+            await self._deliver_all([queue])
         return [(queue, long(id), run) for id, run in zip(flat[::2], flat[1::2], strict=True)]
 
     async def delete(self, queue: str, id: str) -> Reply:
-        return await self._word("delete", queue, short(id))
+        reply = await self._word("delete", queue, short(id))
+        await self._deliver_all([queue])
+        return reply
+
+    async def complete_chain(
+        self,
+        queue: str,
+        id: str,
+        run: int | None,
+        result: bytes,
+        result_ttl_ms: int | None = None,
+        request: str | None = None,
+    ) -> Reply:
+        return await self._chains.complete(queue, id, run, result, result_ttl_ms, request)
+
+    async def delete_chain(self, queue: str, id: str, run: int | None = None, cascade: bool = False) -> Deleted:
+        return await self._chains.delete(queue, id, run, cascade)
 
     async def set_result_ttl(self, queue: str, id: str, ttl_ms: int) -> Reply:
         return await self._word("set_ttl", queue, short(id), ttl_ms)
@@ -430,20 +456,37 @@ class RedisStore(Unchained):
                 return  # it is written down, and the next upkeep of anybody delivers it
 
     async def _deliver(self, queue: str) -> None:
-        """What the queue has for others is applied there, in order; the receiver knows what it had before."""
-        key = self._keys.declared(queue)
-        flat = await self._server.call("outbox", [key], "")
-        while flat:
-            number, target, message = flat[:3]
-            name = target.decode()
-            await self._know(name)
-            await self._server.call("receive", [self._keys.declared(name)], self._now(), name, queue, number, message)
-            flat = await self._server.call("outbox", [key], number)
+        """What the queue has for others is applied there, in order, and so is what follows from it."""
+        todo = [queue]
+        while todo:
+            sender = todo.pop()
+            key = self._keys.declared(sender)
+            flat = await self._server.call("outbox", [key], "")
+            while flat:
+                for name, messages in _by_target(flat):
+                    if await self._hand_over(sender, name, messages) and name not in todo:
+                        todo.append(name)
+                flat = await self._server.call("outbox", [key], flat[-3])
+
+    async def _hand_over(self, sender: str, name: str, messages: list[Any]) -> bool:
+        """Messages are applied in one queue, which knows what it had before; return whether others follow from them."""
+        await self._know(name)
+        reply = await self._server.call("receive", [self._keys.declared(name)], self._now(), name, sender, *messages)
+        return bool(reply == b"posted")
 
     # --- looking
 
     async def get(self, queue: str, id: str, run: int | None = None) -> JobRecord | None:
         return await self._reader.get(queue, id, run, self._now())
+
+    async def chain(self, queue: str, id: str, run: int | None = None) -> ChainRecord | None:
+        return await self._chains.get(queue, id, run)
+
+    async def chains(self, which: Filter, *, limit: int = 50, cursor: str | None = None) -> ChainPage:
+        return await self._chains.page(which, limit, cursor)
+
+    async def blockers(self, queue: str, id: str, run: int) -> list[BlockerRecord]:
+        return await self._chains.blockers(queue, run)
 
     async def jobs(self, which: Filter, *, limit: int = 50, cursor: str | None = None) -> JobPage:
         return await self._reader.jobs(which, limit, cursor, self._now())
@@ -538,6 +581,17 @@ def _aborts(queue: str, flat: list[Any]) -> list[tuple[Lease, Abort]]:
     ]
 
 
+def _by_target(flat: list[Any]) -> list[tuple[str, list[Any]]]:
+    """Return messages by the queue that they are for, in their order: number and message of each."""
+    found: list[tuple[str, list[Any]]] = []
+    for number, target, message in zip(flat[::3], flat[1::3], flat[2::3], strict=True):
+        name = target.decode()
+        if not found or found[-1][0] != name:
+            found.append((name, []))
+        found[-1][1].extend((number, message))
+    return found
+
+
 def _conflict(conflict: Conflict) -> bytes:
     if conflict is KEEP:
         return b"{}"
@@ -546,21 +600,7 @@ def _conflict(conflict: Conflict) -> bytes:
 
 
 def _spec(job: NewJob) -> bytes:
-    """Return what is unusual about a job, for Lua."""
-    spec: dict[str, Any] = {
-        "run_at": job.run_at_ms,
-        "delay": job.delay_ms,
-        "priority": job.priority or None,
-        "key": job.key,
-        "headers": _json(job.headers).decode() if job.headers else None,
-        "overrides": _json(job.overrides).decode() if job.overrides else None,
-        "ttl": job.result_ttl_ms,
-        "watcher": job.watcher,
-    }
-    if job.dedup is not None:
-        dedup = {"key": job.dedup.key, "scope": job.dedup.scope, "exclude": job.dedup.exclude}
-        spec["dedup"] = dedup if job.dedup.window_ms is None else {**dedup, "window": job.dedup.window_ms}
-    given = {name: value for name, value in spec.items() if value is not None}
+    given = spec(job)
     if not given:
         return b""
     return _json({"watcher": job.watcher, "only_watched": True} if list(given) == ["watcher"] else given)

@@ -23,8 +23,8 @@ local FINISHED = { completed = true, failed = true, cancelled = true }
 
 local LOOKS, DRAINS = { 'no-writes' }, { 'allow-oom' }
 local FLAGS = {
-  get = LOOKS, fetch = LOOKS, records = LOOKS, glance = LOOKS, pending = LOOKS, sessions = LOOKS, version = LOOKS,
-  turn = DRAINS, extend = DRAINS, leave = DRAINS, held = DRAINS, reap = DRAINS, expire = DRAINS, delete = DRAINS,
+  get = LOOKS, members = LOOKS, blockers = LOOKS, fetch = LOOKS, records = LOOKS, glance = LOOKS, pending = LOOKS, sessions = LOOKS, version = LOOKS,
+  turn = DRAINS, extend = DRAINS, leave = DRAINS, held = DRAINS, reap = DRAINS, expire = DRAINS, delete = DRAINS, delete_chain = DRAINS, receive = DRAINS,
   cancel = DRAINS, outbox = DRAINS, hear = DRAINS,
 }
 
@@ -307,6 +307,8 @@ function H.put(q, job)
     redis.call('ZADD', H.lane_of(q, job.more.key), 0, H.place(job))
   elseif job.state == 'scheduled' then
     redis.call('ZADD', q.key.scheduled, job.run_at, job.rid)
+  elseif job.state == 'blocked' then
+    redis.call('ZADD', q.key.blocked, job.run, job.rid)
   end
 end
 
@@ -315,6 +317,8 @@ function H.take_away(q, job)
     redis.call('ZREM', H.lane_of(q, job.more.key), H.place(job))
   elseif job.state == 'scheduled' then
     redis.call('ZREM', q.key.scheduled, job.rid)
+  elseif job.state == 'blocked' then
+    redis.call('ZREM', q.key.blocked, job.rid)
   end
 end
 
@@ -447,6 +451,9 @@ function H.remove(q, job)
     redis.call('HDEL', q.key.ids, job.id)
   end
   H.forget_dedup(q, job)
+  H.forget_member(q, job)
+  if job.more.chain_state then redis.call('ZREM', q.key.chains, job.rid) end
+  H.forget_blockers(q, job)
   redis.call('HDEL', q.key.jobs, job.rid)
 end
 
