@@ -249,28 +249,24 @@ end
 
 -- The chain, and every chain that waits for it; those elsewhere by a message. Return how many.
 local function cascade(q, first)
-  local todo, count, at = { first }, 0, 1
+  local todo, known, sent, at = { first }, { [first.rid] = true }, 0, 1
   while todo[at] do
-    local each = todo[at]
-    local waiting = H.waiting_for(q, each.rid)
+    local waiting = H.waiting_for(q, todo[at].rid)
     for index = 1, #waiting, 3 do
       local queue, run, id = waiting[index], waiting[index + 1], waiting[index + 2]
-      if queue == q.name then
-        local job, elsewhere = H.chain_of(q, H.short(id), run)
-        if job then todo[#todo + 1] = job end
-        if elsewhere then H.send(q, elsewhere[1], { kind = 'cascade', id = elsewhere[2], run = elsewhere[3] }) end
-      else
-        H.send(q, queue, { kind = 'cascade', id = id, run = run })
-        count = count + 1
+      local job, elsewhere = nil, { queue, id, run }
+      if queue == q.name then job, elsewhere = H.chain_of(q, H.short(id), run) end
+      if elsewhere then
+        H.send(q, elsewhere[1], { kind = 'cascade', id = elsewhere[2], run = elsewhere[3] })
+        sent = sent + 1
+      elseif job and not known[job.rid] then
+        known[job.rid], todo[#todo + 1] = true, job
       end
-    end
-    if redis.call('HEXISTS', q.key.jobs, each.rid) == 1 then
-      H.delete_chain(q, each)
-      count = count + 1
     end
     at = at + 1
   end
-  return count
+  for index = #todo, 1, -1 do H.delete_chain(q, todo[index]) end -- who waits goes first, and fails for nobody's sake
+  return #todo + sent
 end
 
 H.serve('delete_chain', function(keys, args)
