@@ -35,7 +35,7 @@ class Schedules:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self.bells: set[Callable[[], None]] = set()
+        self.bells: set[Callable[[], object]] = set()
         """Rung when this process has changed a schedule, so that its own workers need not find out by themselves."""
 
     @property
@@ -53,7 +53,7 @@ class Schedules:
         return _read(await self._find(name, queue))
 
     async def _find(self, name: str, queue: str | None) -> ScheduleRow:
-        found = [row for row in await self._store.schedules(queue) if row.name == name]
+        found = await self._store.schedules(queue, name)
         if not found:
             where = "" if queue is None else f" in queue {queue!r}"
             raise ScheduleMissing(f"there is no schedule {name!r}{where}; see `holdfast schedules list`")
@@ -84,7 +84,7 @@ class Schedules:
                 raise ConfigError(
                     f"there is a schedule {name!r} in queue {call.queue!r} already: change it, or remove it"
                 )
-            return found or core.change(Schedule(queue=call.queue, name=name), wanted, (), now_ms)
+            return found or _coming(core.change(Schedule(queue=call.queue, name=name), wanted, (), now_ms))
 
         return await self._decided(call.queue, name, decide)
 
@@ -110,8 +110,8 @@ class Schedules:
         def decide(found: Schedule | None, now_ms: int) -> Schedule:
             if found is None:
                 raise ScheduleMissing(f"schedule {name!r} was removed meanwhile")
-            changes = _changes(found, spec, call, given)
-            return core.change(found, changes, cleared, now_ms)
+            changed = core.change(found, _changes(found, spec, call, given), cleared, now_ms)
+            return changed if spec is None else _coming(changed)
 
         return await self._decided(row.queue, name, decide)
 
@@ -168,7 +168,7 @@ class Schedules:
         """Return the schedule as `decide` wants it, written if nobody changed it meanwhile, else decided again."""
         store = self._store
         for _ in range(MOST_TRIES):
-            row = next((row for row in await store.schedules(queue) if row.name == name), None)
+            row = next(iter(await store.schedules(queue, name)), None)
             found = None if row is None else _read(row)
             wanted = decide(found, await store.now_ms())
             assert wanted is not None
@@ -307,6 +307,13 @@ def _readable(row: ScheduleRow) -> Schedule | ConfigError:
         return _read(row)
     except ConfigError as error:
         return error
+
+
+def _coming(schedule: Schedule) -> Schedule:
+    """Return a schedule that has a tick to come, or raise: one that never fires again is a slip."""
+    if schedule.next_at_ms is None and not schedule.paused:
+        raise ConfigError(f"schedule {schedule.name!r}: {schedule.spec} has passed; to run it now, enqueue the call")
+    return schedule
 
 
 def _contended(queue: str, name: str) -> StoreBusy:

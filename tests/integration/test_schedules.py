@@ -430,6 +430,10 @@ async def test_what_cannot_be_changed_is_refused(app: Holdfast) -> None:
             await app.schedules.change("s", clear=["colour"])
         with pytest.raises(ConfigError, match="declared by no code"):
             await app.schedules.change("s", clear=["spec"])
+        with pytest.raises(ConfigError, match="schedule 'once': at 1970-01-01T00:00:00Z has passed; to run it now"):
+            await app.schedules.add("once", At(0), beat.args("x"))
+        with pytest.raises(ConfigError, match="schedule 's': at 1970-01-01T00:00:00Z has passed"):
+            await app.schedules.change("s", spec=At(0))
         with pytest.raises(ConfigError, match="limit=0: a whole number"):
             await app.schedules.change("s", limit=0)
 

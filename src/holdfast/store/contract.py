@@ -495,8 +495,8 @@ class Store(Protocol):
         Its new revision is the request id: a repeat gets the first answer.
         """
 
-    async def schedules(self, queue: str | None = None) -> list[ScheduleRow]:
-        """Return every schedule, or those of one queue, by queue and name."""
+    async def schedules(self, queue: str | None = None, name: str | None = None) -> list[ScheduleRow]:
+        """Return every schedule, or those of one queue or name, by queue and name."""
 
     async def due(self, queues: Sequence[str], limit: int = 100) -> Due:
         """Return schedules of these queues whose tick has come, at most `limit`, the longest overdue first."""

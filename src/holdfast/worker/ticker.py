@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import random
 
+from ..core.transition import Reply
 from ..errors import ConfigError, StoreError
 from ..hook import Happening, Hooks
 from ..registry import Registry
 from ..schedule import Shot, fire
-from ..store.contract import ScheduleRow, Store
+from ..store.contract import Due, ScheduleRow, Store
 from .alarm import Alarm
 
 log = logging.getLogger("holdfast")
@@ -29,7 +30,7 @@ class Ticker:
         self._queues = queues
         self._hooks = hooks
         self._interval = interval
-        self._told: set[str] = set()
+        self._told: set[tuple[str, str]] = set()
         self.alarm = Alarm()
 
     async def run(self) -> None:
@@ -48,28 +49,38 @@ class Ticker:
         """Whatever is due has been fired; return how many seconds there are until the next tick."""
         while True:
             due = await self._store.due(self._queues, FIRED_AT_ONCE)
-            shots = [await self._fire(row, due.now_ms) for row in due.rows]
-            if not any(shots):  # what cannot be fired here must not be tried over and over
+            if not await self._fire_all(due):  # what cannot be fired here must not be tried over and over
                 break
         if due.next_at_ms is None:
             return self._interval
         return (due.next_at_ms - due.now_ms) / 1000 + random.uniform(0, SPREAD)
 
-    async def _fire(self, row: ScheduleRow, now_ms: int) -> bool:
-        """Return whether the schedule was dealt with, by this worker or another."""
+    async def _fire_all(self, due: Due) -> bool:
+        """Return whether any was dealt with. They go in no order, so that workers at the same list seldom meet."""
+        progress = False
+        for row in random.sample(due.rows, len(due.rows)):
+            reply = await self._fire(row, due.now_ms)
+            progress = progress or reply is not None
+            if reply is not None and reply is not Reply.OK:
+                break  # another is at it, too: what is left to do, a new look will tell
+        return progress
+
+    async def _fire(self, row: ScheduleRow, now_ms: int) -> Reply | None:
+        """Return the word for the schedule, `None` when it cannot be read here."""
         try:
             shot = await fire(self._store, row, now_ms)
         except ConfigError as error:
-            self._tell_once(row, str(error))
-            return False
-        if shot.fired.reply == "ok":
+            self._tell_once(row.queue, row.name, str(error))
+            return None
+        if shot.fired.reply is Reply.OK:
             self._fired(row, shot)
-        return True
+        return shot.fired.reply
 
     def _fired(self, row: ScheduleRow, shot: Shot) -> None:
         task = shot.schedule.task
         if task is not None and task not in self._registry.tasks:
-            self._tell_once(row, f"schedule {row.name!r}: no task named {task!r} in this worker; another may know it")
+            problem = f"schedule {row.name!r}: no task named {task!r} in this worker; another may know it"
+            self._tell_once(row.queue, task, problem)
         for answer in shot.fired.answers:
             if answer.status == "duplicate":
                 log.info("schedule %s: a tick was skipped, since %s is unfinished", row.name, answer.id)
@@ -82,8 +93,8 @@ class Ticker:
                     )
                 )  # fmt: skip
 
-    def _tell_once(self, row: ScheduleRow, problem: str) -> None:
-        if problem not in self._told:
-            self._told.add(problem)
-            log.error("queue %s: %s", row.queue, problem)
-            self._hooks.tell(Happening(name="worker_error", queue=row.queue, detail=problem))
+    def _tell_once(self, queue: str, what: str, problem: str) -> None:
+        if (queue, what) not in self._told:
+            self._told.add((queue, what))
+            log.error("queue %s: %s", queue, problem)
+            self._hooks.tell(Happening(name="worker_error", queue=queue, detail=problem))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import os
 import random
@@ -189,7 +190,8 @@ class Worker:
         upkeep = asyncio.create_task(keep_up(store, session, self._lease_ms / 3000, self.hooks))
         ticker = self._ticker()
         ticking = asyncio.create_task(ticker.run())
-        self._app.schedules.bells.add(ticker.alarm.ring)
+        bell = functools.partial(asyncio.get_running_loop().call_soon_threadsafe, ticker.alarm.ring)
+        self._app.schedules.bells.add(bell)
         watching = asyncio.create_task(self._stop_when_empty(pump)) if burst else None
         pumping = asyncio.create_task(pump.run(session, on_evicted))
         self.hooks.tell(Happening(name="worker_started", worker=session.id))
@@ -198,7 +200,7 @@ class Worker:
             if not pumping.cancelled() and (error := pumping.exception()):
                 raise error
         finally:
-            self._app.schedules.bells.discard(ticker.alarm.ring)
+            self._app.schedules.bells.discard(bell)
             for task in (upkeep, ticking, watching):
                 if task is not None:
                     task.cancel()

@@ -427,8 +427,8 @@ class PostgresStore:
         word, rows = await self._insist(work, repeatable=True)
         return Fired(reply=Reply(word), answers=[call.answer(row) for row in rows])
 
-    async def schedules(self, queue: str | None = None) -> list[ScheduleRow]:
-        return [ScheduleRow(**row) for row in await self._look("schedules", queue=queue)]
+    async def schedules(self, queue: str | None = None, name: str | None = None) -> list[ScheduleRow]:
+        return [ScheduleRow(**row) for row in await self._look("schedules", queue=queue, schedule=name)]
 
     async def due(self, queues: Sequence[str], limit: int = 100) -> Due:
         return schedule.due(await self._look("due", queues=texts(queues), limit=limit))

@@ -466,10 +466,11 @@ class RedisStore:
             await self._durability.wait(self._keys.declared(change.queue))
         return Fired(reply=Reply(word.decode()), answers=_answers(jobs, answers[0]) if answers else [])
 
-    async def schedules(self, queue: str | None = None) -> list[ScheduleRow]:
-        names = [queue] if queue is not None else await self._reader.names()
-        flat = [await self._server.look("schedules", [self._keys.declared(name)]) for name in names]
-        return [row for name, each in zip(names, flat, strict=True) for row in schedule.rows(name, each)]
+    async def schedules(self, queue: str | None = None, name: str | None = None) -> list[ScheduleRow]:
+        queues = [queue] if queue is not None else await self._reader.names()
+        looks = (self._server.look("schedules", [self._keys.declared(each)], name or "") for each in queues)
+        found = zip(queues, await asyncio.gather(*looks), strict=True)
+        return [row for each, flat in found for row in schedule.rows(each, flat)]
 
     async def due(self, queues: Sequence[str], limit: int = 100) -> Due:
         looks = (self._server.look("due", [self._keys.declared(queue)], self._now(), limit) for queue in queues)

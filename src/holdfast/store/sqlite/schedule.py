@@ -27,9 +27,10 @@ def put(tx: Tx, change: ScheduleChange, jobs: Sequence[NewJob], conflict: Confli
     return Fired(reply=Reply.OK, answers=enqueue(tx, queue, jobs, conflict) if jobs else [])
 
 
-def found(tx: Tx, queue: str | None) -> list[ScheduleRow]:
-    """Return every schedule, or those of one queue."""
-    return [ScheduleRow(**row) for row in tx.rows("schedule", "found", queue=queue)]
+def found(tx: Tx, queue: str | None, name: str | None) -> list[ScheduleRow]:
+    """Return every schedule, or those of one queue or name."""
+    statement = "found" if queue is None or name is None else "get"
+    return [ScheduleRow(**row) for row in tx.rows("schedule", statement, queue=queue, schedule=name)]
 
 
 def due(tx: Tx, queues: Sequence[str], limit: int) -> Due:

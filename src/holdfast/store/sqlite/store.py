@@ -298,8 +298,8 @@ class SqliteStore:
             change.revision, lambda tx: schedule.put(tx, change, jobs, conflict), Fired, small=len(jobs) <= SMALL
         )
 
-    async def schedules(self, queue: str | None = None) -> list[ScheduleRow]:
-        return await self._read(lambda tx: schedule.found(tx, queue))
+    async def schedules(self, queue: str | None = None, name: str | None = None) -> list[ScheduleRow]:
+        return await self._read(lambda tx: schedule.found(tx, queue, name))
 
     async def due(self, queues: Sequence[str], limit: int = 100) -> Due:
         return await self._read(lambda tx: schedule.due(tx, queues, limit), small=True)

@@ -34,6 +34,9 @@ class ScheduleKeeping(Case):
         everything = [(row.queue, row.name) for row in await bench.store.schedules()]
         assert everything == [(OTHER, "z"), (QUEUE, "a"), (QUEUE, "b"), (QUEUE, "ä: 'x' %s")]
         assert [row.name for row in await bench.store.schedules(OTHER)] == ["z"]
+        assert [row.name for row in await bench.store.schedules(QUEUE, "ä: 'x' %s")] == ["ä: 'x' %s"]
+        assert [row.queue for row in await bench.store.schedules(name="z")] == [OTHER]
+        assert await bench.store.schedules(QUEUE, "z") == []
         assert await bench.store.schedules("no such queue") == []
         await _remove(bench)
 

@@ -91,7 +91,8 @@ FROM log LEFT JOIN page ON true ORDER BY page.xid, page.seq;
 
 -- :schedules
 SELECT queue, name, revision, next_at_ms, body FROM holdfast.schedule
-WHERE queue = %(queue)s OR %(queue)s::text IS NULL ORDER BY queue, name;
+WHERE (%(queue)s::text IS NULL OR queue = %(queue)s) AND (%(schedule)s::text IS NULL OR name = %(schedule)s)
+ORDER BY queue COLLATE "C", name COLLATE "C";
 
 -- :due
 SELECT t.now, s.queue, s.name, s.revision, s.next_at_ms, s.body,

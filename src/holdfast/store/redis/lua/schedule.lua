@@ -33,10 +33,16 @@ H.serve('put_schedule', function(keys, args)
   end)
 end)
 
--- Flat: name, what is stored, and when it is due (-1: never).
-H.serve('schedules', function(keys)
+local function found_by(q, name)
+  if not name then return redis.call('HGETALL', q.key.schedules) end
+  local stored = redis.call('HGET', q.key.schedules, name)
+  return stored and { name, stored } or {}
+end
+
+-- Flat: name, what is stored, and when it is due (-1: never). All of them, or the one that is named.
+H.serve('schedules', function(keys, args)
   local q = H.queue(keys[1], 0)
-  local reply, found = {}, redis.call('HGETALL', q.key.schedules)
+  local reply, found = {}, found_by(q, H.optional(args[1]))
   for index = 1, #found, 2 do
     reply[#reply + 1], reply[#reply + 2] = found[index], found[index + 1]
     reply[#reply + 1] = tonumber(redis.call('ZSCORE', q.key.ticks, found[index]) or -1)

@@ -10,9 +10,12 @@ VALUES (:queue, :schedule, :revision, :next_at, :body);
 -- :remove
 DELETE FROM holdfast_schedule WHERE queue = :queue AND name = :schedule;
 
+-- :get
+SELECT queue, name, revision, next_at_ms, body FROM holdfast_schedule WHERE queue = :queue AND name = :schedule;
+
 -- :found
 SELECT queue, name, revision, next_at_ms, body FROM holdfast_schedule
-WHERE queue = :queue OR :queue IS NULL ORDER BY queue, name;
+WHERE (:queue IS NULL OR queue = :queue) AND (:schedule IS NULL OR name = :schedule) ORDER BY queue, name;
 
 -- :due
 SELECT queue, name, revision, next_at_ms, body FROM holdfast_schedule
