@@ -9,7 +9,9 @@ from .core.event import Event
 from .core.job import ErrorRecord, JobRecord, Progress
 from .core.limit import QueueSettings, Rate, Retention
 from .core.policy import Counters, Policy, Retry
+from .core.schedule import Plan, Schedule
 from .core.state import State
+from .core.tick import At, Cron, Every
 from .core.transition import Reply
 from .errors import (
     Aborted,
@@ -26,6 +28,7 @@ from .errors import (
     PayloadError,
     Permanent,
     PolicyConflict,
+    ScheduleMissing,
     Snooze,
     StoreBusy,
     StoreClosed,
@@ -40,6 +43,7 @@ from .hook import Happening
 from .job import Completion, FailedJob, Job, Transaction, current_job
 from .option import Dedup
 from .queue import Queue
+from .schedule import Schedules
 from .store import Store, register_store
 from .store.contract import Cancelled, EventPage, JobPage, QueueInfo, SessionInfo
 from .task import Call, Task
@@ -49,6 +53,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Aborted",
+    "At",
     "Call",
     "Cancelled",
     "Codec",
@@ -56,10 +61,12 @@ __all__ = [
     "ConfigError",
     "Counters",
     "Counts",
+    "Cron",
     "Dedup",
     "ErrorRecord",
     "Event",
     "EventPage",
+    "Every",
     "FailedJob",
     "Handle",
     "Happening",
@@ -78,6 +85,7 @@ __all__ = [
     "Outcome",
     "PayloadError",
     "Permanent",
+    "Plan",
     "Policy",
     "PolicyConflict",
     "Progress",
@@ -89,6 +97,9 @@ __all__ = [
     "Report",
     "Retention",
     "Retry",
+    "Schedule",
+    "ScheduleMissing",
+    "Schedules",
     "SessionInfo",
     "Signal",
     "Snooze",

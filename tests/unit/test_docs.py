@@ -14,17 +14,21 @@ import pytest
 
 import holdfast
 from holdfast import (
+    At,
     Counters,
     Counts,
+    Cron,
     Dedup,
     ErrorRecord,
     Event,
+    Every,
     FailedJob,
     Handle,
     Happening,
     Holdfast,
     Job,
     JobRecord,
+    Plan,
     Policy,
     Progress,
     Queue,
@@ -32,6 +36,8 @@ from holdfast import (
     Rate,
     Retention,
     Retry,
+    Schedule,
+    Schedules,
     Signal,
     State,
     Task,
@@ -61,10 +67,11 @@ NOT_FOR_USERS = {
 DESCRIBED = (
     Holdfast, Task, Queue, Handle, Job, Signal, Worker, Counts, Report, JobRecord, Event, ErrorRecord, FailedJob,
     Counters, Progress, Happening, Policy, Retry, Rate, Retention, Dedup, QueueSettings, Cancelled, EventPage, JobPage,
-    QueueInfo, SessionInfo,
+    QueueInfo, SessionInfo, Schedules, Schedule, Plan, Cron, Every, At,
 )  # fmt: skip
 CALLED = (Holdfast.__init__, Holdfast.task, Holdfast.queue, Worker.__init__, Task.options, Task.enqueue_many,
-          Holdfast.requeue, Holdfast.jobs, Holdfast.events, Worker.run, Handle.result, Queue.call)  # fmt: skip
+          Holdfast.requeue, Holdfast.jobs, Holdfast.events, Worker.run, Handle.result, Queue.call,
+          Holdfast.schedule, Schedules.add, Schedules.change)  # fmt: skip
 
 
 def code_words(path: Path) -> set[str]:

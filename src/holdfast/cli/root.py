@@ -22,6 +22,7 @@ from .group import Group, one_line
 from .job import jobs
 from .migrate import migrate
 from .queue import pause, queues, resume
+from .schedule import schedules
 from .session import workers
 from .setting import settings
 from .steer import cancel, delete, promote, requeue
@@ -111,8 +112,8 @@ def cli(ctx: click.Context) -> None:
 
 
 for _command in (
-    worker, enqueue, jobs, queues, tasks, workers, events, cancel, requeue, promote, delete, pause, resume, settings,
-    doctor, migrate,
+    worker, enqueue, jobs, queues, tasks, schedules, workers, events, cancel, requeue, promote, delete, pause, resume,
+    settings, doctor, migrate,
 ):  # fmt: skip
     cli.add_command(_command)
 

@@ -19,6 +19,7 @@ _PARTS = (
     "race",
     "result",
     "rival",
+    "schedule",
 )
 pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in _PARTS))
 
@@ -36,10 +37,11 @@ from .machine import Machine, StoreMachine  # noqa: E402
 from .odd import Oddities  # noqa: E402
 from .race import Races  # noqa: E402
 from .result import Results  # noqa: E402
+from .schedule import ScheduleKeeping  # noqa: E402
 
 
 class StoreContract(
-    Grid, Effects, Conflicts, Cancels, Counting, Results, Leases, Limits, Log, Oddities, Races, Machine
+    Grid, Effects, Conflicts, Cancels, Counting, Results, Leases, Limits, Log, Oddities, Races, ScheduleKeeping, Machine
 ):
     """Every test of the contract. Subclass it and override the fixture `harness`."""
 
