@@ -5,6 +5,8 @@ from .app import Holdfast
 from .bulk import Counts
 from .client import Handle
 from .codec import Codec
+from .continuation import Blocker, Continued
+from .core.chain import ChainRef
 from .core.event import Event
 from .core.job import ErrorRecord, JobRecord, Progress
 from .core.limit import QueueSettings, Rate, Retention
@@ -39,13 +41,14 @@ from .errors import (
     StoreTooNew,
     UnknownScheme,
 )
+from .flow import Flow, FlowProgress, Group, Node
 from .hook import Happening
 from .job import Completion, FailedJob, Job, Transaction, current_job
 from .option import Dedup
 from .queue import Queue
 from .schedule import Schedules
 from .store import Store, register_store
-from .store.contract import Cancelled, EventPage, JobPage, QueueInfo, SessionInfo
+from .store.contract import Cancelled, ChainPage, ChainRecord, Deleted, EventPage, JobPage, QueueInfo, SessionInfo
 from .task import Call, Task
 from .worker import Report, Worker
 
@@ -54,20 +57,29 @@ __version__ = "0.1.0"
 __all__ = [
     "Aborted",
     "At",
+    "Blocker",
     "Call",
     "Cancelled",
+    "ChainPage",
+    "ChainRecord",
+    "ChainRef",
     "Codec",
     "Completion",
     "ConfigError",
+    "Continued",
     "Counters",
     "Counts",
     "Cron",
     "Dedup",
+    "Deleted",
     "ErrorRecord",
     "Event",
     "EventPage",
     "Every",
     "FailedJob",
+    "Flow",
+    "FlowProgress",
+    "Group",
     "Handle",
     "Happening",
     "Holdfast",
@@ -82,6 +94,7 @@ __all__ = [
     "JobTimeout",
     "LeaseLost",
     "MissingExtra",
+    "Node",
     "Outcome",
     "PayloadError",
     "Permanent",

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Coroutine, Iterable, M
 from typing import Any
 
 from .bulk import Counts, enqueue_all
-from .client import DEFAULT_WAIT, Client, Handle, handed_over, new_id
+from .client import DEFAULT_WAIT, Client, Handle, handed_over, new_id, refuse_update
 from .core.duration import Duration, to_ms
 from .core.event import Event
 from .core.job import JobRecord
@@ -57,6 +57,8 @@ class Queue:
             result_ttl_ms=prepared.result_ttl_ms,
             dedup=prepared.dedup,
             watcher=watcher,
+            blockers=prepared.blockers,
+            on_blocker_failed=options.on_blocker_failed,
         )
         return Call(self.name, job, prepared, options.connection)
 
@@ -78,6 +80,7 @@ class Queue:
     async def _enqueue(self, payload: Any, options: Mapping[str, Any], watcher: str | None = None) -> Handle[Any]:
         call = self._call(payload, Options().with_(**options), watcher)
         answers = await self._client.enqueue(self.name, [call.job], call.prepared.conflict)
+        refuse_update(self.name, answers[0])
         return Handle(self._client, self.name, answers[0], self._decode, watcher is not None)
 
     async def call(self, payload: Any, *, wait: Duration | None = DEFAULT_WAIT, **options: Any) -> Any:

@@ -12,7 +12,7 @@ from ..codec import codec
 from ..core.event import Event
 from ..core.job import JobRecord
 from ..core.schedule import Schedule
-from ..store.contract import QueueInfo, SessionInfo
+from ..store.contract import ChainRecord, QueueInfo, SessionInfo
 from .show import iso
 
 
@@ -40,7 +40,37 @@ def job(record: JobRecord) -> dict[str, Any]:
         "holds_id": record.holds_id,
         "cancel_requested": record.cancel_requested,
         "successor": record.successor,
+        "chain": msgspec.to_builtins(record.chain),
+        "position": record.position,
+        "chain_state": record.chain_state,
+        "blockers": record.blockers,
     }
+
+
+def chain(record: ChainRecord) -> dict[str, Any]:
+    """Return a chain as a list shows it."""
+    error = record.error
+    return {
+        "queue": record.ref.queue,
+        "id": record.ref.id,
+        "run": record.ref.run,
+        "task": record.task,
+        "state": record.state,
+        "position": record.position,
+        "current": msgspec.to_builtins(record.current),
+        "enqueued_at": iso(record.enqueued_at_ms),
+        "finished_at": iso(record.finished_at_ms),
+        "expires_at": iso(record.expires_at_ms),
+        "error": {"type": error.type, "message": error.message, "kind": error.kind} if error else None,
+    }
+
+
+def chain_result(app: Holdfast, record: ChainRecord) -> Any:
+    """Return the result of a chain, by the codec of its first task where the app is known."""
+    if record.result is None:
+        return None
+    task = app.registry.tasks.get(record.task or "")
+    return _untyped(task.result_codec if task is not None else "json", record.result)
 
 
 def job_detail(app: Holdfast, record: JobRecord, timeline: list[Event]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import click
 
 from .. import __version__
 from ..errors import ConfigError, HoldfastError, PayloadError
+from .chain import chains
 from .doctor import doctor
 from .enqueue import enqueue
 from .event import events
@@ -112,8 +113,8 @@ def cli(ctx: click.Context) -> None:
 
 
 for _command in (
-    worker, enqueue, jobs, queues, tasks, schedules, workers, events, cancel, requeue, promote, delete, pause, resume,
-    settings, doctor, migrate,
+    worker, enqueue, jobs, chains, queues, tasks, schedules, workers, events, cancel, requeue, promote, delete, pause,
+    resume, settings, doctor, migrate,
 ):  # fmt: skip
     cli.add_command(_command)
 

@@ -128,7 +128,7 @@ class _InPlace(Pump):
         ran = self._ran[attempt.lease.run, attempt.lease.attempt]
         ran.error = attempt.error
         if isinstance(settlement, Complete):
-            ran.result = attempt.handler.decode_result(settlement.result)
+            ran.result = None if settlement.then else attempt.handler.decode_result(settlement.result)
         elif isinstance(settlement, Retried | Failed):
             self._raise = self._raise or attempt.error
         super()._end(attempt, settlement)

@@ -50,6 +50,7 @@ from ..contract import (
     Store,
     Turn,
 )
+from ..unchained import Unchained
 from . import call, look, migration, schedule, sql
 from .array import blob, texts
 from .connection import TRY_AGAIN, Connection, Pool, connect, is_lost, parse, translate
@@ -68,7 +69,7 @@ LOST_CALLS = 3
 _json = msgspec.json.Encoder().encode
 
 
-class PostgresStore:
+class PostgresStore(Unchained):
     """Jobs in a schema of a PostgreSQL database (`postgresql://user@host/database?schema=holdfast`)."""
 
     transactional = True

@@ -46,6 +46,7 @@ from ..contract import (
     Store,
     Turn,
 )
+from ..unchained import Unchained
 from . import record, schedule, steer
 from .ear import Ear
 from .keys import Keys, long, short
@@ -66,7 +67,7 @@ _SETTLED = {
 _STALE = Settled(Reply.STALE)
 
 
-class RedisStore:
+class RedisStore(Unchained):
     """Jobs in Redis or Valkey: `redis://`, `rediss://`, `valkey://`, `redis+cluster://`, `redis+sentinel://`."""
 
     transactional = False
