@@ -21,10 +21,12 @@ from ..contract import (
     Claimed,
     Conflict,
     Declaration,
+    Due,
     Extended,
     Failed,
     Filter,
     Finished,
+    Fired,
     Joined,
     Lease,
     Listener,
@@ -32,12 +34,15 @@ from ..contract import (
     Opened,
     Reaped,
     Running,
+    ScheduleChange,
+    ScheduleRow,
     Session,
     Settlement,
     Store,
     Turn,
 )
-from . import call, migration
+from ..unchained import Unchained
+from . import call, migration, schedule
 from .array import blob, texts
 from .calling import Rows
 from .connection import Connection
@@ -54,7 +59,7 @@ DEFAULT_LEASE_MS = 15_000
 _json = msgspec.json.Encoder().encode
 
 
-class PostgresStore(Looking):
+class PostgresStore(Looking, Unchained):
     """Jobs in a schema of a PostgreSQL database (`postgresql://user@host/database?schema=holdfast`)."""
 
     transactional = True
@@ -257,6 +262,32 @@ class PostgresStore(Looking):
 
     async def limit_key(self, queue: str, key: str, concurrency: int | None) -> None:
         await self._steer(lambda steering: steering.limit_key(queue, key, concurrency))
+
+    # --- schedules
+
+    async def put_schedule(
+        self, change: ScheduleChange, jobs: Sequence[NewJob] = (), conflict: Conflict = KEEP
+    ) -> Fired:
+        values = schedule.values(self._now(), change)
+        request = f"{change.revision}/jobs"
+
+        async def work(connection: Connection, again: bool) -> tuple[str, Rows]:
+            async with connection.transaction(), connection.cursor(binary=True) as cursor:
+                await cursor.execute(self._named(schedule.PUT), values)
+                ((word,),) = await cursor.fetchall()
+                if word != Reply.OK or not jobs:
+                    return word, []
+                await cursor.execute(self._enqueue, call.enqueue(self._now(), change.queue, jobs, conflict, request))
+                return word, await cursor.fetchall()
+
+        word, rows = await self._insist(work, repeatable=True)
+        return Fired(reply=Reply(word), answers=[call.answer(row) for row in rows])
+
+    async def schedules(self, queue: str | None = None, name: str | None = None) -> list[ScheduleRow]:
+        return [ScheduleRow(**row) for row in await self._look("schedules", queue=queue, schedule=name)]
+
+    async def due(self, queues: Sequence[str], limit: int = 100) -> Due:
+        return schedule.due(await self._look("due", queues=texts(queues), limit=limit))
 
     # --- hearing
 
