@@ -11,7 +11,9 @@ from .core.event import Event
 from .core.job import ErrorRecord, JobRecord, Progress
 from .core.limit import QueueSettings, Rate, Retention
 from .core.policy import Counters, Policy, Retry
+from .core.schedule import Plan, Schedule
 from .core.state import State
+from .core.tick import At, Cron, Every
 from .core.transition import Reply
 from .errors import (
     Aborted,
@@ -28,6 +30,7 @@ from .errors import (
     PayloadError,
     Permanent,
     PolicyConflict,
+    ScheduleMissing,
     Snooze,
     StoreBusy,
     StoreClosed,
@@ -43,6 +46,7 @@ from .hook import Happening
 from .job import Completion, FailedJob, Job, Transaction, current_job
 from .option import Dedup
 from .queue import Queue
+from .schedule import Schedules
 from .store import Store, register_store
 from .store.contract import Cancelled, ChainPage, ChainRecord, Deleted, EventPage, JobPage, QueueInfo, SessionInfo
 from .task import Call, Task
@@ -52,6 +56,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Aborted",
+    "At",
     "Blocker",
     "Call",
     "Cancelled",
@@ -64,11 +69,13 @@ __all__ = [
     "Continued",
     "Counters",
     "Counts",
+    "Cron",
     "Dedup",
     "Deleted",
     "ErrorRecord",
     "Event",
     "EventPage",
+    "Every",
     "FailedJob",
     "Flow",
     "FlowProgress",
@@ -91,6 +98,7 @@ __all__ = [
     "Outcome",
     "PayloadError",
     "Permanent",
+    "Plan",
     "Policy",
     "PolicyConflict",
     "Progress",
@@ -102,6 +110,9 @@ __all__ = [
     "Report",
     "Retention",
     "Retry",
+    "Schedule",
+    "ScheduleMissing",
+    "Schedules",
     "SessionInfo",
     "Signal",
     "Snooze",

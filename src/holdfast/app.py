@@ -15,7 +15,9 @@ from .core.duration import Duration
 from .core.event import Event
 from .core.job import JobRecord
 from .core.policy import Retry
+from .core.schedule import CatchUp, Overlap
 from .core.state import State
+from .core.tick import Spec
 from .core.transition import Reply
 from .errors import ConfigError
 from .flow import DAY, Flow
@@ -23,6 +25,7 @@ from .hook import Hook, Hooks
 from .job import Job
 from .queue import FINISHED, Queue, known_state
 from .registry import Middleware, Registry, check_queue_name
+from .schedule import Schedules, plan_of
 from .settings import layer, queue_fields
 from .store import Store, open_store, shown
 from .store.contract import Cancelled, ChainPage, ChainRecord, Deleted, Filter, JobPage, QueueInfo, Running, SessionInfo
@@ -102,6 +105,7 @@ class Holdfast:
             "app", retry=retry, timeout=timeout, result_ttl=result_ttl, codec=codec, result_codec=result_codec
         )
         self.registry = Registry(self.client, app_layer, version)
+        self.schedules = Schedules(self.registry)
         self.sync = Sync(self)
         self.loop: asyncio.AbstractEventLoop | None = None
         self._opened = 0
@@ -204,6 +208,21 @@ class Holdfast:
         if own.values:
             declared.layer = layer("queue", **{**(declared.layer.values if declared.layer else {}), **own.values})
         return Queue(self.registry, name)
+
+    def schedule(
+        self,
+        name: str,
+        spec: Spec,
+        call: Call[Any],
+        *,
+        catch_up: CatchUp = "one",
+        limit: int = 100,
+        grace: Duration = 60.0,
+        overlap: Overlap = "allow",
+    ) -> None:
+        """Workers declare the schedule when they start: `app.schedule("nightly", Cron("0 3 * * *"), report.args())`."""
+        plan = plan_of(name, spec, call, catch_up=catch_up, limit=limit, grace=grace, overlap=overlap)
+        self.registry.add_schedule(call.queue, name, plan)
 
     def middleware(self, function: Middleware) -> Middleware:
         """The function wraps each attempt: `async def around(job, next): return await next()`."""

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 FAILED_HEADER = "holdfast-failed"
+SCHEDULE_HEADER = "holdfast-schedule"
+TICK_HEADER = "holdfast-tick"
 MOST_CHECKPOINT = 64 * 1024
 _making = threading.Lock()
 _current: ContextVar[Job | None] = ContextVar("holdfast_job", default=None)
@@ -185,6 +187,17 @@ class Job:
     def enqueued_at(self) -> datetime | None:
         """When it was taken in."""
         return to_datetime(self._claimed.enqueued_at_ms)
+
+    @property
+    def schedule(self) -> str | None:
+        """The schedule that enqueued it, if one did."""
+        return self.headers.get(SCHEDULE_HEADER)
+
+    @property
+    def tick(self) -> datetime | None:
+        """The tick of the schedule for which it runs; `None` for a job that no tick enqueued."""
+        name = self.headers.get(TICK_HEADER)
+        return datetime.fromisoformat(name) if name else None
 
     @property
     def failed(self) -> FailedJob | None:

@@ -62,6 +62,10 @@ class Queue:
         )
         return Call(self.name, job, prepared, options.connection)
 
+    def args(self, payload: Any, **options: Any) -> Call[Any]:
+        """Return a payload with its options: one job that is not enqueued yet."""
+        return self._call(payload, Options().with_(**options))
+
     def enqueue(self, payload: Any, **options: Any) -> Coroutine[Any, Any, Handle[Any]]:
         """The payload is a job in the store, once awaited, for the handler that the worker's queue names.
 
@@ -69,7 +73,7 @@ class Queue:
         """
         if options.get("connection") is None:
             return self._enqueue(payload, options)
-        call = self._call(payload, Options().with_(**options))
+        call = self.args(payload, **options)
         answers = self._client.enqueue_in(call.connection, self.name, [call.job], call.prepared.conflict)
         return handed_over(self._client, self.name, answers, self._decode)
 

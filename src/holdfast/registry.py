@@ -15,6 +15,7 @@ from .continuation import Blocker
 from .core.duration import to_ms
 from .core.limit import check_priority
 from .core.policy import FAIL_HANDLER_RETRY, Policy, Retry
+from .core.schedule import Plan
 from .core.state import State
 from .errors import ConfigError
 from .hook import Hooks
@@ -45,6 +46,7 @@ class Registry:
         self.version = version
         self.tasks: dict[str, Task[Any, Any]] = {}
         self.queues: dict[str, QueueDeclaration] = {}
+        self.schedules: dict[tuple[str, str], Plan] = {}
         self.middleware: list[Middleware] = []
         self.fail_handlers: set[str] = set()
         self._app_layer = app_layer
@@ -174,6 +176,19 @@ class Registry:
         if ttl.source != "library" and "result_ttl_ms" not in declared:
             return {**declared, "result_ttl_ms": to_ms(ttl.value, "result_ttl")}
         return declared
+
+    def add_schedule(self, queue: str, name: str, plan: Plan) -> None:
+        """Workers of the queue declare the schedule when they start."""
+        if (queue, name) in self.schedules:
+            raise ConfigError(f"there is a schedule named {name!r} in queue {queue!r} already; give one another name")
+        self.schedules[queue, name] = plan
+        self.queue(queue)
+
+    def decoder(self, queue: str, task: str | None) -> Callable[[bytes], Any]:
+        """Return what reads the results of a task, or of a queue's plain jobs."""
+        if task is not None and task in self.tasks:
+            return self.tasks[task].decode_result
+        return self.codec(resolve("result_codec", self.layers(queue)).value).decode
 
     # --- running
 

@@ -14,15 +14,18 @@ import pytest
 
 import holdfast
 from holdfast import (
+    At,
     Blocker,
     ChainPage,
     ChainRecord,
     Counters,
     Counts,
+    Cron,
     Dedup,
     Deleted,
     ErrorRecord,
     Event,
+    Every,
     FailedJob,
     Flow,
     FlowProgress,
@@ -32,6 +35,7 @@ from holdfast import (
     Job,
     JobRecord,
     Node,
+    Plan,
     Policy,
     Progress,
     Queue,
@@ -39,6 +43,8 @@ from holdfast import (
     Rate,
     Retention,
     Retry,
+    Schedule,
+    Schedules,
     Signal,
     State,
     Task,
@@ -68,12 +74,13 @@ NOT_FOR_USERS = {
 DESCRIBED = (
     Holdfast, Task, Queue, Handle, Job, Signal, Worker, Counts, Report, JobRecord, Event, ErrorRecord, FailedJob,
     Counters, Progress, Happening, Policy, Retry, Rate, Retention, Dedup, QueueSettings, Cancelled, EventPage, JobPage,
-    QueueInfo, SessionInfo, ChainRecord, ChainPage, Deleted, Blocker, Flow, FlowProgress, Node,
+    QueueInfo, SessionInfo, Schedules, Schedule, Plan, Cron, Every, At, ChainRecord, ChainPage, Deleted, Blocker, Flow,
+    FlowProgress, Node,
 )  # fmt: skip
 CALLED = (Holdfast.__init__, Holdfast.task, Holdfast.queue, Worker.__init__, Task.options, Task.enqueue_many,
           Holdfast.requeue, Holdfast.jobs, Holdfast.events, Worker.run, Handle.result, Queue.call,
-          Holdfast.chains, Holdfast.complete_chain, Holdfast.delete_chain, Holdfast.flow, Flow.add,
-          Flow.map, Flow.start)  # fmt: skip
+          Holdfast.schedule, Schedules.add, Schedules.change, Holdfast.chains, Holdfast.complete_chain,
+          Holdfast.delete_chain, Holdfast.flow, Flow.add, Flow.map, Flow.start)  # fmt: skip
 
 
 def code_words(path: Path) -> set[str]:

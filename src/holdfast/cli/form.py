@@ -11,6 +11,7 @@ from ..app import Holdfast
 from ..codec import codec
 from ..core.event import Event
 from ..core.job import JobRecord
+from ..core.schedule import Schedule
 from ..store.contract import ChainRecord, QueueInfo, SessionInfo
 from .show import iso
 
@@ -82,6 +83,32 @@ def job_detail(app: Holdfast, record: JobRecord, timeline: list[Event]) -> dict[
         "result": decoded(app, record, "result_codec", record.result),
         "checkpoint": None if record.checkpoint is None else _untyped("json", record.checkpoint),
         "timeline": [event(each) for each in timeline],
+    }
+
+
+def schedule(app: Holdfast, found: Schedule) -> dict[str, Any]:
+    """Return a schedule with all that it does."""
+    plan = found.plan
+    task = app.registry.tasks.get(plan.task or "")
+    return {
+        "queue": found.queue,
+        "name": found.name,
+        "task": plan.task,
+        "spec": msgspec.to_builtins(plan.spec),
+        "payload": _untyped(task.codec if task is not None else "json", plan.payload),
+        "priority": plan.priority,
+        "key": plan.key,
+        "catch_up": plan.catch_up,
+        "limit": plan.limit,
+        "grace_ms": plan.grace_ms,
+        "overlap": plan.overlap,
+        "paused": found.paused,
+        "next_at": iso(found.next_at_ms),
+        "last_at": iso(found.last_at_ms),
+        "fired": found.fired,
+        "declared": found.declared is not None,
+        "version": found.version,
+        "changed": sorted(found.changes) if found.declared is not None else [],
     }
 
 

@@ -23,6 +23,7 @@ from .group import Group, one_line
 from .job import jobs
 from .migrate import migrate
 from .queue import pause, queues, resume
+from .schedule import schedules
 from .session import workers
 from .setting import settings
 from .steer import cancel, delete, promote, requeue
@@ -112,8 +113,8 @@ def cli(ctx: click.Context) -> None:
 
 
 for _command in (
-    worker, enqueue, jobs, chains, queues, tasks, workers, events, cancel, requeue, promote, delete, pause, resume,
-    settings, doctor, migrate,
+    worker, enqueue, jobs, chains, queues, tasks, schedules, workers, events, cancel, requeue, promote, delete, pause,
+    resume, settings, doctor, migrate,
 ):  # fmt: skip
     cli.add_command(_command)
 

@@ -364,6 +364,46 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     tasks: dict[str, Policy] = {}
 
 
+class ScheduleRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule as stores keep it: the body is for `core.schedule` alone."""
+
+    queue: str
+    name: str
+    revision: str
+    """Another one with every change, made by whoever makes it."""
+    next_at_ms: int | None
+    body: bytes
+
+
+class ScheduleChange(msgspec.Struct, frozen=True, kw_only=True):
+    """What a schedule is to become, if it is still as it was read."""
+
+    queue: str
+    name: str
+    expected: str | None
+    """The revision that was read; `None`: there was no such schedule."""
+    revision: str
+    next_at_ms: int | None = None
+    body: bytes | None = None
+    """`None`: the schedule is removed."""
+
+
+class Fired(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a change: `stale` when the schedule is another one by now, `missing` when it is gone."""
+
+    reply: Reply
+    answers: list[Answer] = []
+
+
+class Due(msgspec.Struct, frozen=True, kw_only=True):
+    """The schedules whose tick has come, and when the next one's does."""
+
+    now_ms: int
+    rows: list[ScheduleRow] = []
+    next_at_ms: int | None = None
+    """Of those that are not due yet; `None` when there is none."""
+
+
 class Finished(msgspec.Struct, frozen=True):
     """What a waiter hears: which run ended, and how; or, with the state `active`, that it got further."""
 
@@ -534,6 +574,22 @@ class Store(Protocol):
 
     async def limit_key(self, queue: str, key: str, concurrency: int | None) -> None:
         """One key has a concurrency of its own; `None` takes it away."""
+
+    # --- schedules
+
+    async def put_schedule(
+        self, change: ScheduleChange, jobs: Sequence[NewJob] = (), conflict: Conflict = KEEP
+    ) -> Fired:
+        """The schedule is changed and the jobs are taken in, in one step; or, with another word than `ok`, nothing is.
+
+        Its new revision is the request id: a repeat gets the first answer.
+        """
+
+    async def schedules(self, queue: str | None = None, name: str | None = None) -> list[ScheduleRow]:
+        """Return every schedule, or those of one queue or name, by queue and name."""
+
+    async def due(self, queues: Sequence[str], limit: int = 100) -> Due:
+        """Return schedules of these queues whose tick has come, at most `limit`, the longest overdue first."""
 
     # --- hearing
 

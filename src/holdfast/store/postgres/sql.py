@@ -16,6 +16,7 @@ MINOR = 2
 FUNCTIONS = (
     "prelude", "lane", "unblock", "update", "complete", "chain", "retry", "release", "snooze", "fail", "cancel",
     "promote", "delete", "requeue", "enqueue", "claim", "extend", "progress", "reap", "expire", "turn", "join",
+    "schedule",
 )  # fmt: skip
 _STATEMENT = re.compile(r"^-- :(\w+)\n(.*?);\s*$", re.MULTILINE | re.DOTALL)
 

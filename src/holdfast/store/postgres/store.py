@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import random
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 
 import msgspec
-import psycopg
-from psycopg.rows import dict_row, tuple_row
 
 from ...core.chain import ChainRef
-from ...core.job import JobRecord, Progress
+from ...core.job import Progress
 from ...core.limit import QueueSettings
 from ...core.policy import Cause, Policy
 from ...core.state import State
@@ -23,55 +18,49 @@ from ...errors import ConfigError, StoreClosed
 from ..contract import (
     KEEP,
     Answer,
-    BlockerRecord,
     Cancelled,
-    ChainPage,
-    ChainRecord,
     Claimed,
     Conflict,
     Declaration,
     Deleted,
-    EventPage,
+    Due,
     Extended,
     Failed,
     Filter,
     Finished,
-    JobPage,
+    Fired,
     Joined,
     Lease,
     Listener,
     NewJob,
     Opened,
-    QueueInfo,
     Reaped,
     Running,
+    ScheduleChange,
+    ScheduleRow,
     Session,
-    SessionInfo,
     Settlement,
     Store,
     Turn,
 )
-from . import call, look, migration, sql
-from .array import blob, numbers, texts
-from .batch import Batch
-from .connection import TRY_AGAIN, Connection, Pool, connect, found_out, is_lost, parse, translate
-from .existing import url_of
+from . import call, migration, schedule
+from .array import blob, texts
+from .calling import Rows
+from .connection import Connection
 from .join import Identity, joined
-from .listen import Doubt, Switchboard
+from .look import filter_values
+from .looking import Looking
 from .opened import opened
 from .steer import Steering
 
 T = TypeVar("T")
-Rows = list[Any]
 REMEMBERED_MS = 10 * 60 * 1000
 """For how long the answer to a request id is kept."""
 DEFAULT_LEASE_MS = 15_000
-LOST_CALLS = 3
-"""How often a call that may be repeated is tried when its connection is lost."""
 _json = msgspec.json.Encoder().encode
 
 
-class PostgresStore:
+class PostgresStore(Looking):
     """Jobs in a schema of a PostgreSQL database (`postgresql://user@host/database?schema=holdfast`)."""
 
     transactional = True
@@ -80,57 +69,13 @@ class PostgresStore:
     shared = True
 
     def __init__(self, url: Any, *, clock: Callable[[], int] | None = None) -> None:
-        """`url` is a URL, a pool of psycopg_pool or an engine of SQLAlchemy, whose database is then used."""
-        self.url = url if isinstance(url, str) else url_of(url)
-        self.place = parse(self.url)
-        self._clock = clock
-        self._statements = sql.statements(self.place.schema)
+        super().__init__(url, clock=clock)
         self._enqueue = self._named(call.ENQUEUE)
         self._enqueue_blocked = self._named(call.ENQUEUE_BLOCKED)
         self._turn = self._named(call.TURN)
         self._turn_going_on = self._named(call.TURN_GOING_ON)
-        self._look_again = self._named("SELECT v_found, v_before FROM holdfast.claimable(%s, %s)")
         self._reader = call.Reader()
-        self._opened = 0
-        self._pool: Pool | None = None
         self._identity = Identity(self.place)
-        self._home: asyncio.AbstractEventLoop | None = None
-        self._switchboard = Switchboard(self.place)
-        self._doubt = Doubt(self._claimable)
-        self._runs = Batch(self._get_runs)
-
-    def absent(self) -> str | None:
-        return None
-
-    async def open(self) -> None:
-        self._opened += 1
-        if self._opened > 1:
-            return
-        try:
-            connection = await connect(msgspec.structs.replace(self.place, prepare=False))
-            try:
-                await migration.migrate(connection, self.place)
-                place = await found_out(connection, self.place)
-            except psycopg.Error as error:
-                raise translate(error, self.place) from error
-            finally:
-                await connection.close()
-        except BaseException:
-            self._opened = 0
-            raise
-        self._home = asyncio.get_running_loop()
-        self._pool = Pool(place)
-        self._switchboard = Switchboard(place)
-
-    async def close(self) -> None:
-        self._opened = max(0, self._opened - 1)
-        if self._opened:
-            return
-        pool, self._pool = self._pool, None
-        await self._doubt.close()
-        await self._switchboard.close()
-        if pool is not None:
-            await pool.close()
 
     def twin(self) -> Store:
         return PostgresStore(self.url, clock=self._clock)
@@ -138,77 +83,6 @@ class PostgresStore:
     def script(self) -> str:
         """Return the SQL that makes the schema, for whoever applies it by hand."""
         return migration.script(self.place.schema)
-
-    # --- calling
-
-    def _named(self, statement: str) -> str:
-        return sql.rename(statement, self.place.schema)
-
-    def _now(self) -> str | None:
-        return None if self._clock is None else str(self._clock())
-
-    async def _insist(self, work: Callable[[Connection, bool], Awaitable[T]], *, repeatable: bool) -> T:
-        """Return what the work returns, done in the loop in which the store was opened."""
-        home = self._home
-        if home is None or home is asyncio.get_running_loop():
-            return await self._insist_here(work, repeatable=repeatable)
-        there = asyncio.run_coroutine_threadsafe(self._insist_here(work, repeatable=repeatable), home)
-        return await asyncio.wrap_future(there)
-
-    async def _insist_here(self, work: Callable[[Connection, bool], Awaitable[T]], *, repeatable: bool) -> T:
-        """Return what the work returns; it is done again when nothing of it was done, within a bound.
-
-        After a lost connection nobody knows what was done: then it is done again only when it may be repeated.
-        """
-        deadline = time.monotonic() + self.place.patience
-        lost = tries = 0
-        while True:
-            if self._pool is None:
-                raise StoreClosed(f"{self.place} is not open, or is closed already")
-            try:
-                async with self._pool.connection() as connection:
-                    return await work(connection, tries > 0)
-            except psycopg.Error as error:
-                if is_lost(error):
-                    lost += 1
-                    if self._pool is not None:
-                        await self._pool.forget_idle()
-                    again = repeatable and lost < LOST_CALLS
-                else:
-                    again = error.sqlstate in TRY_AGAIN
-                if not again or time.monotonic() > deadline:
-                    raise translate(error, self.place) from error
-            except UnicodeEncodeError as error:
-                raise ConfigError(f"PostgreSQL keeps UTF-8 alone: {error}") from None
-            tries += 1
-            await asyncio.sleep(min(0.001 * 2**tries, 0.1) * random.uniform(0.5, 1.0))
-
-    async def _rows(self, statement: str, values: Any, *, repeatable: bool = True, named: bool = False) -> Rows:
-        async def work(connection: Connection, again: bool) -> Rows:
-            factory: Any = dict_row if named else tuple_row
-            async with connection.cursor(binary=True, row_factory=factory) as cursor:
-                await cursor.execute(statement, values)
-                return await cursor.fetchall() if cursor.description else []
-
-        return await self._insist(work, repeatable=repeatable)
-
-    async def _value(self, statement: str, *values: Any, repeatable: bool = True) -> Any:
-        rows = await self._rows(self._named(statement), values, repeatable=repeatable)
-        return rows[0][0]
-
-    async def _steer(self, work: Callable[[Steering], Awaitable[T]]) -> T:
-        async def transaction(connection: Connection, again: bool) -> T:
-            async with connection.transaction():
-                return await work(Steering(connection, self.place.schema, self._now()))
-
-        return await self._insist(transaction, repeatable=True)
-
-    async def _look(self, name: str, **values: Any) -> Rows:
-        return await self._rows(self._statements[name], {"now": self._now(), **values}, named=True)
-
-    async def now_ms(self) -> int:
-        now: int = await self._value("SELECT holdfast.clock(%s::bigint)", self._now())
-        return now
 
     # --- producing
 
@@ -262,7 +136,7 @@ class PostgresStore:
         found = await self._value(
             "SELECT holdfast.requeue(%s::bigint, %s, %s::text[], %s, %s, %s::text[], %s::bigint, %s::bigint,"
             " %s::integer, %s, %s)::text",
-            self._now(), *look.filter_values(which).values(), limit, dry_run, request,
+            self._now(), *filter_values(which).values(), limit, dry_run, request,
             repeatable=request is not None or dry_run,
         )  # fmt: skip
         return msgspec.json.decode(found, type=list[tuple[str, str, int]])
@@ -352,10 +226,6 @@ class PostgresStore:
         failed = [Failed(lease, error, Cause.CORRUPT) for lease, error in broken]
         await self.settle_and_claim(session, failed, (), 0)
 
-    async def _claimable(self, session: str, before: str) -> bool:
-        ((found, _),) = await self._rows(self._look_again, (session, before))
-        return bool(found)
-
     async def extend(self, session: Session) -> Extended:
         statement = self._named(
             "SELECT v_evicted, v_late, v_aborts::text FROM holdfast.extend(%s::bigint, %s, %s::bigint)"
@@ -408,66 +278,14 @@ class PostgresStore:
         )  # fmt: skip
         return gone
 
-    # --- looking
-
-    async def get(self, queue: str, id: str, run: int | None = None) -> JobRecord | None:
-        if run is not None and self._home is asyncio.get_running_loop():
-            return await self._runs.call((queue, id, run))
-        if run is not None:
-            return (await self._get_runs([(queue, id, run)]))[0]
-        rows = await self._look("get", queue=queue, id=id)
-        return look.record(rows[0]) if rows else None
-
-    async def _get_runs(self, wanted: Sequence[tuple[str, str, int]]) -> list[JobRecord | None]:
-        queues, ids, runs = zip(*wanted, strict=True)
-        rows = await self._look("runs", queues=texts(queues), ids=texts(ids), runs=numbers(runs))
-        found = {row["ord"]: look.record(row) for row in rows}
-        return [found.get(number) for number in range(1, len(wanted) + 1)]
-
-    async def jobs(self, which: Filter, *, limit: int = 50, cursor: str | None = None) -> JobPage:
-        values = {**look.filter_values(which), "chain": look.chain_value(which)}
-        rows = await self._look("list", before=look.before(cursor), limit=limit + 1, **values)
-        page = [record for row in rows[:limit] if (record := look.record(row))]
-        return JobPage(jobs=page, cursor=str(page[-1].run) if len(rows) > limit else None)
-
-    async def pending(self, queues: Sequence[str]) -> bool:
-        rows = await self._look("pending", queues=texts(queues))
-        return bool(rows[0]["exists"])
-
-    async def queues(self) -> list[QueueInfo]:
-        return [look.queue(row) for row in await self._look("queues")]
-
-    async def sessions(self) -> list[SessionInfo]:
-        return [look.session(row) for row in await self._look("sessions")]
-
-    async def policies(self, queue: str) -> Mapping[str, Policy]:
-        rows = await self._look("policies", queue=queue)
-        return {row["task"]: look.policy(row["declared"], row["operator"]) for row in rows}
-
-    async def events(
-        self, position: str | None = None, *, queue: str | None = None, id: str | None = None, limit: int = 1000
-    ) -> EventPage:
-        at = look.Position(None if position in (None, "end") else position)
-        wanted = 0 if position == "end" else limit
-        rows = await self._look("events", queue=queue, id=id, limit=wanted, **at.values())
-        page = look.events(rows, position, limit)
-        if page is None:
-            page = msgspec.structs.replace(await self.events(None, queue=queue, id=id, limit=limit), reset=True)
-        return page
-
-    async def chain(self, queue: str, id: str, run: int | None = None) -> ChainRecord | None:
-        rows = await self._look("chain", queue=queue, id=id, run=run)
-        return look.chain(rows[0]) if rows and look.record(rows[0]) else None
-
-    async def chains(self, which: Filter, *, limit: int = 50, cursor: str | None = None) -> ChainPage:
-        rows = await self._look("chains", before=look.before(cursor), limit=limit + 1, **look.filter_values(which))
-        page = [look.chain(row) for row in rows[:limit]]
-        return ChainPage(chains=page, cursor=str(page[-1].ref.run) if len(rows) > limit else None)
-
-    async def blockers(self, queue: str, id: str, run: int) -> list[BlockerRecord]:
-        return [look.blocker(row) for row in await self._look("blockers", run=run)]
-
     # --- steering
+
+    async def _steer(self, work: Callable[[Steering], Awaitable[T]]) -> T:
+        async def transaction(connection: Connection, again: bool) -> T:
+            async with connection.transaction():
+                return await work(Steering(connection, self.place.schema, self._now()))
+
+        return await self._insist(transaction, repeatable=True)
 
     async def configure(self, queue: str, set: Mapping[str, Any], clear: Sequence[str] = ()) -> QueueSettings:
         return await self._steer(lambda steering: steering.configure(queue, set, clear))
@@ -477,6 +295,32 @@ class PostgresStore:
 
     async def limit_key(self, queue: str, key: str, concurrency: int | None) -> None:
         await self._steer(lambda steering: steering.limit_key(queue, key, concurrency))
+
+    # --- schedules
+
+    async def put_schedule(
+        self, change: ScheduleChange, jobs: Sequence[NewJob] = (), conflict: Conflict = KEEP
+    ) -> Fired:
+        values = schedule.values(self._now(), change)
+        request = f"{change.revision}/jobs"
+
+        async def work(connection: Connection, again: bool) -> tuple[str, Rows]:
+            async with connection.transaction(), connection.cursor(binary=True) as cursor:
+                await cursor.execute(self._named(schedule.PUT), values)
+                ((word,),) = await cursor.fetchall()
+                if word != Reply.OK or not jobs:
+                    return word, []
+                await cursor.execute(self._enqueue, call.enqueue(self._now(), change.queue, jobs, conflict, request))
+                return word, await cursor.fetchall()
+
+        word, rows = await self._insist(work, repeatable=True)
+        return Fired(reply=Reply(word), answers=[call.answer(row) for row in rows])
+
+    async def schedules(self, queue: str | None = None, name: str | None = None) -> list[ScheduleRow]:
+        return [ScheduleRow(**row) for row in await self._look("schedules", queue=queue, schedule=name)]
+
+    async def due(self, queues: Sequence[str], limit: int = 100) -> Due:
+        return schedule.due(await self._look("due", queues=texts(queues), limit=limit))
 
     # --- hearing
 
@@ -493,18 +337,6 @@ class PostgresStore:
     async def unwatch(self, listener: Listener, queue: str, id: str, run: int) -> None:
         statement = self._named("DELETE FROM holdfast.watch WHERE run = %s::bigint AND address = %s")
         await self._rows(statement, (run, listener.address))
-
-    async def doctor(self) -> list[tuple[str, bool, str]]:
-        ((version, standby, durable, connections, most),) = await self._rows(
-            "SELECT current_setting('server_version'), pg_is_in_recovery(), current_setting('synchronous_commit'),"
-            " (SELECT count(*) FROM pg_stat_activity), current_setting('max_connections')::integer",
-            (),
-        )
-        return [
-            ("server", not standby, f"PostgreSQL {version}" + (", a replica: it cannot be written" if standby else "")),
-            ("durability", durable != "off", f"synchronous_commit is {durable}"),
-            ("connections", connections < most, f"{connections} of {most} in use"),
-        ]
 
 
 __all__ = ["PostgresStore"]

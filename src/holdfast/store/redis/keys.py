@@ -47,6 +47,8 @@ ENDINGS = {
     "chains": (":chains", "zset", "first jobs that continued, by run"),
     "outbox": (":outbox", "zset", "messages for other queues, by number"),
     "inbox": (":inbox", "hash", "sender -> the last message that was applied"),
+    "schedules": (":schedules", "hash", "schedule -> its revision and what it does"),
+    "ticks": (":ticks", "zset", "schedules by their next tick"),
     "corrupt": (":corrupt", "hash", "run -> a record that could not be read, set aside"),
     "events": (":events", "stream", "the log; ids are epoch-sequence"),
 }

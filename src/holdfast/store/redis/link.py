@@ -64,10 +64,20 @@ async def connect(place: Place, host: str, port: int) -> AbstractConnection:
     try:
         await connection.connect()  # type: ignore[no-untyped-call]
     except (RedisError, OSError, TimeoutError) as error:
-        with suppress(Exception):
-            await connection.disconnect()
+        cut(connection)
         raise Unsent(str(error) or type(error).__name__) from error
+    except BaseException:  # whoever wanted it does no longer
+        cut(connection)
+        raise
     return connection
+
+
+def cut(connection: AbstractConnection) -> None:
+    """The connection is over at once, whether or not its other end takes what was written."""
+    if connection._writer is not None:
+        connection._writer.transport.abort()
+    with suppress(Exception):
+        connection._close()  # type: ignore[no-untyped-call]
 
 
 def _made(place: Place, options: dict[str, Any]) -> AbstractConnection:
@@ -96,6 +106,7 @@ class Link:
         self._unwritten: list[bytes] = []
         self._watchdog: asyncio.TimerHandle | None = None
         self._answered = 0
+        self._closed = False
 
     async def send(self, commands: Sequence[Command]) -> list[Any]:
         """Return the replies, errors that the server answered with among them."""
@@ -141,6 +152,9 @@ class Link:
         async with self._connecting:
             if self._connection is None:
                 connection = await self._make()
+                if self._closed:
+                    cut(connection)
+                    raise Unsent("the connection was given up")
                 self._connection = connection
                 self._reader = asyncio.create_task(self._read(connection))
             return self._connection
@@ -176,8 +190,7 @@ class Link:
             if not future.done():
                 future.set_exception(Lost(reason))
                 future.exception()  # whoever does not listen any more need not hear of it
-        with suppress(Exception):
-            connection._close()  # type: ignore[no-untyped-call]  # at once, and without waiting: this may run where nothing can be awaited
+        cut(connection)  # without waiting: this may run where nothing can be awaited
         reader, self._reader = self._reader, None
         if reader is not None and reader is not asyncio.current_task():
             reader.cancel()
@@ -189,6 +202,7 @@ class Link:
 
     async def close(self) -> None:
         """Nothing is held open."""
+        self._closed = True
         reader = self._reader
         writer = None if self._connection is None else self._connection._writer
         self.drop()

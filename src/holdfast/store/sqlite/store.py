@@ -28,10 +28,12 @@ from ..contract import (
     Conflict,
     Declaration,
     Deleted,
+    Due,
     EventPage,
     Extended,
     Filter,
     Finished,
+    Fired,
     JobPage,
     Joined,
     Lease,
@@ -41,13 +43,15 @@ from ..contract import (
     QueueInfo,
     Reaped,
     Running,
+    ScheduleChange,
+    ScheduleRow,
     Session,
     SessionInfo,
     Settlement,
     Store,
     Turn,
 )
-from . import blocker, chain, end, enqueue, look, session, settle, sql, steer
+from . import blocker, chain, end, enqueue, look, schedule, session, settle, sql, steer
 from .bell import Ear
 from .connection import parse
 from .join import joined
@@ -320,6 +324,19 @@ class SqliteStore:
 
     async def limit_key(self, queue: str, key: str, concurrency: int | None) -> None:
         await self._write(lambda tx: steer.limit_key(tx, queue, key, concurrency))
+
+    async def put_schedule(
+        self, change: ScheduleChange, jobs: Sequence[NewJob] = (), conflict: Conflict = KEEP
+    ) -> Fired:
+        return await self._write_once(
+            change.revision, lambda tx: schedule.put(tx, change, jobs, conflict), Fired, small=len(jobs) <= SMALL
+        )
+
+    async def schedules(self, queue: str | None = None, name: str | None = None) -> list[ScheduleRow]:
+        return await self._read(lambda tx: schedule.found(tx, queue, name))
+
+    async def due(self, queues: Sequence[str], limit: int = 100) -> Due:
+        return await self._read(lambda tx: schedule.due(tx, queues, limit), small=True)
 
     async def listen(self, on_wake: Callable[[], None], on_finished: Callable[[Finished], None]) -> Listener:
         return await Ear(on_wake, on_finished).open(other_processes=self.shared)

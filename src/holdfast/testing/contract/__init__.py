@@ -21,6 +21,7 @@ _PARTS = (
     "race",
     "result",
     "rival",
+    "schedule",
 )
 pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in _PARTS))
 
@@ -40,6 +41,7 @@ from .machine import Machine, StoreMachine  # noqa: E402
 from .odd import Oddities  # noqa: E402
 from .race import Races  # noqa: E402
 from .result import Results  # noqa: E402
+from .schedule import ScheduleKeeping  # noqa: E402
 
 
 class StoreContract(
@@ -56,6 +58,7 @@ class StoreContract(
     Races,
     Chains,
     Blockers,
+    ScheduleKeeping,
     Machine,
 ):
     """Every test of the contract. Subclass it and override the fixture `harness`."""

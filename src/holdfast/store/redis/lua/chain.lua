@@ -86,7 +86,7 @@ function H.go_on(q, job, entry)
     following, failed = follow(q, wanted, chain, position)
     id = H.long(following.id)
   else
-    H.send(q, next_job.queue, { kind = 'follow', wanted = wanted, chain = chain, position = position })
+    H.send(q, next_job.queue, 'follow', { wanted = wanted, chain = chain, position = position })
   end
   if not more.chain then
     move(job, next_job.queue, id, position)
@@ -97,7 +97,7 @@ function H.go_on(q, job, entry)
       H.store(q, first)
     end
   elseif chain[1] ~= next_job.queue then
-    H.send(q, chain[1], { kind = 'moved', chain = chain, queue = next_job.queue, id = id, position = position })
+    H.send(q, chain[1], 'moved', { chain = chain, queue = next_job.queue, id = id, position = position })
   end
   H.store(q, job)
   if more.chain then H.tell_watchers(q, job, 'completed') end -- who waits for the first job waits for the chain
@@ -140,7 +140,7 @@ function H.end_chain(q, job, state)
   if more.chain[1] == q.name then
     ended(q, more.chain, more.position, outcome)
   else
-    H.send(q, more.chain[1], { kind = 'ended', chain = more.chain, position = more.position, outcome = outcome })
+    H.send(q, more.chain[1], 'ended', { chain = more.chain, position = more.position, outcome = outcome })
   end
 end
 
@@ -160,7 +160,7 @@ function H.reopen(q, job)
   if chain[1] == q.name then
     reopen(q, chain, job.more.position)
   else
-    H.send(q, chain[1], { kind = 'reopened', chain = chain, position = job.more.position })
+    H.send(q, chain[1], 'reopened', { chain = chain, position = job.more.position })
   end
 end
 
@@ -229,7 +229,7 @@ function H.forget_others(q, first, transition)
   local chain = { q.name, H.long(first.id), first.run }
   forget(q, chain, transition)
   for queue in pairs(first.more.places or {}) do
-    if queue ~= q.name then H.send(q, queue, { kind = 'forget', chain = chain, transition = transition }) end
+    if queue ~= q.name then H.send(q, queue, 'forget', { chain = chain, transition = transition }) end
   end
 end
 
@@ -257,7 +257,7 @@ local function cascade(q, first)
       local job, elsewhere = nil, { queue, id, run }
       if queue == q.name then job, elsewhere = H.chain_of(q, H.short(id), run) end
       if elsewhere then
-        H.send(q, elsewhere[1], { kind = 'cascade', id = elsewhere[2], run = elsewhere[3] })
+        H.send(q, elsewhere[1], 'cascade', { id = elsewhere[2], run = elsewhere[3] })
         sent = sent + 1
       elseif job and not known[job.rid] then
         known[job.rid], todo[#todo + 1] = true, job
@@ -288,91 +288,55 @@ end)
 
 -- Messages of other queues.
 
-local RECEIVE = {
-  register = function(...) H.on_register(...) end, unregister = function(...) H.on_unregister(...) end,
-  done = function(...) H.on_done(...) end,
-}
-
-function RECEIVE.follow(q, message)
-  local job, failed = follow(q, message.wanted, message.chain, message.position)
-  if message.chain[1] == q.name then
-    local first = first_of(q, message.chain)
+function H.receive.follow(q, body)
+  local job, failed = follow(q, body.wanted, body.chain, body.position)
+  if body.chain[1] == q.name then
+    local first = first_of(q, body.chain)
     if first then
-      move(first, q.name, H.long(job.id), message.position)
+      move(first, q.name, H.long(job.id), body.position)
       H.store(q, first)
     end
-  elseif H.long(job.id) ~= message.wanted.long then -- its id was taken: home must know the one that it has
-    H.send(q, message.chain[1], {
-      kind = 'renamed', chain = message.chain, queue = q.name, id = H.long(job.id), position = message.position,
+  elseif H.long(job.id) ~= body.wanted.long then -- its id was taken: home must know the one that it has
+    H.send(q, body.chain[1], 'renamed', {
+      chain = body.chain, queue = q.name, id = H.long(job.id), position = body.position,
     })
   end
   if failed then H.give_up(q, failed) end
 end
 
-function RECEIVE.moved(q, message)
-  local first = first_of(q, message.chain)
+function H.receive.moved(q, body)
+  local first = first_of(q, body.chain)
   if not first or not first.more.chain_state then return end
-  move(first, message.queue, message.id, message.position)
+  move(first, body.queue, body.id, body.position)
   H.store(q, first)
 end
 
-function RECEIVE.renamed(q, message)
-  local first = first_of(q, message.chain)
+function H.receive.renamed(q, body)
+  local first = first_of(q, body.chain)
   local tail = first and first.more.tail
-  if not tail or tail[3] ~= message.position then return end
-  tail[2] = message.id
+  if not tail or tail[3] ~= body.position then return end
+  tail[2] = body.id
   H.store(q, first)
 end
 
-function RECEIVE.ended(q, message)
-  local first = first_of(q, message.chain)
+function H.receive.ended(q, body)
+  local first = first_of(q, body.chain)
   if first and first.more.chain_state == 'open' then
-    move(first, message.outcome.queue, message.outcome.id, message.position)
+    move(first, body.outcome.queue, body.outcome.id, body.position)
     H.store(q, first)
   end
-  ended(q, message.chain, message.position, message.outcome)
+  ended(q, body.chain, body.position, body.outcome)
 end
 
-function RECEIVE.reopened(q, message) reopen(q, message.chain, message.position) end
+function H.receive.reopened(q, body) reopen(q, body.chain, body.position) end
 
-function RECEIVE.forget(q, message) forget(q, message.chain, message.transition) end
+function H.receive.forget(q, body) forget(q, body.chain, body.transition) end
 
-function RECEIVE.cascade(q, message)
-  local first, elsewhere = H.chain_of(q, H.short(message.id), message.run)
+function H.receive.cascade(q, body)
+  local first, elsewhere = H.chain_of(q, H.short(body.id), body.run)
   if elsewhere then
-    H.send(q, elsewhere[1], { kind = 'cascade', id = elsewhere[2], run = elsewhere[3] })
+    H.send(q, elsewhere[1], 'cascade', { id = elsewhere[2], run = elsewhere[3] })
   elseif first then
     cascade(q, first)
   end
 end
-
--- What other queues left in their outboxes is applied here, each message once: number and message of each.
-H.serve('receive', function(keys, args)
-  local arg = H.reader(args)
-  local now, name, sender = H.now(arg()), arg(), arg()
-  local q = H.opened(keys[1], now, name)
-  local last = tonumber(redis.call('HGET', q.key.inbox, sender) or 0)
-  for number in arg do
-    local text = arg()
-    if tonumber(number) > last then
-      last = tonumber(number)
-      local message = cmsgpack.unpack(text)
-      if message.kind then RECEIVE[message.kind](q, message) else H.enqueue(q, { message }, {}) end
-    end
-  end
-  redis.call('HSET', q.key.inbox, sender, last)
-  return q.posted and 'posted' or 'ok'
-end)
-
--- What is still to be delivered, oldest first: number, queue and message of each. What is done up to a number is gone.
-H.serve('outbox', function(keys, args)
-  local arg = H.reader(args)
-  local q, done = H.queue(keys[1], 0), H.optional(arg())
-  if done then redis.call('ZREMRANGEBYSCORE', q.key.outbox, '-inf', done) end
-  local reply = {}
-  for _, text in ipairs(redis.call('ZRANGE', q.key.outbox, 0, 199)) do
-    local entry = cmsgpack.unpack(text)
-    reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = entry[1], entry[2], cmsgpack.pack(entry[3])
-  end
-  return reply
-end)

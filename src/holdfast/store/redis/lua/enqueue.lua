@@ -130,46 +130,59 @@ local function all_new(q, batch)
   return H.insert_all(q, batch)
 end
 
-function H.insert_all(q, batch)
-  local first = H.next_runs(q, #batch)
-  local jobs, ids, waiting, letters, keys, watched = {}, {}, {}, {}, {}, {}
-  local soonest
-  H.start_log(q)
-  local simple = not H.keeps_payloads(q)
-  for index, wanted in ipairs(batch) do
-    local at, task = 2 * index - 1, wanted.task or ''
-    if simple and wanted.plain and #task < 256 then
-      local rid = H.rid(first + index - 1)
-      jobs[at], ids[at], ids[at + 1], letters[index] = rid, wanted.id, rid, 'w'
-      waiting[#waiting + 1] = 0
-      jobs[at + 1], waiting[#waiting + 1] = H.enqueue_plain(q, rid, wanted.id, task, wanted.payload)
-    else
-    local job = H.new_job(q, first + index - 1, wanted)
-    jobs[at], jobs[at + 1] = job.rid, H.encode(job)
-    ids[at], ids[at + 1] = job.id, job.rid
-    letters[index] = LETTER[job.state]
-    if job.state == 'waiting' and not job.more.key then
-      waiting[#waiting + 1] = 0
-      waiting[#waiting + 1] = H.place(job)
-    else
-      H.put(q, job)
-      if job.more.key then keys[job.more.key] = true end
-      if job.state == 'scheduled' then soonest = math.min(soonest or job.run_at, job.run_at) end
-    end
-    H.append(q, 'enqueue', job, H.keeps_payloads(q) and { payload = true } or nil)
-    end
-    local watcher = wanted.spec.watcher
-    if watcher then watched[#watched + 1] = { wanted.id, first + index - 1, watcher } end
+-- What is written for a whole batch: flat arguments of one command each, and what is told afterwards.
+local function new_pages()
+  return { jobs = {}, ids = {}, waiting = {}, letters = {}, keys = {}, watched = {} }
+end
+
+local function note(pages, index, id, rid, record, letter, place)
+  local at = 2 * index - 1
+  pages.jobs[at], pages.jobs[at + 1], pages.ids[at], pages.ids[at + 1] = rid, record, id, rid
+  pages.letters[index] = letter
+  if place then
+    local waiting = pages.waiting
+    waiting[#waiting + 1], waiting[#waiting + 2] = 0, place
   end
-  H.watch_all(q, watched)
-  H.in_parts(jobs, function(...) redis.call('HSET', q.key.jobs, ...) end)
-  H.in_parts(ids, function(...) redis.call('HSET', q.key.ids, ...) end)
-  H.in_parts(waiting, function(...) redis.call('ZADD', q.key.waiting, ...) end)
-  for key in pairs(keys) do H.recheck(q, key) end
-  local _, later = string.gsub(table.concat(letters), 's', '')
+end
+
+local function insert_plain(q, pages, index, run, wanted)
+  local rid = H.rid(run)
+  local record, place = H.enqueue_plain(q, rid, wanted.id, wanted.task or '', wanted.payload)
+  note(pages, index, wanted.id, rid, record, 'w', place)
+end
+
+local function insert_any(q, pages, index, run, wanted)
+  local job = H.new_job(q, run, wanted)
+  local key = job.more.key
+  local simple = job.state == 'waiting' and not key
+  note(pages, index, job.id, job.rid, H.encode(job), LETTER[job.state], simple and H.place(job))
+  if not simple then
+    H.put(q, job)
+    if key then pages.keys[key] = true end
+    if job.state == 'scheduled' then pages.soonest = math.min(pages.soonest or job.run_at, job.run_at) end
+  end
+  H.append(q, 'enqueue', job, H.keeps_payloads(q) and { payload = true } or nil)
+end
+
+function H.insert_all(q, batch)
+  local first, pages, cut = H.next_runs(q, #batch), new_pages(), not H.keeps_payloads(q)
+  H.start_log(q)
+  for index, wanted in ipairs(batch) do
+    local run, watcher = first + index - 1, wanted.spec.watcher
+    local insert = cut and wanted.plain and insert_plain or insert_any
+    insert(q, pages, index, run, wanted)
+    if watcher then pages.watched[#pages.watched + 1] = { wanted.id, run, watcher } end
+  end
+  H.in_parts(pages.jobs, function(...) redis.call('HSET', q.key.jobs, ...) end)
+  H.in_parts(pages.ids, function(...) redis.call('HSET', q.key.ids, ...) end)
+  H.in_parts(pages.waiting, function(...) redis.call('ZADD', q.key.waiting, ...) end)
+  H.watch_all(q, pages.watched)
+  for key in pairs(pages.keys) do H.recheck(q, key) end
+  local letters = table.concat(pages.letters)
+  local _, later = string.gsub(letters, 's', '')
   if later < #batch then H.wake(q, #batch - later) end
-  if soonest then H.wake_for(q, soonest) end
-  return { 'new', first, table.concat(letters) }
+  if pages.soonest then H.wake_for(q, pages.soonest) end
+  return { 'new', first, letters }
 end
 
 function H.enqueue(q, batch, conflict)
@@ -191,20 +204,23 @@ local function bound_log(q, history, count)
   if redis.call('XLEN', q.key.events) > 2 * history then redis.call('XTRIM', q.key.events, 'MAXLEN', '~', history) end
 end
 
+-- The next `count` jobs of the arguments are taken in, or answered by those that hold their ids.
+function H.take_in(q, arg, count, conflict, history)
+  local batch = {}
+  for index = 1, count do
+    local id, task, payload, spec = arg(), H.optional(arg()), arg(), arg()
+    batch[index] = { id = id, task = task, payload = payload, spec = spec == '' and EMPTY or H.json(spec) }
+    batch[index].plain = (spec == '' or batch[index].spec.only_watched) and (not task or #task < 256)
+  end
+  local answers = H.enqueue(q, batch, conflict)
+  bound_log(q, history, count)
+  return answers
+end
+
 H.serve('enqueue', function(keys, args)
   local arg = H.reader(args)
   local now, name, request, history = H.now(arg()), arg(), arg(), tonumber(arg())
   local conflict, count = H.json(arg()), tonumber(arg())
   local q = H.opened(keys[1], now, name)
-  return H.once(q, request, function()
-    local batch = {}
-    for index = 1, count do
-      local id, task, payload, spec = arg(), H.optional(arg()), arg(), arg()
-      batch[index] = { id = id, task = task, payload = payload, spec = spec == '' and EMPTY or H.json(spec) }
-      batch[index].plain = spec == '' or batch[index].spec.only_watched
-    end
-    local answers = H.enqueue(q, batch, conflict)
-    bound_log(q, history, count)
-    return answers
-  end)
+  return H.once(q, request, function() return H.take_in(q, arg, count, conflict, history) end)
 end)

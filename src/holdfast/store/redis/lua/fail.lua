@@ -38,7 +38,7 @@ local function enqueue_fail_handler(q, job, error)
   if handler[1] == q.name then
     H.enqueue(q, { wanted }, {})
   else
-    H.send(q, handler[1], wanted)
+    H.send(q, handler[1], 'enqueue', wanted)
   end
 end
 

@@ -82,7 +82,7 @@ local function fill(entry, outcome)
 end
 
 local function ask(q, target, id, run, from)
-  H.send(q, target, { kind = 'register', id = id, run = run or false, from = from })
+  H.send(q, target, 'register', { id = id, run = run or false, from = from })
 end
 
 -- One blocker of a run: its entry. What is in another queue is asked by a message, and open until that answers.
@@ -166,7 +166,7 @@ function H.abandon(q, job)
       if entry[FIRST] then
         redis.call('ZREM', q.key.dependants, dependant(entry[FIRST], from))
       else
-        H.send(q, entry[QUEUE], { kind = 'unregister', id = entry[ID], run = entry[RUN], from = from })
+        H.send(q, entry[QUEUE], 'unregister', { id = entry[ID], run = entry[RUN], from = from })
       end
       entry[STATE] = 'abandoned'
       redis.call('HSET', q.key.blockers, field(job.rid, place), cmsgpack.pack(entry))
@@ -244,7 +244,7 @@ local function tell(q, from, outcome)
   if from[1] == q.name then
     done(q, from[2], from[3], outcome)
   else
-    H.send(q, from[1], { kind = 'done', rid = from[2], place = from[3], outcome = outcome })
+    H.send(q, from[1], 'done', { rid = from[2], place = from[3], outcome = outcome })
   end
 end
 
@@ -284,33 +284,33 @@ end
 
 -- Messages of other queues.
 
-function H.on_register(q, message)
-  local run = message.run or nil
-  local outcome, rid, elsewhere = look(q, message.id, run)
+function H.receive.register(q, body)
+  local run = body.run or nil
+  local outcome, rid, elsewhere = look(q, body.id, run)
   if outcome then
-    tell(q, message.from, outcome)
+    tell(q, body.from, outcome)
   elseif elsewhere then
-    ask(q, elsewhere[1], elsewhere[2], elsewhere[3], message.from)
+    ask(q, elsewhere[1], elsewhere[2], elsewhere[3], body.from)
   else
-    redis.call('ZADD', q.key.dependants, 0, dependant(rid, message.from))
+    redis.call('ZADD', q.key.dependants, 0, dependant(rid, body.from))
     q.any_dependant = true
   end
 end
 
-function H.on_unregister(q, message)
-  local job, elsewhere = H.chain_of(q, H.short(message.id), message.run or nil)
+function H.receive.unregister(q, body)
+  local job, elsewhere = H.chain_of(q, H.short(body.id), body.run or nil)
   if elsewhere then
-    message.id, message.run = elsewhere[2], elsewhere[3]
-    H.send(q, elsewhere[1], message)
+    body.id, body.run = elsewhere[2], elsewhere[3]
+    H.send(q, elsewhere[1], 'unregister', body)
   elseif job then
-    redis.call('ZREM', q.key.dependants, dependant(job.rid, message.from))
-  elseif message.run then
-    redis.call('ZREM', q.key.dependants, dependant(H.rid(message.run), message.from))
+    redis.call('ZREM', q.key.dependants, dependant(job.rid, body.from))
+  elseif body.run then
+    redis.call('ZREM', q.key.dependants, dependant(H.rid(body.run), body.from))
   end
 end
 
-function H.on_done(q, message)
-  done(q, message.rid, message.place, message.outcome)
+function H.receive.done(q, body)
+  done(q, body.rid, body.place, body.outcome)
 end
 
 -- Who waits for a chain: flat queue, run, id.
