@@ -78,16 +78,22 @@ local function follow(q, wanted, chain, position)
   return job, failed
 end
 
--- It is known how far a chain is; what comes late, because it came another way, changes nothing. True when its first
--- job's record has changed, and is to be stored.
-local function move(q, first, queue, id, position)
-  if tail_of(q, first.rid) >= position then return false end
-  redis.call('HSET', q.key.tails, first.rid, tail_text(position, queue, id))
-  local places = first.more.places or {}
-  if queue == q.name or places[queue] then return false end
-  places[queue] = true
-  first.more.places = places
-  return true
+-- It is known, at home, how far a chain is, and through which other queues it went. What comes late, because it came
+-- another way, changes nothing.
+local function move(q, chain, queue, id, position)
+  local rid = H.rid(chain[3])
+  if tail_of(q, rid) >= position or redis.call('HEXISTS', q.key.jobs, rid) == 0 then return end
+  redis.call('HSET', q.key.tails, rid, tail_text(position, queue, id))
+  if queue ~= q.name then redis.call('ZADD', q.key.members, 0, text_of(chain) .. '\1' .. queue) end
+end
+
+-- The other queues through which a chain went; they are not known any more.
+local function take_places(q, chain)
+  local prefix = text_of(chain) .. '\1'
+  local found = redis.call('ZRANGEBYLEX', q.key.members, '[' .. prefix, '(' .. text_of(chain) .. '\2')
+  if #found > 0 then redis.call('ZREM', q.key.members, unpack(found)) end
+  for index, member in ipairs(found) do found[index] = string.sub(member, #prefix + 1) end
+  return found
 end
 
 local function first_of(q, chain)
@@ -124,11 +130,8 @@ function H.go_on(q, job, entry)
   else
     H.send(q, next_job.queue, 'follow', { wanted = wanted, chain = chain, position = position })
   end
-  if not more.chain then
-    move(q, job, next_job.queue, id, position)
-  elseif chain[1] == q.name then
-    local first = first_of(q, chain)
-    if first and move(q, first, next_job.queue, id, position) then H.store(q, first) end
+  if chain[1] == q.name then
+    move(q, chain, next_job.queue, id, position)
   elseif chain[1] ~= next_job.queue then
     H.send(q, chain[1], 'moved', { chain = chain, queue = next_job.queue, id = id, position = position })
   end
@@ -311,8 +314,8 @@ function H.forget_others(q, first, transition)
   if not first.more.chain_state then return end
   local chain = { q.name, H.long(first.id), first.run }
   forget(q, chain, transition)
-  for queue in pairs(first.more.places or {}) do
-    if queue ~= q.name then H.send(q, queue, 'forget', { chain = chain, transition = transition }) end
+  for _, queue in ipairs(take_places(q, chain)) do
+    H.send(q, queue, 'forget', { chain = chain, transition = transition })
   end
 end
 
@@ -374,8 +377,7 @@ end)
 function H.receive.follow(q, body)
   local job, failed = follow(q, body.wanted, body.chain, body.position)
   if body.chain[1] == q.name then
-    local first = first_of(q, body.chain)
-    if first then move(q, first, q.name, H.long(job.id), body.position) end
+    move(q, body.chain, q.name, H.long(job.id), body.position)
   elseif H.long(job.id) ~= body.wanted.long then -- its id was taken: home must know the one that it has
     H.send(q, body.chain[1], 'renamed', {
       chain = body.chain, queue = q.name, id = H.long(job.id), position = body.position,
@@ -385,9 +387,7 @@ function H.receive.follow(q, body)
 end
 
 function H.receive.moved(q, body)
-  local first = first_of(q, body.chain)
-  if not first or not first.more.chain_state then return end
-  if move(q, first, body.queue, body.id, body.position) then H.store(q, first) end
+  move(q, body.chain, body.queue, body.id, body.position)
 end
 
 function H.receive.renamed(q, body)
@@ -397,10 +397,7 @@ function H.receive.renamed(q, body)
 end
 
 function H.receive.ended(q, body)
-  local first = first_of(q, body.chain)
-  if first and first.more.chain_state == 'open' then
-    if move(q, first, body.outcome.queue, body.outcome.id, body.position) then H.store(q, first) end
-  end
+  move(q, body.chain, body.outcome.queue, body.outcome.id, body.position)
   ended(q, body.chain, body.position, body.outcome)
 end
 
