@@ -11,6 +11,10 @@ try:
 except ImportError as error:
     raise MissingExtra(f"holdfast.spark needs {error.name}, which is missing: pip install 'holdfast[spark]'") from error
 
+from .fleet import Fleet, WorkerReport, fleet
+from .mapper import map
+from .report import WriteReport
 from .session import refuse_remote, session
+from .write import report, write
 
-__all__ = ["refuse_remote", "session"]
+__all__ = ["Fleet", "WorkerReport", "WriteReport", "fleet", "map", "refuse_remote", "report", "session", "write"]

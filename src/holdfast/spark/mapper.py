@@ -1,0 +1,152 @@
+"""`holdfast.spark.map`: Spark selects the rows, the queue makes the calls, and Spark gets the results back."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, StructType
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from ..core.duration import Duration, to_ms
+from ..errors import ConfigError, JobTimeout
+from ..option import check_text
+from ..task import Task
+from .fleet import Fleet, fleet
+from .line import Line
+from .order import HOLD
+from .place import absolute
+from .report import WriteReport
+from .runs import Outstanding
+from .session import PUSHDOWN
+from .shape import spark_type
+from .wait import Watch
+from .write import FORMAT, save, task_options
+
+log = logging.getLogger("holdfast")
+PAUSE = 0.25
+ADDED = ("job_id", "state", "attempts", "result", "error")
+
+
+def map(
+    df: DataFrame,
+    task: Task[Any, Any],
+    *,
+    name: str,
+    columns: Sequence[str] | None = None,
+    hash_columns: Sequence[str] = (),
+    run_at_column: str | None = None,
+    priority_column: str | None = None,
+    key_column: str | None = None,
+    app: str | None = None,
+    workers: int | None = None,
+    slots: int = 10,
+    hold: Duration = HOLD,
+    timeout: Duration | None = None,
+    progress: bool | None = None,
+) -> DataFrame:
+    """Return the DataFrame with the result of the task for each row, once every row has been through the queue.
+
+    The same name again goes on where it was: rows that are done are not done again. `columns` are the arguments
+    (default: all); workers run elsewhere, or `workers` of them on this Spark until all is done.
+    """
+    check_text(name, "name", "the name of a map")
+    if taken := [added for added in ADDED if added in df.columns]:
+        raise ConfigError(f"map {name!r}: the column {taken[0]!r} would be there twice; rename yours first")
+    if task.result_codec.name != "json":
+        raise ConfigError(f"map {name!r}: the results of {task.name} are {task.result_codec.name}, and must be JSON")
+    spark = df.sparkSession
+    aside = {"runAtColumn": run_at_column, "priorityColumn": priority_column, "keyColumn": key_column}
+    given = {option: column for option, column in aside.items() if column is not None}
+    arguments = list(columns) if columns is not None else [each for each in df.columns if each not in given.values()]
+    marked = df.withColumn("job_id", _id(name, hash_columns or [*arguments, *given.values()]))
+    options = {
+        **task_options(spark, task, app), **given,
+        "name": name, "idColumn": "job_id", "hold": str(to_ms(hold, "hold") / 1000),
+    }  # fmt: skip
+    rows = marked.select("job_id", *dict.fromkeys([*arguments, *given.values()]))
+    deadline = None if timeout is None else time.monotonic() + to_ms(timeout, "timeout") / 1000
+    with Line(absolute(options["url"])) as line:
+        watch = Watch(line, options["queue"])
+        report = save(rows, options, task)
+        log.info("%s", report)
+        with _crew(spark, options, workers, slots, report), _bar(name, report, progress) as show:
+            _wait(watch, Outstanding(report.open), show, name, deadline)
+    return marked.join(_results(spark, absolute(options["url"]), options["queue"], name, task), "job_id", "left")
+
+
+def _id(name: str, columns: Sequence[str]) -> Column:
+    """The id of a row: the name, and what its columns say."""
+    return F.concat(F.lit(f"{name}:"), F.substring(F.sha2(F.to_json(F.struct(*columns)), 256), 1, 32))
+
+
+@contextlib.contextmanager
+def _crew(
+    spark: SparkSession, options: dict[str, str], workers: int | None, slots: int, report: WriteReport
+) -> Iterator[Fleet | None]:
+    """Workers run on this Spark while the block lasts, if they are wanted and there is something to do."""
+    if workers is None or not report.open:
+        yield None
+        return
+    if "app" not in options:
+        raise ConfigError(
+            f"workers={workers}: executors cannot import an app that a script or a notebook makes; "
+            "put it in a module, or start workers elsewhere"
+        )
+    with fleet(options["app"], spark=spark, queues=[options["queue"]], workers=workers, slots=slots) as crew:
+        yield crew
+
+
+def _wait(watch: Watch, left: Outstanding, show: Callable[[int, int], None], name: str, deadline: float | None) -> None:
+    for count in watch.follow(left, lambda: time.sleep(PAUSE)):
+        show(count, watch.failed)
+        if deadline is not None and count and time.monotonic() > deadline:
+            raise JobTimeout(
+                f"map {name!r}: {count} rows were not done in time; they go on, and the same map finds them",
+                queue=watch.queue, job_id=name, run=None,
+            )  # fmt: skip
+
+
+@contextlib.contextmanager
+def _bar(name: str, report: WriteReport, wanted: bool | None) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar on stderr; where nobody sits in front, nothing."""
+    shown = sys.stderr.isatty() if wanted is None else wanted
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[failed]}"),
+        TimeElapsedColumn(), TimeRemainingColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=Console(stderr=True), disable=not shown) as bar:
+        done = report.rows
+        number = bar.add_task(name, total=done, failed="")
+
+        def show(left: int, failed: int) -> None:
+            bar.update(number, completed=done - left, failed=f"{failed} failed" if failed else "")
+
+        show(sum(last - first + 1 for first, last in report.open), 0)
+        yield show
+
+
+def _results(spark: SparkSession, url: str, queue: str, name: str, task: Task[Any, Any]) -> DataFrame:
+    """What the runs of a map left, one row for each id; read from the store in ranges, when it is asked for."""
+    spark.conf.set(PUSHDOWN, "true")
+    found = spark.read.format(FORMAT).options(url=url, table="results", queue=queue).load()
+    last = F.max_by(F.struct("state", "attempts", "result", "error"), "run").alias("last")
+    ours = found.where(F.col("id").startswith(f"{name}:")).groupBy(F.col("id").alias("job_id")).agg(last)
+    typed = _typed(F.col("last.result"), task)
+    return ours.select("job_id", "last.state", "last.attempts", typed.alias("result"), "last.error")
+
+
+def _typed(result: Column, task: Task[Any, Any]) -> Column:
+    """The result as the task's return annotation says, else as JSON."""
+    text, kind = result.cast("string"), spark_type(task.signature.returns)
+    if kind is None:
+        return text
+    wrapped = StructType([StructField("v", kind)])  # Spark reads no bare number or string as JSON
+    return F.from_json(F.concat(F.lit('{"v":'), text, F.lit("}")), wrapped)["v"]
