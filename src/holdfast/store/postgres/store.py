@@ -261,6 +261,12 @@ class PostgresStore:
             )
         )
 
+    async def keep_runs(self, queue: str, first: int, last: int, ttl_ms: int) -> None:
+        await self._value(
+            "SELECT holdfast.keep_runs(%s::bigint, %s, %s::bigint, %s::bigint, %s::bigint)",
+            self._now(), queue, first, last, ttl_ms,
+        )  # fmt: skip
+
     # --- working
 
     async def declare(self, declarations: Sequence[Declaration]) -> None:

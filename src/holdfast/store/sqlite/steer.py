@@ -145,6 +145,15 @@ def set_result_ttl(tx: Tx, queue: str, id: str, ttl_ms: int) -> Reply:
     return Reply.OK
 
 
+def keep_runs(tx: Tx, queue: str, first: int, last: int, ttl_ms: int) -> None:
+    """The results of these runs are kept for so long: from now, or from their end."""
+    retention = tx.queue(queue).settings.retention
+    tx.run(
+        "job", "keep_runs", queue=queue, first=first, last=last, now=tx.now, ttl=ttl_ms,
+        failed=retention.failed_ms, completed=retention.completed_ms,
+    )  # fmt: skip
+
+
 def declare(tx: Tx, declarations: Sequence[Declaration]) -> None:
     """What workers say of queues and tasks holds, unless a higher version is there already."""
     for declaration in declarations:

@@ -193,6 +193,9 @@ class SqliteStore:
     async def set_result_ttl(self, queue: str, id: str, ttl_ms: int) -> Reply:
         return await self._write(lambda tx: steer.set_result_ttl(tx, queue, id, ttl_ms))
 
+    async def keep_runs(self, queue: str, first: int, last: int, ttl_ms: int) -> None:
+        await self._write(lambda tx: steer.keep_runs(tx, queue, first, last, ttl_ms))
+
     async def declare(self, declarations: Sequence[Declaration]) -> None:
         await self._write(lambda tx: steer.declare(tx, declarations))
 
