@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from ..errors import ConfigError
+from ..store import shown
 from .show import json_line
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def run_fleet(order: Order) -> None:
         order.app_path, master=order.master, queues=order.queues, workers=order.processes, slots=order.slots,
         lease=order.lease, drain=order.drain, name=order.name,
     )  # fmt: skip
-    told = {"fleet": made.name, "url": app.store.url, "queues": list(made.queues), "workers": order.processes}
+    told = {"fleet": made.name, "url": shown(app.store.url), "queues": list(made.queues), "workers": order.processes}
     if order.as_json:
         json_line({"event": "started", **told, "slots": order.slots})
     else:

@@ -13,8 +13,20 @@ except ImportError as error:
 
 from .fleet import Fleet, WorkerReport, fleet
 from .mapper import map
+from .release import release
 from .report import WriteReport
 from .session import refuse_remote, session
 from .write import report, write
 
-__all__ = ["Fleet", "WorkerReport", "WriteReport", "fleet", "map", "refuse_remote", "report", "session", "write"]
+__all__ = [
+    "Fleet",
+    "WorkerReport",
+    "WriteReport",
+    "fleet",
+    "map",
+    "refuse_remote",
+    "release",
+    "report",
+    "session",
+    "write",
+]

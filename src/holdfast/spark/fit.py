@@ -71,7 +71,12 @@ def _completed(order: Order, app: Holdfast, task: Task[Any, Any] | None) -> Orde
     order = replace(order, url=url, app=absolute_target(order.app))
     if task is None:
         return order
-    return replace(order, queue=order.queue or task.queue, priority=order.priority or task.setting("priority"))
+    return replace(
+        order,
+        queue=order.queue or task.queue,
+        priority=order.priority or task.setting("priority"),
+        result_ttl_ms=app.registry.task_ttl_ms(task),
+    )
 
 
 def task_of(app: Holdfast, order: Order) -> Task[Any, Any] | None:

@@ -69,7 +69,7 @@ def map(
     marked = df.withColumn("job_id", _id(name, hash_columns or [*arguments, *given.values()]))
     options = {
         **task_options(spark, task, app), **given,
-        "name": name, "idColumn": "job_id", "hold": str(to_ms(hold, "hold") / 1000),
+        "name": name, "idColumn": "job_id", "until": "hold", "hold": str(to_ms(hold, "hold") / 1000),
     }  # fmt: skip
     rows = marked.select("job_id", *dict.fromkeys([*arguments, *given.values()]))
     deadline = None if timeout is None else time.monotonic() + to_ms(timeout, "timeout") / 1000

@@ -22,11 +22,11 @@ _NAMES = {
     "url": "url", "app": "app", "task": "task", "queue": "queue", "name": "name", "codec": "codec",
     "idcolumn": "id_column", "runatcolumn": "run_at_column", "prioritycolumn": "priority_column",
     "keycolumn": "key_column", "hashcolumns": "hash_columns", "priority": "priority", "hold": "hold_ms",
-    "chunk": "chunk",
+    "chunk": "chunk", "until": "until",
 }  # fmt: skip
 OPTIONS = (
     "url", "app", "task", "queue", "name", "codec", "idColumn", "runAtColumn", "priorityColumn", "keyColumn",
-    "hashColumns", "priority", "hold", "chunk",
+    "hashColumns", "priority", "hold", "until", "chunk",
 )  # fmt: skip
 
 
@@ -47,7 +47,10 @@ class Order:
     hash_columns: tuple[str, ...] = ()
     priority: int = 0
     hold_ms: int = round(HOLD * 1000)
+    until: str = "commit"
     chunk: int = CHUNK
+    result_ttl_ms: int | None = None
+    """How long the task keeps its results by itself; `None`: as its queue says."""
     folder: str = ""
     """Where the driver runs."""
 
@@ -95,6 +98,8 @@ def _value(field: str, text: str) -> Any:
         return check_queue_name(text)
     if field == "name":
         return check_text(text, "name", "the name of a write")
+    if field == "until" and text not in ("commit", "hold"):
+        raise ConfigError(f'option("until", {text!r}): "commit" or "hold"')
     if field == "codec":
         codec(text)
     if field == "url" and urlsplit(text).scheme == "memory":

@@ -28,6 +28,8 @@ class WriteReport(msgspec.Struct, kw_only=True):
     batch: int | None = None
     open: list[Span] = []
     """The runs that were not over when they were written."""
+    runs: list[Span] = []
+    """The runs that are the write's own, and held for it."""
 
     def __str__(self) -> str:
         part = f", {self.finished} of them over" if self.finished else ""
@@ -39,6 +41,7 @@ class Tally:
 
     def __init__(self, name: str, queue: str) -> None:
         self.report = WriteReport(name=name, queue=queue)
+        self._prefix = f"{name}:"
 
     def add(self, answers: list[Answer]) -> None:
         """These answers are counted."""
@@ -51,6 +54,8 @@ class Tally:
         report.finished += over
         unfinished = spans(answer.run for answer in answers if not answer.state.finished)
         report.open = merged([report.open, unfinished])
+        ours = spans(each.run for each in answers if each.status == "queued" or each.id.startswith(self._prefix))
+        report.runs = merged([report.runs, ours])
 
 
 def summed(name: str, parts: Iterable[WriteReport]) -> WriteReport:
@@ -64,6 +69,7 @@ def summed(name: str, parts: Iterable[WriteReport]) -> WriteReport:
         whole.duplicate += part.duplicate
         whole.finished += part.finished
     whole.open = merged(part.open for part in found)
+    whole.runs = merged(part.runs for part in found)
     return whole
 
 

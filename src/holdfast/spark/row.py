@@ -10,7 +10,7 @@ import msgspec
 import pyarrow as pa
 
 from ..codec import codec as find_codec
-from ..core.duration import instant_ms, to_ms
+from ..core.duration import instant_ms
 from ..core.limit import check_priority
 from ..errors import ConfigError, PayloadError
 from ..option import check_text
@@ -32,8 +32,7 @@ class Rows:
         self._title = f"{task.name}()" if task else (order.task or f"queue {order.queue}")
         self._hints: dict[str, Any] = dict(task.signature.type.__annotations__) if task else {}
         self._encode = _encoder(order, task)
-        own_ttl_ms = to_ms(task.setting("result_ttl"), "result_ttl") if task else 0
-        self._ttl_ms = max(order.hold_ms, own_ttl_ms)
+        self._ttl_ms = max(order.hold_ms, order.result_ttl_ms or 0)
 
     def jobs(self, batch: pa.RecordBatch) -> Iterator[NewJob]:
         """Yield a job for each row; raise for one that does not fit, and say which."""

@@ -1,7 +1,8 @@
 """`df.write.format("holdfast")` and `writeStream`: one job for each row, and no row twice.
 
 An id comes from a column, or from the write's name and the row itself; so a Spark task that is killed, retried or run
-twice finds its own jobs there. They are held, results and all, for longer than a write takes (`hold`).
+twice finds its own jobs there. They are held, results and all, for longer than a write takes (`hold`), and from the
+commit on for as long as others are.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from ..store.contract import KEEP, Answer
 from .fit import fitted, task_of
 from .order import Order, read_options
 from .place import app_in_executor
+from .release import release_runs
 from .report import Tally, WriteReport, keep_report, kept_report, summed
 from .row import Rows
 
@@ -55,7 +57,7 @@ class Sink(DataSourceArrowWriter):
         """The write is over, and its report can be asked for."""
         assert self._order.name is not None
         report = summed(self._order.name, [message.report for message in messages if message])
-        asyncio.run(_with_store(self._order, lambda store: keep_report(store, report, keep_ms=self._order.hold_ms)))
+        asyncio.run(_with_store(self._order, lambda store: _close(store, self._order, report)))
 
     def abort(self, messages: list[Any]) -> None:
         """What is in stays: the same write, tried again, finds it there."""
@@ -80,7 +82,7 @@ class StreamSink(DataSourceStreamArrowWriter):
         parts = [message.report for message in messages if message and not message.skipped]
         if parts:
             report = summed(parts[0].name, parts)
-            asyncio.run(_with_store(self._order, lambda store: _add_batch(store, report, batchId)))
+            asyncio.run(_with_store(self._order, lambda store: _add_batch(store, self._order, report, batchId)))
 
     def abort(self, messages: list[Any], batchId: int) -> None:
         """What is in stays: the same batch, tried again, finds it there."""
@@ -92,14 +94,23 @@ def _ordered(options: Any, schema: StructType, overwrite: bool) -> Order:
     return fitted(Order(**read_options(dict(options))), schema)
 
 
-async def _add_batch(store: Store, report: WriteReport, batch: int) -> None:
+async def _close(store: Store, order: Order, report: WriteReport) -> None:
+    """The write's report is kept, and its jobs are as others are."""
+    await keep_report(store, report, keep_ms=order.hold_ms)
+    if order.until == "commit":
+        await release_runs(store, report, order.result_ttl_ms)
+
+
+async def _add_batch(store: Store, order: Order, report: WriteReport, batch: int) -> None:
     """The report of the stream counts the batch, once, and says that it is over."""
     before = await kept_report(store, report.name)
     if before is not None and before.batch is not None and before.batch >= batch:
         return
     whole = summed(report.name, [before, report] if before else [report])
-    whole.batch, whole.open = batch, []
+    whole.batch, whole.open, whole.runs = batch, [], []
     await keep_report(store, whole, keep_ms=None)
+    if order.until == "commit":
+        await release_runs(store, report, order.result_ttl_ms)
 
 
 async def _write(order: Order, name: str, batch: int | None, batches: Iterator[pa.RecordBatch]) -> Written:
