@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 from ..errors import MissingExtra
 
-try:
-    import pandas  # noqa: F401
-    import pyarrow  # noqa: F401
-    import pyspark  # noqa: F401
-except ImportError as error:
-    raise MissingExtra(f"holdfast.spark needs {error.name}, which is missing: pip install 'holdfast[spark]'") from error
+for _package in ("pyspark", "pyarrow", "pandas"):
+    if find_spec(_package) is None:
+        raise MissingExtra(f"holdfast.spark needs {_package}, which is missing: pip install 'holdfast[spark]'")
 
-from .fleet import Fleet, WorkerReport, fleet
-from .mapper import map
-from .release import release
-from .report import WriteReport
-from .session import refuse_remote, session
-from .write import report, write
+from .fleet import Fleet, WorkerReport, fleet  # noqa: E402
+from .mapper import map  # noqa: E402
+from .release import release  # noqa: E402
+from .report import WriteReport  # noqa: E402
+from .session import refuse_remote, session  # noqa: E402
+from .write import report, write  # noqa: E402
 
 __all__ = [
     "Fleet",

@@ -28,8 +28,9 @@ from ..codec.plain import kinds_of
 from ..errors import ConfigError
 from ..find import load_app
 from ..task import Task
+from .option import reachable, this_machine
 from .order import Order
-from .place import absolute, absolute_target
+from .place import absolute_target
 
 _WHOLE = (ByteType, ShortType, IntegerType, LongType)
 _PYTHON: tuple[tuple[tuple[type[DataType], ...], type], ...] = (
@@ -60,7 +61,7 @@ def fitted(order: Order, schema: StructType) -> Order:
     if not order.queue:
         raise ConfigError('option("queue"): which queue? Give queue, or app="module:app" and the task')
     check_columns(order, schema, task.signature if task else None)
-    return replace(order, url=absolute(order.url), folder=os.getcwd())
+    return replace(order, url=reachable(order.url), folder=os.getcwd(), machine=this_machine())
 
 
 def _completed(order: Order, app: Holdfast, task: Task[Any, Any] | None) -> Order:

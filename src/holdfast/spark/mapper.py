@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -12,8 +11,6 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from ..core.duration import Duration, to_ms
 from ..errors import ConfigError, JobTimeout
@@ -21,8 +18,8 @@ from ..option import check_text
 from ..task import Task
 from .fleet import Fleet, fleet
 from .line import Line
+from .option import reachable
 from .order import HOLD
-from .place import absolute
 from .report import WriteReport
 from .runs import Outstanding
 from .session import PUSHDOWN
@@ -57,6 +54,8 @@ def map(
     The same name again goes on where it was: rows that are done are not done again. `columns` are the arguments
     (default: all); workers run elsewhere, or `workers` of them on this Spark until all is done.
     """
+    from .bar import bar  # rich is needed on the driver alone
+
     check_text(name, "name", "the name of a map")
     if taken := [added for added in ADDED if added in df.columns]:
         raise ConfigError(f"map {name!r}: the column {taken[0]!r} would be there twice; rename yours first")
@@ -73,13 +72,13 @@ def map(
     }  # fmt: skip
     rows = marked.select("job_id", *dict.fromkeys([*arguments, *given.values()]))
     deadline = None if timeout is None else time.monotonic() + to_ms(timeout, "timeout") / 1000
-    with Line(absolute(options["url"])) as line:
+    with Line(reachable(options["url"])) as line:
         watch = Watch(line, options["queue"])
         report = save(rows, options, task)
         log.info("%s", report)
-        with _crew(spark, options, workers, slots, report), _bar(name, report, progress) as show:
+        with _crew(spark, options, workers, slots, report), bar(name, report, progress) as show:
             _wait(watch, Outstanding(report.open), show, name, deadline)
-    return marked.join(_results(spark, absolute(options["url"]), options["queue"], name, task), "job_id", "left")
+    return marked.join(_results(spark, reachable(options["url"]), options["queue"], name, task), "job_id", "left")
 
 
 def _id(name: str, columns: Sequence[str]) -> Column:
@@ -112,25 +111,6 @@ def _wait(watch: Watch, left: Outstanding, show: Callable[[int, int], None], nam
                 f"map {name!r}: {count} rows were not done in time; they go on, and the same map finds them",
                 queue=watch.queue, job_id=name, run=None,
             )  # fmt: skip
-
-
-@contextlib.contextmanager
-def _bar(name: str, report: WriteReport, wanted: bool | None) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar on stderr; where nobody sits in front, nothing."""
-    shown = sys.stderr.isatty() if wanted is None else wanted
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[failed]}"),
-        TimeElapsedColumn(), TimeRemainingColumn(),
-    )  # fmt: skip
-    with Progress(*columns, console=Console(stderr=True), disable=not shown) as bar:
-        done = report.rows
-        number = bar.add_task(name, total=done, failed="")
-
-        def show(left: int, failed: int) -> None:
-            bar.update(number, completed=done - left, failed=f"{failed} failed" if failed else "")
-
-        show(sum(last - first + 1 for first, last in report.open), 0)
-        yield show
 
 
 def _results(spark: SparkSession, url: str, queue: str, name: str, task: Task[Any, Any]) -> DataFrame:

@@ -53,6 +53,7 @@ class Order:
     """How long the task keeps its results by itself; `None`: as its queue says."""
     folder: str = ""
     """Where the driver runs."""
+    machine: str = ""
 
     @property
     def set_aside(self) -> dict[str, str]:

@@ -18,16 +18,6 @@ from ..registry import Registry
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_SQLITE = "sqlite:///"
-
-
-def absolute(url: str) -> str:
-    """Return the URL of a store with the whole path of its file: an executor works in another folder."""
-    if not url.startswith(_SQLITE) or url.startswith(f"{_SQLITE}/"):
-        return url
-    path, mark, options = url.removeprefix(_SQLITE).partition("?")
-    return f"{_SQLITE}{os.path.abspath(path)}{mark}{options}"
-
 
 def absolute_target(target: str) -> str:
     """Return the import path of an app, with the whole path where it names a file."""

@@ -10,7 +10,7 @@ from ..core.limit import HOUR_MS
 from ..errors import ConfigError
 from ..store import Store
 from .line import Line
-from .place import absolute
+from .option import reachable
 from .report import WriteReport, kept_report
 from .runs import Span
 
@@ -21,8 +21,8 @@ LEAST_MS = 10 * 60 * 1000
 
 
 def release(name: str, url: str, *, ttl: Duration | None = None) -> None:
-    """What a map, or a write with `until="hold"`, left in the store is kept for `ttl` more; default: as the queue says."""
-    with Line(absolute(url)) as line:
+    """What a map, or a write with `until="hold"`, left is kept for `ttl` more; by default as the queue says."""
+    with Line(reachable(url)) as line:
         report = line(kept_report(line.store, name))
         if report is None:
             raise ConfigError(f"release({name!r}): there is no such write here, or it is not held any more")

@@ -23,6 +23,7 @@ from ..errors import ConfigError
 from ..store import Store, open_store
 from ..store.contract import KEEP, Answer
 from .fit import fitted, task_of
+from .option import require_machine
 from .order import Order, read_options
 from .place import app_in_executor
 from .release import release_runs
@@ -114,6 +115,7 @@ async def _add_batch(store: Store, order: Order, report: WriteReport, batch: int
 
 
 async def _write(order: Order, name: str, batch: int | None, batches: Iterator[pa.RecordBatch]) -> Written:
+    require_machine(order.url, order.machine)
     task = task_of(app_in_executor(order.app, order.folder), order) if order.app else None
     rows = Rows(order, name if batch is None else f"{name}:{batch}", task)
 

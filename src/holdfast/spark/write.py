@@ -15,8 +15,9 @@ from ..errors import ConfigError
 from ..task import Task
 from .fit import check_columns, fitted
 from .line import Line
+from .option import reachable
 from .order import HOLD, Order, read_options
-from .place import absolute, ship, target_of
+from .place import ship, target_of
 from .report import WriteReport, kept_report
 from .session import refuse_remote
 
@@ -94,5 +95,5 @@ def _checked(schema: StructType, options: Mapping[str, str], task: Task[Any, Any
 
 def report(name: str, url: str) -> WriteReport | None:
     """Return what became of a named write: a batch for as long as it is held, a stream for good. `None`: not known."""
-    with Line(absolute(url)) as line:
+    with Line(reachable(url)) as line:
         return line(kept_report(line.store, name))
