@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from spark_shop import Shop
 
 from holdfast.spark import session
 
@@ -30,3 +31,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     )
     yield made
     made.stop()
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Shop]:
+    """An app on a fresh SQLite file, in a module that executors can import."""
+    made = Shop(tmp_path, f"sqlite:///{tmp_path}/jobs.db")
+    yield made
+    made.close()

@@ -49,7 +49,7 @@ def write(
         "keyColumn": key_column, "hashColumns": ",".join(hash_columns) or None,
     }  # fmt: skip
     options = {
-        "name": name or f"write-{uuid4().hex[:16]}", "app": app, "url": url, "queue": queue,
+        "name": f"write-{uuid4().hex[:16]}" if name is None else name, "app": app, "url": url, "queue": queue,
         "hold": str(to_ms(hold, "hold") / 1000), **columns,
     }  # fmt: skip
     given = {option: value for option, value in options.items() if value is not None}
@@ -66,10 +66,10 @@ def task_options(spark: SparkSession, task: Task[Any, Any] | str, app: str | Non
         return {"task": task}
     registry = task._registry
     target = app or target_of(registry, task.fn.__module__)
-    named = {"task": task.name, "queue": task.queue, "url": registry.client.store.url, "codec": task.codec.name}
+    named = {"task": task.name, "queue": task.queue, "url": registry.client.store.url}
     named["priority"] = str(task.setting("priority"))
     if target is None:
-        return named
+        return {**named, "codec": task.codec.name}
     ship(spark, target)
     return {**named, "app": target}
 
