@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from holdfast import Holdfast, Permanent, Retry
+from holdfast import Holdfast, Job, Permanent, Retry
 from holdfast.codec import JsonCodec
 
 URL = {url!r}
@@ -59,10 +59,11 @@ async def double(number: int) -> int:
 
 
 @app.task(queue="slow")
-async def wait(number: int) -> int:
+async def wait(number: int, job: Job) -> int:
     with (FOLDER / "started").open("a") as ledger:
         ledger.write(f"{{number}}\\n")
     while not (FOLDER / "open").exists():
+        job.signal.check()
         await asyncio.sleep(0.01)
     return number
 

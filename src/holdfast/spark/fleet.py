@@ -141,7 +141,7 @@ class Fleet:
                 return
             pause = FIRST_PAUSE if time.monotonic() - started > LONGEST_PAUSE else min(pause * 2, LONGEST_PAUSE)
             restarts += 1
-            if self._stopping.wait(pause):
+            if self._stopping.wait(pause) or self._context._jsc is None:  # Spark itself is gone
                 return
 
     def _one(self, number: int) -> dict[str, Any]:
