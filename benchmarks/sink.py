@@ -106,10 +106,8 @@ def main() -> None:
             plain = many(next(urls), given.rows)
             through = sink(spark, next(urls), given.rows, folder, number)
             ratios.append(plain / through)
-            print(
-                f"{given.store}: enqueue_many {given.rows / plain:,.0f} rows/s, sink {given.rows / through:,.0f} rows/s, "
-                f"ratio {ratios[-1]:.2f}"
-            )
+            speeds = f"enqueue_many {given.rows / plain:,.0f} rows/s, sink {given.rows / through:,.0f} rows/s"
+            print(f"{given.store}: {speeds}, ratio {ratios[-1]:.2f}", flush=True)
     print(f"{given.store}: the sink has {statistics.median(ratios):.2f} of enqueue_many's speed (target: 0.5)")
     spark.stop()
 

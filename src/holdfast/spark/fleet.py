@@ -33,6 +33,8 @@ log = logging.getLogger("holdfast")
 POLL = 0.5
 FIRST_PAUSE = 0.2
 LONGEST_PAUSE = 30.0
+KEEP_MS = 6 * 3600 * 1000
+"""For how long a fleet whose driver was killed is remembered."""
 PATIENCE = 20.0
 """How long, beyond their drain, workers have to end before Spark is told to kill them."""
 
@@ -65,7 +67,8 @@ class Fleet:
         self._lock = threading.Lock()
         self.name = post.fleet
         self.queues = post.queues
-        self._line(note(line.store, post.record, {"go": True}))
+        self._say(go=True)
+        threading.Thread(target=self._go_on, name=f"holdfast-{post.fleet}", daemon=True).start()
         self._threads = [
             InheritableThread(target=self._keep, args=(number,), name=f"holdfast-{post.fleet}-{number}", daemon=True)
             for number in range(1, workers + 1)
@@ -87,7 +90,7 @@ class Fleet:
     def drain(self) -> list[WorkerReport]:
         """The queues are empty and nothing runs, and the fleet has ended; return what each worker did."""
         quiet = 0
-        while quiet < 2 and self.running:
+        while quiet < 2 and self.running and not self._stopping.is_set():
             quiet = quiet + 1 if self._line(_is_quiet(self._line.store, self._post.queues)) else 0
             self._stopping.wait(POLL)
         return self.stop()
@@ -101,9 +104,19 @@ class Fleet:
 
     def ask_to_stop(self) -> None:
         """Workers drain and end. May be called again, from any thread."""
-        if not self._stopping.is_set():
+        with self._lock:
+            first = not self._stopping.is_set()
             self._stopping.set()
-            self._line(note(self._line.store, self._post.record, {"go": False}))
+        if first:
+            self._say(go=False)
+
+    def _say(self, *, go: bool) -> None:
+        self._line(note(self._line.store, self._post.record, {"go": go}, keep_ms=KEEP_MS))
+
+    def _go_on(self) -> None:
+        """The record, which would go if the driver were killed, stays while it is not."""
+        while not self._stopping.wait(KEEP_MS / 6000):
+            self._say(go=True)
 
     def stop(self) -> list[WorkerReport]:
         """The fleet has ended, and what it held is finished or handed back; return what each worker did."""
@@ -138,6 +151,8 @@ class Fleet:
                     log.warning("fleet %s: worker %d died, starting another: %s", self.name, number, _first_line(error))
             if told is not None:
                 self._ended(told, restarts)
+                if self._failure is not None:
+                    self.ask_to_stop()
                 return
             pause = FIRST_PAUSE if time.monotonic() - started > LONGEST_PAUSE else min(pause * 2, LONGEST_PAUSE)
             restarts += 1
@@ -154,7 +169,6 @@ class Fleet:
         with self._lock:
             if "error" in told:
                 self._failure = self._failure or ConfigError(told["error"])
-                self._stopping.set()
             else:
                 did = msgspec.convert(told["did"], Report)
                 self._reports.append(
