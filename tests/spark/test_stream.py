@@ -15,20 +15,21 @@ from pyspark.sql import DataFrame, SparkSession
 
 
 class Collector:
-    """A stream of a store's events into Parquet, run until it has what there is, as often as asked."""
+    """A stream of a store's events, run until it has what there is, as often as asked."""
 
     def __init__(self, spark: SparkSession, url: str, folder: Path) -> None:
-        self.spark, self.url = spark, url
-        self.out, self.checkpoint = folder / "out", folder / "checkpoint"
+        self.spark, self.url, self.checkpoint = spark, url, folder / "checkpoint"
+        self.batches: dict[int, list[tuple[Any, ...]]] = {}
 
     def run(self, **options: Any) -> list[int]:
-        """Return how many events each micro-batch had."""
+        """Return how many events each micro-batch had. One that is repeated takes the place of the first."""
         events = self.spark.readStream.format("holdfast").options(url=self.url, **options).load()
         sizes: list[int] = []
 
         def write(batch: DataFrame, number: int) -> None:
-            batch.write.mode("overwrite").parquet(str(self.out / f"batch={number}"))
-            sizes.append(self.spark.read.parquet(str(self.out / f"batch={number}")).count())
+            found = batch.select("queue", "id", "sequence", "transition", "missing").collect()
+            self.batches[number] = [tuple(row) for row in found]
+            sizes.append(len(found))
 
         writer = events.writeStream.foreachBatch(write).option("checkpointLocation", str(self.checkpoint))
         writer.trigger(availableNow=True).start().awaitTermination()
@@ -36,8 +37,7 @@ class Collector:
 
     def rows(self) -> list[tuple[Any, ...]]:
         """Return what was collected."""
-        found = self.spark.read.parquet(str(self.out)).select("queue", "id", "sequence", "transition", "missing")
-        return [tuple(row) for row in found.collect()]
+        return [row for batch in self.batches.values() for row in batch]
 
     def forget_last(self) -> None:
         """The last batch was planned, and died before it was done."""
@@ -99,9 +99,8 @@ def test_a_transaction_that_was_open_during_a_batch_comes_in_a_later_one(spark: 
     assert len({sequence for _, _, sequence, *_ in collector.rows()}) == 8
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_trimmed_log_is_a_gap(kind: str, spark: SparkSession, tmp_path: Path) -> None:
-    url = fresh(kind, tmp_path, history=10)
+def test_a_trimmed_log_is_a_gap(spark: SparkSession, tmp_path: Path) -> None:
+    url = fresh("redis", tmp_path, history=10)
     collector = Collector(spark, url, tmp_path)
 
     async def bills(count: int) -> None:
