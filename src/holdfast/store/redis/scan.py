@@ -130,6 +130,8 @@ class RedisScan:
             yield {name: found[name] for name in plan.columns}
 
     def _events(self, part: RedisPart) -> Iterator[Columns]:
+        from .column import event_columns  # which needs packages that a queue does without
+
         key, low, count = self._keys.of(part.queue, "events"), part.low, 0
         while low < part.high:
             start, stop = f"{part.epoch}-{low + 1}", f"{part.epoch}-{part.high}"
@@ -138,7 +140,7 @@ class RedisScan:
                 break
             low = int(entries[-1][0].partition(b"-")[2])
             count += len(entries)
-            yield record.event_columns(part.queue, part.epoch, entries)
+            yield event_columns(part.queue, part.epoch, entries)
         if part.anchored and count < part.high - part.low:
             raise lost(self.place, part.high - part.low - count)
 
