@@ -135,15 +135,19 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 def matching(columns: Columns, which: Sequence[Condition]) -> Columns:
     """Return the rows that meet every condition, where the store itself cannot choose."""
     for each in which:
-        column = columns[each.column]
+        column = _listed(columns[each.column])
         if each.op in ("null", "set"):
             keep = [(have is None) == (each.op == "null") for have in column]
         else:
             compare, wanted = _COMPARE[each.op], each.value
             keep = [have is not None and compare(have, wanted) for have in column]
         if not all(keep):
-            columns = {name: list(compress(values, keep)) for name, values in columns.items()}
+            columns = {name: list(compress(_listed(values), keep)) for name, values in columns.items()}
     return columns
+
+
+def _listed(values: Any) -> Sequence[Any]:
+    return values.to_pylist() if hasattr(values, "to_pylist") else values  # type: ignore[no-any-return]
 
 
 def shares(low: int, high: int, parts: int, least: int) -> list[tuple[int, int]]:

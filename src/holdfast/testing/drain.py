@@ -13,6 +13,7 @@ from ..errors import ConfigError, HoldfastError, JobError
 from ..executor import ThreadExecutor, run_inline
 from ..store.contract import Claimed, Complete, Failed, Retried, Session, Settled, Settlement
 from ..worker.attempt import Attempt
+from ..worker.flight import Flight
 from ..worker.pump import Pump
 from ..worker.upkeep import tidy
 
@@ -102,7 +103,7 @@ class _InPlace(Pump):
     async def _step(self, session: Session, room: int) -> bool:
         """What has ended is settled and what there is room for started; return whether there was anything."""
         settlements, self._finished = self._finished, []
-        turn = await self._turn(session, settlements, room)
+        turn = await self._turn(session, Flight(settlements, room))
         if turn.evicted:
             raise JobError("drain() was declared dead while it ran a job: its handler moved the clock by over a day")
         self._after(turn, settlements)
