@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from places import KINDS, fresh
 from pyspark.sql import SparkSession
 from spark_shop import Shop
 
 from holdfast.errors import ConfigError, JobTimeout
 from holdfast.spark import map, release
+
+
+@pytest.fixture(params=KINDS)
+def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shop]:
+    """An app on a fresh store of each kind."""
+    made = Shop(tmp_path, fresh(request.param, tmp_path))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Shop]:
+    """An app on a file."""
+    made = Shop(tmp_path, fresh("sqlite", tmp_path))
+    yield made
+    made.close()
 
 
 def test_results_and_errors_come_back_beside_their_rows(spark: SparkSession, shop: Shop) -> None:
@@ -43,7 +62,8 @@ def test_the_same_map_again_goes_on_where_it_was(
     assert len(shop.jobs("numbers")) == 60
 
 
-def test_what_cannot_be_mapped_is_refused(spark: SparkSession, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_mapped_is_refused(spark: SparkSession, small: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop = small
     df = spark.range(1).selectExpr("id AS number", "1 AS result")
     with pytest.raises(ConfigError, match="the column 'result' would be there twice; rename yours first"):
         map(df, shop.double, name="m")

@@ -49,14 +49,18 @@ SET result_ttl_ms = :ttl,
         WHEN finished_at_ms IS NOT NULL THEN max(:now + :ttl, finished_at_ms + :kept, coalesce(dedup_until_ms, 0)) END
 WHERE run = :run;
 
--- :keep_runs
+-- The plus signs keep SQLite from the index by queue, which knows nothing of runs.
+-- :keep_unfinished
+UPDATE holdfast_job SET result_ttl_ms = :ttl
+WHERE run BETWEEN :first AND :last AND +queue = :queue AND +held = 1 AND finished_at_ms IS NULL;
+
+-- :keep_finished
 UPDATE holdfast_job
-SET result_ttl_ms = :ttl,
-    free_at_ms = CASE WHEN finished_at_ms IS NOT NULL THEN :now + :ttl END,
-    expires_at_ms = CASE WHEN finished_at_ms IS NOT NULL THEN max(
+SET result_ttl_ms = :ttl, free_at_ms = :now + :ttl,
+    expires_at_ms = max(
         :now + :ttl, coalesce(dedup_until_ms, 0),
-        finished_at_ms + CASE state WHEN 'failed' THEN :failed WHEN 'completed' THEN :completed ELSE 0 END) END
-WHERE run BETWEEN :first AND :last AND queue = :queue AND held = 1;
+        finished_at_ms + CASE state WHEN 'failed' THEN :failed WHEN 'completed' THEN :completed ELSE 0 END)
+WHERE run BETWEEN :first AND :last AND +queue = :queue AND +held = 1 AND finished_at_ms IS NOT NULL;
 
 -- :events
 SELECT * FROM holdfast_event WHERE seq > :after ORDER BY seq LIMIT :limit;
