@@ -22,7 +22,7 @@ from spark_shop import Shop
 
 from holdfast.spark import fleet, map, report, session
 
-PATIENCE = 60.0
+PATIENCE = 150.0
 ROWS = 2000
 
 
@@ -87,7 +87,7 @@ def map_with_a_killed_executor(spark: SparkSession, shop: Shop) -> dict[str, Any
 def main(folder: Path) -> None:
     shop = Shop(folder, f"sqlite:///{folder}/jobs.db")
     conf = {"spark.executor.memory": "512m", "spark.sql.shuffle.partitions": "2", "spark.local.dir": str(folder)}
-    spark = session("local-cluster[2,1,1024]", conf=conf, log_level="error")
+    spark = session("local-cluster[2,1,1024]", conf=conf, log_level="off")
     works = Path(os.environ.get("SPARK_HOME", str(Path(pyspark.__file__).parent)), "work")
     work = works / str(spark.sparkContext.applicationId)
     try:

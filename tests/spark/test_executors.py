@@ -19,7 +19,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("executors") / "place"
     folder.mkdir()
     command = [sys.executable, str(SCRIPT), str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, cwd=folder)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False, cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr[-5000:]
     found: dict[str, Any] = {}
     for line in done.stdout.splitlines():
@@ -27,7 +27,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(450)
 def test_a_worker_that_is_killed_mid_write_enqueues_nothing_twice(told: dict[str, Any]) -> None:
     wrote = told["write"]
     assert wrote["killed"]
@@ -36,6 +36,6 @@ def test_a_worker_that_is_killed_mid_write_enqueues_nothing_twice(told: dict[str
     assert 100 <= wrote["duplicate"] < 1000, "what was in before the kill was found there"
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(450)
 def test_a_map_survives_the_executor_of_its_worker(told: dict[str, Any]) -> None:
     assert told["map"] == {"right": True, "stalls": 4, "workers": 1}

@@ -40,22 +40,28 @@ class Tally:
     """Counts the answers of one Spark task."""
 
     def __init__(self, name: str, queue: str) -> None:
-        self.report = WriteReport(name=name, queue=queue)
+        self._report = WriteReport(name=name, queue=queue)
         self._prefix = f"{name}:"
+        self._open: list[list[Span]] = []
+        self._runs: list[list[Span]] = []
 
     def add(self, answers: list[Answer]) -> None:
         """These answers are counted."""
-        report = self.report
+        report = self._report
         new = sum(answer.status == "queued" for answer in answers)
         over = sum(answer.state.finished for answer in answers)
         report.rows += len(answers)
         report.queued += new
         report.duplicate += len(answers) - new
         report.finished += over
-        unfinished = spans(answer.run for answer in answers if not answer.state.finished)
-        report.open = merged([report.open, unfinished])
-        ours = spans(each.run for each in answers if each.status == "queued" or each.id.startswith(self._prefix))
-        report.runs = merged([report.runs, ours])
+        self._open.append(spans(answer.run for answer in answers if not answer.state.finished))
+        ours = (each.run for each in answers if each.status == "queued" or each.id.startswith(self._prefix))
+        self._runs.append(spans(ours))
+
+    def report(self) -> WriteReport:
+        """Return what was counted."""
+        self._report.open, self._report.runs = merged(self._open), merged(self._runs)
+        return self._report
 
 
 def summed(name: str, parts: Iterable[WriteReport]) -> WriteReport:

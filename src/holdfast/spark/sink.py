@@ -147,7 +147,7 @@ async def _enqueue(store: Store, order: Order, name: str, rows: Rows, batches: I
     finally:
         if writing is not None:
             tally.add(await writing)
-    return tally.report
+    return tally.report()
 
 
 def _chunks(rows: Rows, batches: Iterator[pa.RecordBatch], size: int) -> Iterator[Sequence[Any]]:
