@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from ..errors import ConfigError, LogGap
-from .url import open_store
+from .url import open_store, shown
 
 Table = Literal["events", "jobs"]
 Op = Literal["=", "in", "<", "<=", ">", ">=", "starts", "null", "set"]
@@ -170,6 +170,6 @@ def open_scan(url: str) -> Scan:
     """Return a scan of the store that a URL names."""
     make = getattr(open_store(url), "scan", None)
     if make is None:
-        raise ConfigError(f"{url!r}: this store has no scan, so that whole tables cannot be read from it")
+        raise ConfigError(f"{shown(url)!r}: this store has no scan, so that whole tables cannot be read from it")
     scan: Scan = make()
     return scan
