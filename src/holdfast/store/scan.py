@@ -70,10 +70,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     def only(self, column: str) -> tuple[Any, ...] | None:
         """Return the values that a column must have one of; `None` when it may have any."""
-        for each in self.which:
-            if each.column == column and each.op in ("=", "in"):
-                return tuple(each.value) if each.op == "in" else (each.value,)
-        return None
+        named = [each for each in self.which if each.column == column and each.op in ("=", "in")]
+        if not named:
+            return None
+        first, *others = [tuple(each.value) if each.op == "in" else (each.value,) for each in named]
+        return tuple(value for value in first if all(value in other for other in others))
 
 
 class Scan(Protocol):
