@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from ..errors import ConfigError, LogGap
-from .url import open_store
+from .url import open_store, shown
 
 Table = Literal["events", "jobs"]
 Op = Literal["=", "in", "<", "<=", ">", ">=", "starts", "null", "set"]
@@ -70,10 +70,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     def only(self, column: str) -> tuple[Any, ...] | None:
         """Return the values that a column must have one of; `None` when it may have any."""
-        for each in self.which:
-            if each.column == column and each.op in ("=", "in"):
-                return tuple(each.value) if each.op == "in" else (each.value,)
-        return None
+        named = [each for each in self.which if each.column == column and each.op in ("=", "in")]
+        if not named:
+            return None
+        first, *others = [tuple(each.value) if each.op == "in" else (each.value,) for each in named]
+        return tuple(value for value in first if all(value in other for other in others))
 
 
 class Scan(Protocol):
@@ -170,6 +171,6 @@ def open_scan(url: str) -> Scan:
     """Return a scan of the store that a URL names."""
     make = getattr(open_store(url), "scan", None)
     if make is None:
-        raise ConfigError(f"{url!r}: this store has no scan, so that whole tables cannot be read from it")
+        raise ConfigError(f"{shown(url)!r}: this store has no scan, so that whole tables cannot be read from it")
     scan: Scan = make()
     return scan

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from ..continuation import Blocker
 from ..core.job import ErrorRecord
 from ..core.state import State
 from ..core.transition import Reply
@@ -290,7 +291,7 @@ class Pump:
             handler = self._handler(claimed)
             if handler is None:
                 continue
-            attempt = Attempt(claimed, handler, self._store_progress, self._end, self._desk)
+            attempt = Attempt(claimed, handler, self._store_progress, self._end, self._desk, self._blockers)
             self.running[claimed.lease] = attempt
             self.report.started += 1
             if hooked:
@@ -326,11 +327,13 @@ class Pump:
         """Return where an attempt writes and completes in a transaction of its own."""
         assert self.session is not None
         assert self._loop is not None
-        codec, signature = handler.result_codec, handler.signature
-        return Desk(
-            self._store, self.session, lambda result: signature.encode_result(result, codec), self._loop,
-            atomic=handler.setting("completion") == "atomic",
-        )  # fmt: skip
+        atomic = handler.setting("completion") == "atomic"
+        return Desk(self._store, self.session, handler, self._loop, atomic=atomic)
+
+    async def _blockers(self, lease: Lease) -> list[Blocker]:
+        """Return what a job waited for, decoded by the tasks that gave the results."""
+        found = await self._store.blockers(lease.queue, lease.id, lease.run)
+        return [self._registry.blocker(each) for each in found]
 
     def _end(self, attempt: Attempt, settlement: Settlement | None) -> None:
         """The attempt's slot is free, and what it says will be told at the next turn."""

@@ -16,7 +16,7 @@ TRANSITIONS = (
     "enqueue", "update", "promote", "claim", "extend", "progress", "complete", "retry", "fail", "snooze", "release",
     "cancel", "reap", "requeue", "expire", "delete",
 )  # fmt: skip
-FILES = ("prelude", "lane", *TRANSITIONS, "turn", "steer")
+FILES = ("prelude", "lane", *TRANSITIONS, "turn", "schedule", "steer")
 
 
 def text(name: str) -> str:
