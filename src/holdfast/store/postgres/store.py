@@ -50,6 +50,7 @@ from .join import Identity, joined
 from .look import filter_values
 from .looking import Looking
 from .opened import opened
+from .scan import PostgresScan
 from .steer import Steering
 
 T = TypeVar("T")
@@ -73,6 +74,10 @@ class PostgresStore(Looking, Unchained):
         self._turn = self._named(call.TURN)
         self._reader = call.Reader()
         self._identity = Identity(self.place)
+
+    def scan(self) -> PostgresScan:
+        """Return a reader of whole tables, with a connection of its own."""
+        return PostgresScan(self.place)
 
     def twin(self) -> Store:
         return PostgresStore(self.url, clock=self._clock)
@@ -146,6 +151,12 @@ class PostgresStore(Looking, Unchained):
                 "SELECT holdfast.set_result_ttl(%s::bigint, %s, %s, %s::bigint)", self._now(), queue, id, ttl_ms
             )
         )
+
+    async def keep_runs(self, queue: str, first: int, last: int, ttl_ms: int) -> None:
+        await self._value(
+            "SELECT holdfast.keep_runs(%s::bigint, %s, %s::bigint, %s::bigint, %s::bigint)",
+            self._now(), queue, first, last, ttl_ms,
+        )  # fmt: skip
 
     # --- working
 

@@ -25,13 +25,13 @@ from ..contract import (
     ScheduleChange,
     ScheduleRow,
     SessionInfo,
-    Store,
 )
 from ..unchained import Unchained
 from . import doctor, schedule, steer
 from .keys import short
 from .order import answers_to, asked, rule
 from .produce import Producing
+from .scan import RedisScan
 from .work import Working
 
 
@@ -45,8 +45,9 @@ class RedisStore(Producing, Working, Unchained):
     turns_at_once = 2
     shared = True
 
-    def twin(self) -> Store:
-        return RedisStore(self._where, clock=self._clock, namespace=self.place.namespace)
+    def scan(self) -> RedisScan:
+        """Return a reader of whole tables, with a connection of its own."""
+        return RedisScan(self.place)
 
     # --- looking
 

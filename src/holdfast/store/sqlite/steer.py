@@ -186,6 +186,14 @@ def set_result_ttl(tx: Tx, queue: str, id: str, ttl_ms: int) -> Reply:
     return Reply.OK
 
 
+def keep_runs(tx: Tx, queue: str, first: int, last: int, ttl_ms: int) -> None:
+    """The results of these runs are kept for so long: from now, or from their end."""
+    kept = tx.queue(queue).settings.retention
+    span = {"queue": queue, "first": first, "last": last, "ttl": ttl_ms}
+    tx.run("job", "keep_unfinished", **span)  # two statements: this one touches no index
+    tx.run("job", "keep_finished", **span, now=tx.now, failed=kept.failed_ms, completed=kept.completed_ms)
+
+
 def declare(tx: Tx, declarations: Sequence[Declaration]) -> None:
     """What workers say of queues and tasks holds, unless a higher version is there already."""
     for declaration in declarations:
