@@ -49,6 +49,8 @@ from ..contract import (
 from ..unchained import Unchained
 from . import record, schedule, steer
 from .ear import Ear
+from .existing import place_of
+from .gather import Gather
 from .keys import Keys, long, short
 from .look import Reader, rid
 from .place import parse
@@ -68,15 +70,21 @@ _STALE = Settled(Reply.STALE)
 
 
 class RedisStore(Unchained):
-    """Jobs in Redis or Valkey: `redis://`, `rediss://`, `valkey://`, `redis+cluster://`, `redis+sentinel://`."""
+    """Jobs in Redis or Valkey: `redis://`, `rediss://`, `valkey://`, `redis+cluster://`, `redis+sentinel://`.
+
+    Instead of a URL it takes a client or pool of redis-py, whose settings its own connections then have.
+    """
 
     transactional = False
     turns_at_once = 2
     shared = True
 
-    def __init__(self, url: str, *, clock: Callable[[], int] | None = None) -> None:
-        self.url = url
-        self.place = parse(url)
+    def __init__(self, where: Any, *, clock: Callable[[], int] | None = None, namespace: str | None = None) -> None:
+        self._where = where
+        self.place = parse(where) if isinstance(where, str) else place_of(where)
+        if namespace is not None:
+            self.place = msgspec.structs.replace(self.place, namespace=namespace)
+        self.url = where if isinstance(where, str) else str(self.place)
         self._clock = clock
         self._keys = Keys(self.place.namespace)
         self._opened = 0
@@ -92,6 +100,7 @@ class RedisStore(Unchained):
         self._reader = Reader(self._server, self._keys)
         self._ear = Ear(self._server, self._keys)
         self._durability = Durability(self._server)
+        self._single: Gather[tuple[str, Conflict], NewJob, Answer] = Gather(self._enqueue_fresh, MOST_IN_ONE_CALL)
 
     # --- life
 
@@ -118,7 +127,7 @@ class RedisStore(Unchained):
                 await self._server.close()
 
     def twin(self) -> Store:
-        return RedisStore(self.url, clock=self._clock)
+        return RedisStore(self._where, clock=self._clock, namespace=self.place.namespace)
 
     async def now_ms(self) -> int:
         if self._clock is not None:
@@ -158,14 +167,26 @@ class RedisStore(Unchained):
             return []
         if queue not in self._known:
             await self._know(queue)
+        if len(jobs) == 1 and request is None and self._server.here:
+            answers = [await self._single.ask((queue, conflict), jobs[0])]
+        else:
+            answers = await self._enqueue_all(queue, jobs, conflict, request)
+        if self.place.wait_aof or self.place.wait_replicas:
+            await self._durability.wait(self._keys.declared(queue))
+        return answers
+
+    async def _enqueue_all(
+        self, queue: str, jobs: Sequence[NewJob], conflict: Conflict, request: str | None
+    ) -> list[Answer]:
         answers: list[Answer] = []
         for start in range(0, len(jobs), MOST_IN_ONE_CALL):
             part = jobs[start : start + MOST_IN_ONE_CALL]
             name = "" if request is None else f"{request}/{start}" if start else request
             answers += await self._enqueue(queue, part, conflict, name)
-        if self.place.wait_aof or self.place.wait_replicas:
-            await self._durability.wait(self._keys.declared(queue))
         return answers
+
+    async def _enqueue_fresh(self, kind: tuple[str, Conflict], jobs: Sequence[NewJob]) -> list[Answer]:
+        return await self._enqueue(kind[0], jobs, kind[1], "")
 
     async def _enqueue(self, queue: str, jobs: Sequence[NewJob], conflict: Conflict, request: str) -> list[Answer]:
         args: list[Any] = [self._now(), queue, request, self.place.history, _conflict(conflict), len(jobs)]
@@ -292,8 +313,8 @@ class RedisStore(Unchained):
             work.settled[index] = _SETTLED[word]
         if flat:
             jobs = [
-                record.claimed(queue, run, raw, timeout)
-                for run, raw, timeout in zip(flat[::3], flat[1::3], flat[2::3], strict=True)
+                record.claimed(queue, int.from_bytes(rid, "big"), raw, timeout, work.now)
+                for rid, raw, timeout in zip(flat[::3], flat[1::3], flat[2::3], strict=True)
             ]
             work.claimed += jobs
             work.room -= len(jobs)
@@ -362,7 +383,7 @@ class RedisStore(Unchained):
             if word == b"evicted":
                 return []
             for run, raw, timeout in zip(flat[::3], flat[1::3], flat[2::3], strict=True):
-                found.append(record.claimed(queue, run, raw, timeout))
+                found.append(record.claimed(queue, run, raw, timeout, 0))
         return found
 
     async def leave(self, session: Session) -> None:
@@ -560,7 +581,9 @@ def _spec(job: NewJob) -> bytes:
         dedup = {"key": job.dedup.key, "scope": job.dedup.scope, "exclude": job.dedup.exclude}
         spec["dedup"] = dedup if job.dedup.window_ms is None else {**dedup, "window": job.dedup.window_ms}
     given = {name: value for name, value in spec.items() if value is not None}
-    return _json(given) if given else b""
+    if not given:
+        return b""
+    return _json({"watcher": job.watcher, "only_watched": True} if list(given) == ["watcher"] else given)
 
 
 def _asked(jobs: Sequence[NewJob]) -> list[Any]:
