@@ -98,7 +98,7 @@ END $$;
 
 -- The first row's `info` is about the turn as a whole; the others are the claimed jobs.
 -- p_kinds NULL: every settlement is a completion.
--- Planning anew for each batch would cost half of a small turn. A plan that is kept may be from when the tables were
+-- Planning anew for each batch would cost a quarter of a small turn. A plan that is kept may be from when the tables were
 -- small, so the planner is held to the indexes from the beginning.
 CREATE OR REPLACE FUNCTION holdfast.turn(p_clock bigint, p_session text, p_lease bigint, p_serves text[],
     p_kinds text[], p_s_queues text[], p_s_ids text[], p_s_runs bigint[], p_s_attempts integer[], p_data bytea[],
