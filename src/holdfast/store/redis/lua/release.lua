@@ -1,6 +1,6 @@
 -- release: active -> waiting | scheduled
 -- guard: the caller holds the lease
--- effects: drop lease, count the release or stall (at its limit: fail), keep its place, merge the successor, append event
+-- effects: drop lease, count release or stall (at its limit: fail), keep its place, merge the successor, append event
 
 function H.release(q, job, entry)
   if not H.counted(q, job, entry.cause or 'release', 'release', entry.error) then return end

@@ -1,0 +1,268 @@
+"""One process of a pool, as its worker sees it: how it starts, what runs in it, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from ...core.job import ErrorRecord, Progress
+from ...core.sandbox import Sandbox
+from ...core.transition import Reply
+from ...store.contract import Claimed, Lease
+from . import wire
+from .ending import LEASE_OVER, Died, Evacuated, Unstartable
+from .tree import Known, descendants, kill_all, kill_group, kill_tree
+
+log = logging.getLogger("holdfast")
+LAST_WORDS = 0.5
+"""How long to read on what a process said before it died, while somebody else holds its line open."""
+Report = Callable[[Lease, Progress | None, bytes | None], Awaitable[Reply]]
+
+
+class Order(msgspec.Struct, kw_only=True):
+    """A job to be run in a process."""
+
+    handler: wire.Handler
+    claimed: Claimed
+    size: int
+    report: Report
+    context: dict[str, Any] | None = None
+
+
+class Running(msgspec.Struct, eq=False):
+    """A job that runs in a process, and the answer that its attempt waits for."""
+
+    order: Order
+    done: asyncio.Future[wire.Returned | wire.Raised]
+    is_over_time: bool = False
+
+
+class Process:
+    """A spawned interpreter. Its `runs` have their answers when it says so, or when it is gone."""
+
+    def __init__(self, hello: wire.Hello, deadline: int, changed: Callable[[Process], None]) -> None:
+        self._hello = hello
+        self._deadline = deadline
+        self._changed = changed
+        self._child: asyncio.subprocess.Process | None = None
+        self._link: wire.Link | None = None
+        self._unsent: list[wire.ToProcess] = []
+        self._silent = asyncio.Event()
+        self._left = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._life = asyncio.get_running_loop().create_task(self._live())
+        self._broken: ErrorRecord | None = None
+        self._ending = False
+        self.sandbox: Sandbox | None = hello.sandbox
+        self.runs: dict[int, Running] = {}
+        self.started = 0
+        """How many jobs it was given."""
+        self.usage = wire.Usage(0, 0.0)
+        self.ready = False
+        self.gone = False
+        self.short_lived = False
+        """It died before it could do anything."""
+
+    @property
+    def pid(self) -> int | None:
+        """The number of the system's process, once there is one."""
+        return None if self._child is None else self._child.pid
+
+    @property
+    def used(self) -> int:
+        """The units that its jobs take."""
+        return sum(running.order.size for running in self.runs.values())
+
+    # --- running
+
+    def run(self, number: int, order: Order) -> asyncio.Future[wire.Returned | wire.Raised]:
+        """Return the answer to come. The job is on its way to the process, which may still be starting."""
+        done: asyncio.Future[wire.Returned | wire.Raised] = asyncio.get_running_loop().create_future()
+        self.runs[number] = Running(order, done)
+        self._idle.clear()
+        self.started += 1
+        self._limit_cpu()
+        self._send(wire.Run(number, order.handler, order.claimed, order.context))
+        return done
+
+    def stop(self, number: int, reason: str) -> None:
+        """The handler hears that it should stop."""
+        self._send(wire.Stop(number, reason))
+
+    def _send(self, frame: wire.ToProcess) -> None:
+        if self._link is None:
+            self._unsent.append(frame)
+        else:
+            self._link.send(frame)
+
+    def _limit_cpu(self) -> None:
+        """Processor time is allowed for this job, beyond what the process has had so far."""
+        if self.sandbox is not None and self.sandbox.cpu_seconds is not None and self.pid is not None:
+            import resource
+
+            most = int(self.usage.cpu + self.sandbox.cpu_seconds) + 1
+            resource.prlimit(self.pid, resource.RLIMIT_CPU, (most, most + 1))
+
+    def _heard(self, frame: wire.FromProcess) -> None:
+        if isinstance(frame, wire.Returned | wire.Raised):
+            self.usage = frame.usage
+            if running := self._over(frame.number):
+                running.done.set_result(frame)
+            self._changed(self)
+        elif isinstance(frame, wire.Report):
+            asyncio.get_running_loop().create_task(self._report(frame))
+        elif isinstance(frame, wire.Ready):
+            self.ready = True
+            self._changed(self)
+        elif isinstance(frame, wire.Said):
+            logging.getLogger(frame.logger).log(frame.level, "%s", frame.message)
+        elif isinstance(frame, wire.Broken):
+            self._broken = frame.error
+        else:
+            self._left.set()
+
+    def _over(self, number: int) -> Running | None:
+        running = self.runs.pop(number, None)
+        if not self.runs:
+            self._idle.set()
+        return running if running and not running.done.done() else None
+
+    async def _report(self, frame: wire.Report) -> None:
+        running = self.runs.get(frame.number)
+        reply = Reply.STALE
+        if running is not None:
+            try:
+                reply = await running.order.report(running.order.claimed.lease, frame.progress, frame.checkpoint)
+            except Exception as error:
+                log.warning("progress of %s could not be stored: %s", running.order.claimed.lease, error)
+        self._send(wire.Heard(frame.call, str(reply)))
+
+    # --- living
+
+    async def _live(self) -> None:
+        """From its start to its end."""
+        code: int | None = None
+        try:
+            code = await self._spawned()
+        except OSError as error:
+            self._broken = ErrorRecord(type=type(error).__name__, message=f"no process could be started: {error}")
+        finally:
+            self._end_of(code)
+
+    async def _spawned(self) -> int:
+        ours, theirs = socket.socketpair()
+        try:
+            self._child = child = await self._exec(theirs.fileno())
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        ours.setblocking(False)
+        link = wire.Link(wire.from_process, self._heard, self._lost)
+        await asyncio.get_running_loop().create_connection(lambda: link, sock=ours)
+        self._link = link
+        for frame in (self._hello, *self._unsent):
+            link.send(frame)
+        self._limit_cpu()
+        code = await child.wait()
+        try:
+            await asyncio.wait_for(self._silent.wait(), LAST_WORDS)
+        except TimeoutError:
+            pass
+        link.close()
+        kill_group(child.pid, signal.SIGKILL)
+        return code
+
+    async def _exec(self, line: int) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "holdfast.executor.process.child", str(line), str(self._deadline),
+            stdin=asyncio.subprocess.DEVNULL, pass_fds=(line, self._deadline), env=self._environment(),
+            start_new_session=True,
+        )  # fmt: skip
+
+    def _environment(self) -> dict[str, str]:
+        """Return the worker's environment, or what of it a sandbox may see; and where to find this package."""
+        found = os.pathsep.join(self._hello.path)
+        if self.sandbox is None:
+            return {**os.environ, "PYTHONPATH": found}
+        seen = {name: os.environ[name] for name in self.sandbox.env if name in os.environ}
+        return {"LANG": "C.UTF-8", **seen, "PYTHONPATH": found}
+
+    def _lost(self, error: Exception | None) -> None:
+        self._silent.set()
+        if error is not None and self.pid is not None and not self.gone:
+            log.error("process %d does not keep to the protocol, and is ended: %s", self.pid, error)
+            kill_tree(self.pid)
+
+    def _end_of(self, code: int | None) -> None:
+        self.gone = True
+        self.short_lived = not self.ready and not self._ending
+        alone = len(self.runs) == 1
+        for number in list(self.runs):
+            if running := self._over(number):
+                running.done.set_exception(self._why(running, code, alone))
+        self._changed(self)
+
+    def _why(self, running: Running, code: int | None, alone: bool) -> Exception:
+        if self._broken is not None:
+            return Unstartable(self._broken)
+        if self._ending or code == LEASE_OVER or code is None:
+            return Evacuated()
+        return Died(code, running.order.claimed.counters.stalls + 1, alone=alone, sandbox=self.sandbox)
+
+    # --- ending
+
+    def leave(self, grace: float) -> asyncio.Task[None]:
+        """Return the task that ends it once its jobs are done: what it has open is closed first."""
+        return asyncio.get_running_loop().create_task(self._leave(grace))
+
+    async def _leave(self, grace: float) -> None:
+        await self._idle.wait()
+        if not self.gone:
+            self._ending = True
+            self._send(wire.Leave())
+            await _within(grace, self._left, self._silent)
+            await self.end(grace)
+
+    async def end(self, grace: float) -> None:
+        """It is gone: asked by SIGTERM, and after `grace` seconds by SIGKILL, with all that it started."""
+        self._ending = True
+        if self._child is None:
+            await self._started_or_gone()
+        child = self._child
+        if child is None or self.gone:
+            return
+        below: list[Known] = descendants(child.pid)
+        kill_group(child.pid, signal.SIGTERM)
+        await asyncio.wait([self._life], timeout=grace)
+        if not self.gone:
+            kill_tree(child.pid)
+        kill_all(below)
+        await asyncio.wait([self._life])
+
+    async def _started_or_gone(self) -> None:
+        while self._child is None and not self._life.done():
+            await asyncio.sleep(0.01)
+
+    def kill(self) -> None:
+        """It is killed now, with all that it started."""
+        self._ending = True
+        if self.pid is not None and not self.gone:
+            kill_tree(self.pid)
+
+
+async def _within(seconds: float, *events: asyncio.Event) -> None:
+    waiting = [asyncio.ensure_future(event.wait()) for event in events]
+    await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    for wait in waiting:
+        wait.cancel()
