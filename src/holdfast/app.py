@@ -20,7 +20,7 @@ from .job import Job
 from .queue import FINISHED, Queue, known_state
 from .registry import Middleware, Registry, check_queue_name
 from .settings import layer, queue_fields
-from .store import Store, open_store
+from .store import Store, open_store, shown
 from .store.contract import Cancelled, Filter, JobPage, QueueInfo, Running, SessionInfo
 from .sync import Sync
 from .task import Call, Executor, Task
@@ -84,7 +84,7 @@ class Holdfast:
         self._opened = 0
 
     def __repr__(self) -> str:
-        return f"<Holdfast {self.store.url}>"
+        return f"<Holdfast {shown(self.store.url)}>"
 
     # --- lifetime
 

@@ -198,8 +198,11 @@ class Job:
 
     async def progress(self, fraction: float | None = None, message: str = "") -> None:
         """Whoever looks at the job sees how far it is. In a `def` handler: `app.sync(job.progress(0.5))`."""
-        if fraction is not None and not 0 <= fraction <= 1:
-            raise ConfigError(f"progress {fraction!r}: a fraction from 0 to 1")
+        number = fraction is None or (isinstance(fraction, int | float) and not isinstance(fraction, bool))
+        if not number or (fraction is not None and not 0 <= fraction <= 1):
+            raise ConfigError(f"progress({fraction!r}): a fraction from 0 to 1, or None with a message alone")
+        if not isinstance(message, str):
+            raise ConfigError(f"progress(message={message!r}): a string")
         self._check(await self._report(self.lease, Progress(fraction=fraction, message=message), None))
 
     async def save(self, checkpoint: Any) -> None:

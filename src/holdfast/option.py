@@ -165,6 +165,8 @@ def _check_headers(headers: Any) -> None:
         raise ConfigError(f"headers={headers!r}: a dict of strings") from None
     except UnicodeEncodeError:
         raise ConfigError(f"headers={headers!r}: one holds half a surrogate pair, which is no text") from None
+    if any("\0" in name + value for name, value in headers.items()):
+        raise ConfigError(f"headers={headers!r}: one holds a NUL character, which not every store can keep")
 
 
 def _dedup(dedup: Any) -> DedupSpec | None:

@@ -199,6 +199,8 @@ def check_queue_name(name: str) -> str:
     """Return the name, or raise when no queue can have it."""
     if not isinstance(name, str) or not 0 < len(name.encode("utf-8", "replace")) <= 255 or not _is_text(name):
         raise ConfigError(f"queue {name!r}: a queue's name has 1 to 255 bytes")
+    if "\0" in name:
+        raise ConfigError(f"queue {name!r}: it holds a NUL character, which not every store can keep")
     return name
 
 
