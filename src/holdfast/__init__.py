@@ -9,11 +9,13 @@ from .core.event import Event
 from .core.job import ErrorRecord, JobRecord, Progress
 from .core.limit import QueueSettings, Rate, Retention
 from .core.policy import Counters, Policy, Retry
+from .core.sandbox import Sandbox
 from .core.state import State
 from .core.transition import Reply
 from .errors import (
     Aborted,
     ConfigError,
+    HandlerRaised,
     HoldfastError,
     JobCancelled,
     JobError,
@@ -40,6 +42,7 @@ from .hook import Happening
 from .job import Completion, FailedJob, Job, Transaction, current_job
 from .option import Dedup
 from .queue import Queue
+from .resource import Resource
 from .store import Store, register_store
 from .store.contract import Cancelled, EventPage, JobPage, QueueInfo, SessionInfo
 from .task import Call, Task
@@ -62,6 +65,7 @@ __all__ = [
     "EventPage",
     "FailedJob",
     "Handle",
+    "HandlerRaised",
     "Happening",
     "Holdfast",
     "HoldfastError",
@@ -87,8 +91,10 @@ __all__ = [
     "Rate",
     "Reply",
     "Report",
+    "Resource",
     "Retention",
     "Retry",
+    "Sandbox",
     "SessionInfo",
     "Signal",
     "Snooze",

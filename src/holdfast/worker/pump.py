@@ -18,13 +18,14 @@ from ..core.job import ErrorRecord
 from ..core.state import State
 from ..core.transition import Reply
 from ..errors import ConfigError, StoreError
-from ..executor import ThreadExecutor
+from ..executor import Executors, Pool, PoolOptions, ThreadExecutor
 from ..hook import Happening, Hooks
 from ..registry import Registry
-from ..store.contract import Abort, Claimed, Lease, Released, Retried, Session, Settled, Settlement, Store, Turn
+from ..store.contract import Abort, Claimed, Filter, Lease, Released, Retried, Session, Settled, Settlement, Store, Turn
 from ..task import Task
 from .alarm import Alarm
 from .attempt import Attempt
+from .capacity import Ask, Capacity, need_of
 from .completion import Desk
 
 log = logging.getLogger("holdfast")
@@ -32,6 +33,7 @@ FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 5.0
 UNKNOWN_TASK_DELAY_MS = 5_000
 UNWRITABLE = "UnwritableOutcome"
+NOTHING = Ask("", (), 0)
 
 
 class Report(msgspec.Struct, kw_only=True):
@@ -61,14 +63,22 @@ class Pulse(Protocol):
 class Pump:
     """Keeps the slots full and the store told, for one session at a time."""
 
-    def __init__(self, store: Store, registry: Registry, hooks: Hooks, slots: int, poll: float, pulse: Pulse) -> None:
+    def __init__(
+        self, store: Store, registry: Registry, hooks: Hooks, slots: int, poll: float, pulse: Pulse, pool: PoolOptions
+    ) -> None:
         self._store = store
-        self._registry = registry
+        self.registry = registry
         self._hooks = hooks
         self._slots = slots
         self._poll = poll
         self._pulse = pulse
-        self._threads = ThreadExecutor(slots)
+        self.alarm = Alarm()
+        self.pool = Pool(pool, [each.place for each in registry.resources], self.alarm.ring)
+        self.executors = Executors(ThreadExecutor(slots), self.pool)
+        self.capacity = Capacity(registry, self.pool.room)
+        self._asked: set[str] = set()
+        """The groups of queues that were asked since this worker last slept, and had less than there was room for."""
+        self._next_at: float | None = None
         self._finished: list[Settlement] = []
         self._unsure = False
         self._called = False
@@ -83,7 +93,6 @@ class Pump:
         self._unknown: set[str] = set()
         self._served: dict[str, int] = {}
         self._priority: dict[str, int] = {}
-        self.alarm = Alarm()
         self.running: dict[Lease, Attempt] = {}
         self.report = Report()
         self.claiming = True
@@ -99,14 +108,15 @@ class Pump:
         pause = FIRST_PAUSE
         first = len(session.queues) > 1  # which of them comes first, only a reply can tell
         while self.claiming or self.running or self._finished or self._unsure:
-            room = 0 if first else self._room()
-            if room <= 0 and not (first or self._finished or self._unsure or self._called):
+            ask = NOTHING if first else await self._ask(session)
+            if ask.room <= 0 and not (first or self._finished or self._unsure or self._called):
+                self._asked.clear()
                 await self.alarm.wait()
                 continue
             self._called = False
             settlements, self._finished = self._finished, []
             try:
-                turn = await self._turn(session, settlements, room)
+                turn = await self._turn(session, settlements, ask)
             except Exception as error:
                 if settlements and not isinstance(error, StoreError):
                     log.error("an outcome could not be written, so each is told by itself: %s", error)
@@ -130,19 +140,33 @@ class Pump:
             if first:
                 first = False
                 continue
-            await self._rest(turn, room)
+            await self._rest(session, turn, ask)
 
-    async def _turn(self, session: Session, settlements: list[Settlement], room: int) -> Turn:
+    async def _turn(self, session: Session, settlements: list[Settlement], ask: Ask) -> Turn:
         if self._unsure:
             await self._take_stock(session, settlements)
-            room = min(room, self._room())
+            ask = await self._ask(session)
             self._unsure = False
-        queues = sorted(session.queues, key=self._order) if room else ()
-        return await self._store.settle_and_claim(session, settlements, queues, room, park=self.claiming)
+        return await self._store.settle_and_claim(session, settlements, ask.queues, ask.room, park=self.claiming)
 
-    def _room(self) -> int:
-        """Return how many handlers may start. A thread that was given up keeps its slot until it returns."""
-        return max(0, self._slots - len(self.running) - len(self._zombies)) if self.claiming else 0
+    async def _ask(self, session: Session) -> Ask:
+        """Return what to claim next. A queue whose large jobs do not fit, and wait, has room kept for them."""
+        if not self.claiming:
+            return NOTHING
+        order, free = sorted(session.queues, key=self._order), self._free()
+        hungry = [queue for queue in self.capacity.blocked(order, free) if await self._has_waiting(queue)]
+        return self.capacity.ask(order, free, self._asked, hungry) or NOTHING
+
+    async def _has_waiting(self, queue: str) -> bool:
+        try:
+            return bool((await self._store.jobs(Filter(queue=queue, states=(State.WAITING,)), limit=1)).jobs)
+        except StoreError:
+            return False  # the turn that follows finds that out, too
+
+    def _free(self) -> int:
+        """Return how many slots are free. A thread that was given up keeps its slot until it returns."""
+        taken = sum(not attempt.handler.in_process for attempt in self.running.values()) + len(self._zombies)
+        return max(0, self._slots - taken)
 
     def _give_up_telling(self) -> None:
         log.error(
@@ -188,10 +212,16 @@ class Pump:
         for claimed in await self._store.held(session):
             if claimed.lease in known:
                 continue
-            if self._room() > 0:
+            if self._fits(claimed):
                 self._start([claimed])
             else:
                 settlements.append(Released(claimed.lease))
+
+    def _fits(self, claimed: Claimed) -> bool:
+        handler = self.registry.handler(claimed.lease.queue, claimed.task)
+        if handler is not None and handler.in_process:
+            return self.claiming and self.pool.room.find(need_of(handler)) is not None
+        return self.claiming and self._free() > 0
 
     def _after(self, turn: Turn, settlements: list[Settlement]) -> None:
         self._pulse()
@@ -209,24 +239,35 @@ class Pump:
                 self._served[claimed.lease.queue] = self._turns
             self._start(turn.claimed)
 
-    async def _rest(self, turn: Turn, room: int) -> None:
+    async def _rest(self, session: Session, turn: Turn, ask: Ask) -> None:
         """Sleep until there is something to do, exactly as long as nothing can be claimed."""
         if not self.running and not self._finished:
             self.empty.ring()
         if not self.claiming or self._finished:
             return
-        if len(turn.claimed) >= room:
-            if self._slots > len(self.running):
-                return
+        if len(turn.claimed) < ask.room:
+            self._asked.add(ask.group)
+            self._hear_next(turn)
+        if (await self._ask(session)).room > 0:
+            return
+        if not self._asked:
             await self.alarm.wait()
             return
         self.idle = not self.running
         wait = self._poll
-        if turn.next_at_ms is not None:
-            wait = min(wait, max(0.0, (turn.next_at_ms - turn.now_ms) / 1000))
+        if self._next_at is not None:
+            wait = min(wait, max(0.0, self._next_at - time.monotonic()))
         rung = await self.alarm.wait(wait)
+        self._asked.clear()
+        self._next_at = None
         self._polled = not rung and wait == self._poll
         self.idle = False
+
+    def _hear_next(self, turn: Turn) -> None:
+        """It is known when something next becomes claimable, in any of the queues that were asked."""
+        if turn.next_at_ms is not None:
+            at = time.monotonic() + (turn.next_at_ms - turn.now_ms) / 1000
+            self._next_at = at if self._next_at is None else min(at, self._next_at)
 
     def _judge_wake_ups(self, found: bool) -> None:
         """A poll that finds a job which nobody announced means that wake-ups are lost; the next wake-up ends that."""
@@ -250,14 +291,14 @@ class Pump:
             self.report.started += 1
             if hooked:
                 self._tell("claim", claimed.lease, "active")
-            attempt.start(loop, self._registry, self._threads)
+            attempt.start(loop, self.registry, self.executors)
         if not self.running:
             self.drained.set()
 
     def _handler(self, claimed: Claimed) -> Any:
         """Return what runs the job; one that nobody here knows is released, for perhaps the next worker does."""
         try:
-            handler = self._registry.handler(claimed.lease.queue, claimed.task)
+            handler = self.registry.handler(claimed.lease.queue, claimed.task)
             problem = None if handler else f"no task named {claimed.task!r}" if claimed.task else "no handler"
         except ConfigError as error:
             handler, problem = None, str(error)
@@ -369,4 +410,4 @@ class Pump:
 
     def close(self) -> None:
         """No handler starts any more."""
-        self._threads.close()
+        self.executors.threads.close()

@@ -93,7 +93,7 @@ class Shift:
         """However the handler ends, the worker hears of it once."""
         _current.set(job)
         try:
-            callee = self._callees.get(frame.handler) or await self._find(frame.handler)
+            callee = self._callees.get(frame.handler) or await self._find(frame)
             args, kwargs = arguments(callee, frame.claimed, job)
             if asyncio.iscoroutinefunction(callee.fn):
                 result = await run_inline(callee.fn, args, kwargs)
@@ -107,10 +107,11 @@ class Shift:
         self._tasks.pop(frame.number, None)
         self._say(ended)
 
-    async def _find(self, handler: wire.Handler) -> Callee:
-        callee = self._callees[handler] = found(handler)
+    async def _find(self, frame: wire.Run) -> Callee:
+        callee = self._callees[frame.handler] = found(frame.handler)
         if isinstance(callee, Task) and (app := callee.app) is not None and app.loop is None:
             await self._open(app)
+        self._say(wire.Began(frame.number))
         return callee
 
     async def _open(self, app: Openable) -> None:
@@ -156,7 +157,8 @@ class Shift:
         call = next(self._calls)
         answer = self._answers[call] = self._loop.create_future()
         self._say(wire.Report(call, number, progress, checkpoint))
-        return await answer
+        reply: Reply = await answer
+        return reply
 
 
 def _no_desk() -> Desk:
@@ -168,6 +170,7 @@ class _Forward(logging.Handler):
 
     def __init__(self, say: Callable[[wire.FromProcess], None]) -> None:
         super().__init__()
+        self.setFormatter(logging.Formatter("%(message)s"))
         self._say = say
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -244,11 +247,13 @@ def main() -> None:
     sys.path[:] = hello.path
     explain: Explain | None = None
     if hello.sandbox is not None:
-        from ..sandbox import enter
+        from ..sandbox.enter import enter
 
         explain = enter(hello.sandbox, hello.source)
     asyncio.run(serve(line, deadline, hello, explain))
 
 
 if __name__ == "__main__":
-    main()
+    from holdfast.executor.process import child  # under its own name, by which tracebacks know whose frames are ours
+
+    child.main()

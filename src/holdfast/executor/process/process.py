@@ -34,6 +34,8 @@ class Order(msgspec.Struct, kw_only=True):
     claimed: Claimed
     size: int
     report: Report
+    began: Callable[[], None]
+    """Called when the handler's own time begins."""
     context: dict[str, Any] | None = None
 
 
@@ -61,7 +63,10 @@ class Process:
         self._idle.set()
         self._life = asyncio.get_running_loop().create_task(self._live())
         self._broken: ErrorRecord | None = None
-        self._ending = False
+        self._imported: set[wire.Handler] = set()
+        self._ending = self._doomed = False
+        self._spawning = asyncio.Event()
+        """Set when there is a process of the system."""
         self.sandbox: Sandbox | None = hello.sandbox
         self.runs: dict[int, Running] = {}
         self.started = 0
@@ -92,6 +97,8 @@ class Process:
         self.started += 1
         self._limit_cpu()
         self._send(wire.Run(number, order.handler, order.claimed, order.context))
+        if order.handler in self._imported:
+            order.began()
         return done
 
     def stop(self, number: int, reason: str) -> None:
@@ -120,6 +127,10 @@ class Process:
             self._changed(self)
         elif isinstance(frame, wire.Report):
             asyncio.get_running_loop().create_task(self._report(frame))
+        elif isinstance(frame, wire.Began):
+            if running := self.runs.get(frame.number):
+                self._imported.add(running.order.handler)
+                running.order.began()
         elif isinstance(frame, wire.Ready):
             self.ready = True
             self._changed(self)
@@ -167,6 +178,9 @@ class Process:
             raise
         finally:
             theirs.close()
+        self._spawning.set()
+        if self._doomed:
+            kill_tree(child.pid)
         ours.setblocking(False)
         link = wire.Link(wire.from_process, self._heard, self._lost)
         await asyncio.get_running_loop().create_connection(lambda: link, sock=ours)
@@ -200,7 +214,7 @@ class Process:
 
     def _lost(self, error: Exception | None) -> None:
         self._silent.set()
-        if error is not None and self.pid is not None and not self.gone:
+        if isinstance(error, ValueError) and self.pid is not None and not self.gone:
             log.error("process %d does not keep to the protocol, and is ended: %s", self.pid, error)
             kill_tree(self.pid)
 
@@ -237,8 +251,9 @@ class Process:
     async def end(self, grace: float) -> None:
         """It is gone: asked by SIGTERM, and after `grace` seconds by SIGKILL, with all that it started."""
         self._ending = True
-        if self._child is None:
-            await self._started_or_gone()
+        waiting = asyncio.ensure_future(self._spawning.wait())
+        await asyncio.wait([waiting, self._life], return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
         child = self._child
         if child is None or self.gone:
             return
@@ -250,13 +265,9 @@ class Process:
         kill_all(below)
         await asyncio.wait([self._life])
 
-    async def _started_or_gone(self) -> None:
-        while self._child is None and not self._life.done():
-            await asyncio.sleep(0.01)
-
     def kill(self) -> None:
         """It is killed now, with all that it started."""
-        self._ending = True
+        self._ending = self._doomed = True
         if self.pid is not None and not self.gone:
             kill_tree(self.pid)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
@@ -24,7 +24,12 @@ class Taken(Protocol):
     """A process, as far as its room is concerned."""
 
     sandbox: Sandbox | None
-    used: int
+    ready: bool
+    """It has started."""
+
+    @property
+    def used(self) -> int:
+        """The units that its jobs take."""
 
 
 P = TypeVar("P", bound=Taken)
@@ -56,9 +61,8 @@ class Room(Generic[P]):
         ]
         return min(fitting)[1] if fitting else None
 
-    def emptiest(self, needs: Iterable[Need]) -> int:
-        """Return the place that will soonest have room for any of these."""
-        kinds = {need.sandbox for need in needs}
+    def emptiest(self) -> int:
+        """Return the place that has most units free."""
         return max(range(len(self.places)), key=lambda number: (_left(self.places[number]), -number))
 
 
@@ -76,5 +80,7 @@ def _left(place: Taken | None) -> int:
 def _order(place: Taken | None, need: Need) -> tuple[int, int]:
     """A process of this kind first, the fullest of them; then an empty place; then one that must be cleared."""
     if place is None:
-        return 1, 0
-    return (0, UNITS - place.used) if place.sandbox == need.sandbox else (2, 0)
+        return 2, 0
+    if place.sandbox != need.sandbox:
+        return 3, 0
+    return (0 if place.ready else 1), UNITS - place.used

@@ -22,7 +22,7 @@ class _Frame(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """Fields travel by their place: both ends are the same version, as one starts the other."""
 
 
-class Hello(_Frame):
+class Hello(_Frame, frozen=True):
     """To the process, first: how it shall be."""
 
     path: list[str]
@@ -33,7 +33,7 @@ class Hello(_Frame):
     """Where the code of a sandboxed task is."""
 
 
-class Handler(_Frame):
+class Handler(_Frame, frozen=True):
     """Which function runs a job, and how its payload is coded."""
 
     place: str
@@ -42,7 +42,7 @@ class Handler(_Frame):
     """`None`: what the task says, which is found at that place."""
 
 
-class Run(_Frame):
+class Run(_Frame, frozen=True):
     """To the process: run a job."""
 
     number: int
@@ -51,42 +51,48 @@ class Run(_Frame):
     context: dict[str, Any] | None = None
 
 
-class Stop(_Frame):
+class Stop(_Frame, frozen=True):
     """To the process: this handler should stop."""
 
     number: int
     reason: str
 
 
-class Heard(_Frame):
+class Heard(_Frame, frozen=True):
     """To the process: what the store answered to a report."""
 
     call: int
     reply: str
 
 
-class Leave(_Frame):
+class Leave(_Frame, frozen=True):
     """To the process: close what is open; no job follows."""
 
 
-class Ready(_Frame):
+class Ready(_Frame, frozen=True):
     """From the process: jobs can run."""
 
 
-class Broken(_Frame):
+class Began(_Frame, frozen=True):
+    """From the process: the handler starts. Said when it had to be imported first, which may take long."""
+
+    number: int
+
+
+class Broken(_Frame, frozen=True):
     """From the process: it cannot start, and this is why."""
 
     error: ErrorRecord
 
 
-class Usage(_Frame):
+class Usage(_Frame, frozen=True):
     """What the process has used so far: resident bytes, and seconds of processor time."""
 
     memory: int
     cpu: float
 
 
-class Returned(_Frame):
+class Returned(_Frame, frozen=True):
     """From the process: the handler returned."""
 
     number: int
@@ -95,7 +101,7 @@ class Returned(_Frame):
     usage: Usage
 
 
-class Raised(_Frame):
+class Raised(_Frame, frozen=True):
     """From the process: the handler raised."""
 
     number: int
@@ -107,7 +113,7 @@ class Raised(_Frame):
     delay_ms: int | None = None
 
 
-class Report(_Frame):
+class Report(_Frame, frozen=True):
     """From the process: progress or a checkpoint of a running job."""
 
     call: int
@@ -116,7 +122,7 @@ class Report(_Frame):
     checkpoint: bytes | None
 
 
-class Said(_Frame):
+class Said(_Frame, frozen=True):
     """From the process: a line for the worker's log."""
 
     logger: str
@@ -124,12 +130,12 @@ class Said(_Frame):
     message: str
 
 
-class Left(_Frame):
+class Left(_Frame, frozen=True):
     """From the process: everything is closed, it may be ended."""
 
 
 ToProcess = Hello | Run | Stop | Heard | Leave
-FromProcess = Ready | Broken | Returned | Raised | Report | Said | Left
+FromProcess = Ready | Began | Broken | Returned | Raised | Report | Said | Left
 
 _pack = msgspec.msgpack.Encoder().encode
 to_process = msgspec.msgpack.Decoder(ToProcess).decode
@@ -172,7 +178,7 @@ class Link(asyncio.Protocol):
             try:
                 frame = self._decode(bytes(buffer[start + LENGTH.size : end]))
             except msgspec.MsgspecError as error:
-                return self._refuse(error)
+                return self._refuse(ValueError(str(error)))
             start = end
             self._heard(frame)
         del buffer[:start]

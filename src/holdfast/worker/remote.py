@@ -1,0 +1,96 @@
+"""A handler in a process, as its attempt sees it: called, told to stop, killed, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from ..errors import Aborted, HandlerRaised, PayloadError, Permanent, Snooze
+from ..executor import Executors
+from ..executor.process import wire
+from ..executor.process.process import Order
+from ..job import Job, Report
+from ..store.contract import Claimed
+from ..task import Task
+from .capacity import need_of
+
+STARTING = 60.0
+"""How long a process has to start and to import a handler, before the handler's own time begins."""
+
+
+class Encoded(msgspec.Struct, frozen=True):
+    """A result that is encoded already."""
+
+    data: bytes
+
+
+class Remote:
+    """One handler in a process of the pool."""
+
+    __slots__ = ("_executors", "_number")
+
+    def __init__(self, executors: Executors) -> None:
+        self._executors = executors
+        self._number: int | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """True while the handler is in the process."""
+        return self._number is not None
+
+    async def call(
+        self, task: Task[Any, Any], claimed: Claimed, job: Job, report: Report, began: Callable[[], None]
+    ) -> Encoded:
+        """Return what the handler returned; raise what it raised, or how its process ended."""
+        order = Order(
+            handler=self._executors.handler(task), claimed=claimed, size=task.size, report=report, began=began,
+            context=_crossing(job),
+        )  # fmt: skip
+        self._number, done = self._executors.pool.run(need_of(task), order)
+        try:
+            frame = await done
+        finally:
+            self._number = None
+        if frame.ttl_ms is not None:
+            job.keep_result(frame.ttl_ms / 1000)
+        if isinstance(frame, wire.Raised):
+            raise _raised(frame)
+        return Encoded(frame.result)
+
+    def stop(self, reason: str) -> None:
+        """The handler hears that it should stop; past its time, its process will be ended."""
+        if self._number is not None:
+            self._executors.pool.stop(self._number, reason)
+
+    def kill(self) -> None:
+        """The process is killed."""
+        if self._number is not None:
+            self._executors.pool.kill(self._number)
+
+
+def _crossing(job: Job) -> dict[str, Any] | None:
+    """Return what middleware gave to the handler, if it can cross into a process."""
+    if not job.has_context:
+        return None
+    for name, value in job.context.items():
+        try:
+            msgspec.msgpack.encode(value)
+        except Exception as error:
+            raise PayloadError(
+                f"{job!r}: context[{name!r}] cannot cross into a process ({error}): give it plain data",
+                path=f"context.{name}",
+            ) from None
+    return job.context
+
+
+def _raised(frame: wire.Raised) -> Exception:
+    """Return what the handler raised, as far as this process can know it."""
+    if frame.kind == "aborted":
+        return Aborted(frame.error.fields.get("reason", "cancelled"))
+    if frame.kind == "snooze":
+        return Snooze(at=frame.at_ms / 1000) if frame.at_ms is not None else Snooze(after=(frame.delay_ms or 0) / 1000)
+    error = Permanent(frame.error.message) if frame.kind == "permanent" else HandlerRaised(frame.error)
+    vars(error)["_record"] = frame.error  # what `describe` goes by
+    return error
