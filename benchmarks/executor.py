@@ -1,6 +1,6 @@
 """What processes cost: dispatch and back, CPU-bound jobs on one and two, and how long a first start takes.
 
-    python -m benchmarks.executor
+python -m benchmarks.executor
 """
 
 from __future__ import annotations
@@ -57,13 +57,15 @@ def order(task, argument: int) -> Order:
         lease=Lease("q", "a", 1, 1), task=task.name, payload=task.signature.encode((argument,), {}, task.codec),
         priority=0, key=None, run_at_ms=0, enqueued_at_ms=0, claimed_at_ms=0, counters=Counters(), headers={},
     )  # fmt: skip
-    return Order(handler=handler_of(task), claimed=claimed, size=task.size, report=no_report, began=lambda: None)
+    return Order(handler=handler_of(task), claimed=claimed, report=no_report, began=lambda: None)
 
 
 async def run(pool: Pool, task, argument: int) -> None:
     """One job has been there and back."""
-    _, done = pool.run(Need(task.size, task.setting("sandbox")), order(task, argument))
-    await done
+    seat = pool.sit(Need(task.size, task.setting("sandbox")))
+    assert seat is not None
+    await pool.run(seat, order(task, argument))
+    pool.rise(seat)
 
 
 async def dispatch(task, count: int = 1000) -> tuple[float, float, float]:

@@ -171,11 +171,12 @@ class Holdfast:
         timeout: Duration | None = None,
         codec: str | Codec | None = None,
         result_codec: str | Codec | None = None,
+        executor: Executor | None = None,
         **settings: Any,
     ) -> Queue:
         """Return a queue; with settings, declare them. `handler` is the import path of what runs plain payloads."""
         own = layer(
-            "queue", retry=retry, timeout=timeout, codec=codec, result_codec=result_codec,
+            "queue", retry=retry, timeout=timeout, codec=codec, result_codec=result_codec, executor=executor,
             result_ttl=settings.get("result_ttl"),
         )  # fmt: skip
         self.registry.check_queue(name, own)

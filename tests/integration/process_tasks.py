@@ -67,7 +67,7 @@ async def where(job: Job) -> dict[str, object]:
 @app.task(executor="process", retry=SOON)
 def where_in_thread(job: Job) -> dict[str, object]:
     app.sync(job.progress(0.25, "quarter"))
-    job.keep_result(5)
+    job.keep_result(7200)
     return {"pid": os.getpid(), "resource": connection()}
 
 
@@ -131,7 +131,7 @@ async def waits() -> None:
         note("cleaned")
 
 
-@app.task(executor="process", size=50, retry=SOON)
+@app.task(queue="half", executor="process", size=50, retry=SOON)
 def holds(job: Job, release: str) -> int:
     """Runs until the file is there."""
     note("start", job.id)
@@ -142,7 +142,7 @@ def holds(job: Job, release: str) -> int:
     return os.getpid()
 
 
-@app.task(executor="process", size=50, timeout=0.3, retry=Retry(timeouts=1))
+@app.task(queue="half", executor="process", size=50, timeout=0.3, retry=Retry(timeouts=1))
 def late(job: Job) -> None:
     note("late", job.id)
     while True:

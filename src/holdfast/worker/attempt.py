@@ -19,6 +19,7 @@ from ..job import Job, Report, _current
 from ..registry import Registry
 from ..store.contract import Abort, Claimed, Complete, Failed, Lease, Released, Retried, Settled, Settlement, Snoozed
 from ..task import Task
+from .capacity import need_of
 from .completion import VOID, Desk
 from .remote import STARTING, Encoded, Remote
 
@@ -74,6 +75,13 @@ class Attempt:
 
     def start(self, loop: asyncio.AbstractEventLoop, registry: Registry, executors: Executors) -> None:
         """The handler runs."""
+        if self.handler.in_process and not executors.in_place:
+            seat = executors.pool.sit(need_of(self.handler))
+            if seat is None:
+                log.error("%r: no process has room for it, so it is handed back", self.job)
+                self._end(Released(self.lease))
+                return
+            self._remote = Remote(executors, seat)
         self._task = loop.create_task(self._run(registry, executors))
         self._start_clock(STARTING if self.handler.in_process else 0.0)
 
@@ -160,8 +168,7 @@ class Attempt:
         return await step()
 
     async def _handler(self, executors: Executors) -> Any:
-        if self.handler.in_process and not executors.in_place:
-            self._remote = Remote(executors)
+        if self._remote is not None:
             return await self._remote.call(self.handler, self.claimed, self.job, self._report, self._start_clock)
         args, kwargs = arguments(self.handler, self.claimed, self.job)
         if self.handler.runs_in == "thread":
@@ -213,6 +220,8 @@ class Attempt:
             return Retried(self.lease, describe(wrong))
 
     def _end(self, settlement: Settlement | None) -> None:
+        if self._remote is not None:
+            self._remote.close()
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None

@@ -12,9 +12,8 @@ from ..executor import Executors
 from ..executor.process import wire
 from ..executor.process.process import Order
 from ..job import Job, Report
-from ..store.contract import Claimed
+from ..store.contract import Abort, Claimed
 from ..task import Task
-from .capacity import need_of
 
 STARTING = 60.0
 """How long a process has to start and to import a handler, before the handler's own time begins."""
@@ -27,47 +26,46 @@ class Encoded(msgspec.Struct, frozen=True):
 
 
 class Remote:
-    """One handler in a process of the pool."""
+    """One handler in a process of the pool, from the moment when its job was claimed."""
 
-    __slots__ = ("_executors", "_number")
+    __slots__ = ("_executors", "_seat", "is_running")
 
-    def __init__(self, executors: Executors) -> None:
+    def __init__(self, executors: Executors, seat: int) -> None:
         self._executors = executors
-        self._number: int | None = None
-
-    @property
-    def is_running(self) -> bool:
+        self._seat = seat
+        self.is_running = False
         """True while the handler is in the process."""
-        return self._number is not None
 
     async def call(
         self, task: Task[Any, Any], claimed: Claimed, job: Job, report: Report, began: Callable[[], None]
     ) -> Encoded:
         """Return what the handler returned; raise what it raised, or how its process ended."""
         order = Order(
-            handler=self._executors.handler(task), claimed=claimed, size=task.size, report=report, began=began,
-            context=_crossing(job),
-        )  # fmt: skip
-        self._number, done = self._executors.pool.run(need_of(task), order)
+            handler=self._executors.handler(task), claimed=claimed, report=report, began=began, context=_crossing(job)
+        )
+        done = self._executors.pool.run(self._seat, order)
+        self.is_running = True
         try:
             frame = await done
         finally:
-            self._number = None
+            self.is_running = False
         if frame.ttl_ms is not None:
             job.keep_result(frame.ttl_ms / 1000)
         if isinstance(frame, wire.Raised):
             raise _raised(frame)
         return Encoded(frame.result)
 
-    def stop(self, reason: str) -> None:
+    def stop(self, reason: Abort) -> None:
         """The handler hears that it should stop; past its time, its process will be ended."""
-        if self._number is not None:
-            self._executors.pool.stop(self._number, reason)
+        self._executors.pool.stop(self._seat, reason)
 
     def kill(self) -> None:
         """The process is killed."""
-        if self._number is not None:
-            self._executors.pool.kill(self._number)
+        self._executors.pool.kill(self._seat)
+
+    def close(self) -> None:
+        """Its units are free."""
+        self._executors.pool.rise(self._seat)
 
 
 def _crossing(job: Job) -> dict[str, Any] | None:

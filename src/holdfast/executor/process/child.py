@@ -7,6 +7,7 @@ it is told to leave, its worker is gone, or the worker's lease is over.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import itertools
 import logging
 import os
@@ -17,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from typing import NoReturn
+from typing import Any, NoReturn, cast
 
 from ...core.duration import instant_ms, to_ms
 from ...core.job import Progress
@@ -57,7 +58,9 @@ class Shift:
         self._memory = resident()
         self._callees: dict[wire.Handler, Callee] = {}
         self._jobs: dict[int, Job] = {}
-        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._coroutines: dict[int, asyncio.Task[None]] = {}
+        """Those of the running handlers that can be cancelled."""
+        self._tasks: set[asyncio.Task[None]] = set()
         self._calls = itertools.count()
         self._answers: dict[int, asyncio.Future[Reply]] = {}
         self.left = asyncio.Event()
@@ -87,7 +90,9 @@ class Shift:
         if frame.context:
             job.context.update(frame.context)
         self._jobs[frame.number] = job
-        self._tasks[frame.number] = self._loop.create_task(self._run(frame, job))
+        task = self._loop.create_task(self._run(frame, job))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _run(self, frame: wire.Run, job: Job) -> None:
         """However the handler ends, the worker hears of it once."""
@@ -95,7 +100,8 @@ class Shift:
         try:
             callee = self._callees.get(frame.handler) or await self._find(frame)
             args, kwargs = arguments(callee, frame.claimed, job)
-            if asyncio.iscoroutinefunction(callee.fn):
+            if inspect.iscoroutinefunction(callee.fn):
+                self._coroutines[frame.number] = cast(Any, asyncio.current_task())
                 result = await run_inline(callee.fn, args, kwargs)
             else:
                 result = await self._threads.run(callee.fn, args, kwargs)
@@ -104,7 +110,7 @@ class Shift:
         except BaseException as error:
             ended = self._raised(frame.number, job, error)
         self._jobs.pop(frame.number, None)
-        self._tasks.pop(frame.number, None)
+        self._coroutines.pop(frame.number, None)
         self._say(ended)
 
     async def _find(self, frame: wire.Run) -> Callee:
@@ -145,8 +151,8 @@ class Shift:
 
     def _stop(self, frame: wire.Stop) -> None:
         """The handler's signal fires; past its time an `async def` one is cancelled."""
-        job, task = self._jobs.get(frame.number), self._tasks.get(frame.number)
-        if job is not None and job.signal.fire(frame.reason) and frame.reason == "timeout" and task is not None:  # type: ignore[arg-type]
+        job, task = self._jobs.get(frame.number), self._coroutines.get(frame.number)
+        if job is not None and job.signal.fire(frame.reason) and frame.reason == "timeout" and task is not None:
             task.cancel()
 
     async def _report(self, number: int, progress: Progress | None, checkpoint: bytes | None) -> Reply:

@@ -14,8 +14,10 @@ from typing import Any
 import msgspec
 
 from ...core.sandbox import Sandbox
+from ...store.contract import Abort
 from . import wire
 from .deadline import Deadline
+from .ending import Evacuated
 from .process import Order, Process
 from .room import Need, Room
 
@@ -75,25 +77,38 @@ class Pool:
 
     # --- running
 
-    def run(self, need: Need, order: Order) -> tuple[int, asyncio.Future[wire.Returned | wire.Raised]]:
-        """Return the number of the run and the answer to come. There must be room (`room.jobs`)."""
+    def sit(self, need: Need) -> int | None:
+        """Return the number of a seat, whose units are kept until `rise`; `None` when there is no room."""
         place = self.room.find(need)
         if place is None:
-            raise RuntimeError(f"no process has {need.size} units free for {order.claimed.lease}")
+            return None
         process = self.room.places[place]
         if process is None or process.sandbox != need.sandbox:
             process = self._fill(place, need.sandbox)
         number = next(self._numbers)
         self._where[number] = process
+        process.sit(number, need.size)
+        return number
+
+    def rise(self, number: int) -> None:
+        """The seat is free."""
+        if (process := self._where.pop(number, None)) is not None:
+            process.rise(number)
+
+    def run(self, number: int, order: Order) -> asyncio.Future[wire.Returned | wire.Raised]:
+        """Return the answer to come to a job that has a seat."""
+        process = self._where[number]
+        if process.gone:
+            raise Evacuated(f"the process for {order.claimed.lease} ended before it began")
         done = process.run(number, order)
-        done.add_done_callback(lambda _: self._where.pop(number, None))
         if self._options.recycle_jobs is not None and process.started >= self._options.recycle_jobs:
             self._recycle(process)
-        return number, done
+        return done
 
-    def stop(self, number: int, reason: str) -> None:
+    def stop(self, number: int, reason: Abort) -> None:
         """The handler hears that it should stop. Past its time, its process is given up."""
-        if (process := self._where.get(number)) is None:
+        process = self._where.get(number)
+        if process is None or number not in process.runs:
             return
         process.stop(number, reason)
         if reason == "timeout":
@@ -103,7 +118,8 @@ class Pool:
 
     def kill(self, number: int) -> None:
         """The process of this job is killed; others in it are handed back."""
-        if (process := self._where.get(number)) is not None:
+        process = self._where.get(number)
+        if process is not None and number in process.runs:
             self._replace(process)
             process.kill()
 

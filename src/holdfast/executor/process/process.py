@@ -16,7 +16,7 @@ import msgspec
 from ...core.job import ErrorRecord, Progress
 from ...core.sandbox import Sandbox
 from ...core.transition import Reply
-from ...store.contract import Claimed, Lease
+from ...store.contract import Abort, Claimed, Lease
 from . import wire
 from .ending import LEASE_OVER, Died, Evacuated, Unstartable
 from .tree import Known, descendants, kill_all, kill_group, kill_tree
@@ -32,7 +32,6 @@ class Order(msgspec.Struct, kw_only=True):
 
     handler: wire.Handler
     claimed: Claimed
-    size: int
     report: Report
     began: Callable[[], None]
     """Called when the handler's own time begins."""
@@ -68,6 +67,8 @@ class Process:
         self._spawning = asyncio.Event()
         """Set when there is a process of the system."""
         self.sandbox: Sandbox | None = hello.sandbox
+        self.seats: dict[int, int] = {}
+        """The units of each job that is here, or on its way."""
         self.runs: dict[int, Running] = {}
         self.started = 0
         """How many jobs it was given."""
@@ -85,7 +86,7 @@ class Process:
     @property
     def used(self) -> int:
         """The units that its jobs take."""
-        return sum(running.order.size for running in self.runs.values())
+        return sum(self.seats.values())
 
     # --- running
 
@@ -93,7 +94,6 @@ class Process:
         """Return the answer to come. The job is on its way to the process, which may still be starting."""
         done: asyncio.Future[wire.Returned | wire.Raised] = asyncio.get_running_loop().create_future()
         self.runs[number] = Running(order, done)
-        self._idle.clear()
         self.started += 1
         self._limit_cpu()
         self._send(wire.Run(number, order.handler, order.claimed, order.context))
@@ -101,7 +101,19 @@ class Process:
             order.began()
         return done
 
-    def stop(self, number: int, reason: str) -> None:
+    def sit(self, number: int, size: int) -> None:
+        """Units are kept for a job."""
+        self.seats[number] = size
+        self._idle.clear()
+
+    def rise(self, number: int) -> None:
+        """The units of a job are free."""
+        self.seats.pop(number, None)
+        if not self.seats:
+            self._idle.set()
+            self._changed(self)
+
+    def stop(self, number: int, reason: Abort) -> None:
         """The handler hears that it should stop."""
         self._send(wire.Stop(number, reason))
 
@@ -143,8 +155,6 @@ class Process:
 
     def _over(self, number: int) -> Running | None:
         running = self.runs.pop(number, None)
-        if not self.runs:
-            self._idle.set()
         return running if running and not running.done.done() else None
 
     async def _report(self, frame: wire.Report) -> None:

@@ -11,7 +11,7 @@ import msgspec
 
 from ...core.job import ErrorRecord, Progress
 from ...core.sandbox import Sandbox
-from ...store.contract import Claimed
+from ...store.contract import Abort, Claimed
 
 LENGTH = struct.Struct(">I")
 MOST = 256 * 1024 * 1024
@@ -55,7 +55,7 @@ class Stop(_Frame, frozen=True):
     """To the process: this handler should stop."""
 
     number: int
-    reason: str
+    reason: Abort
 
 
 class Heard(_Frame, frozen=True):
