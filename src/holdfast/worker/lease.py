@@ -29,7 +29,7 @@ class Heartbeat:
         interval: float,
         wedged_after: float,
         heard: Callable[[Extended], None],
-        extended: Callable[[float], None],
+        extended: Callable[[float], None] = lambda sent_at: None,
     ) -> None:
         self._store = store
         self._session = session

@@ -106,6 +106,7 @@ class Pump:
     async def run(self, session: Session, evicted: Callable[[], None]) -> None:
         """Works until it no longer claims and nothing is left to settle; or the session is declared dead."""
         pause = FIRST_PAUSE
+        self._asked.clear()
         first = len(session.queues) > 1  # which of them comes first, only a reply can tell
         while self.claiming or self.running or self._finished or self._unsure:
             ask = NOTHING if first else await self._ask(session)
