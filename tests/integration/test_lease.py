@@ -214,6 +214,7 @@ async def test_a_loop_that_is_wedged_past_its_limit_loses_its_jobs(
     @app.task()
     async def wedge(job: Job) -> str:
         attempts.append(job.attempt)
+        elsewhere.start()
         reaped.wait(20)  # the whole loop stands still
         return "from the wedged one"
 
@@ -232,10 +233,9 @@ async def test_a_loop_that_is_wedged_past_its_limit_loses_its_jobs(
 
         return asyncio.run(work())
 
+    elsewhere = threading.Thread(target=work_elsewhere)
     async with working(app, lease=0.6, wedged_after=0.3, poll=300) as running:
         handle = await wedge.enqueue()
-        elsewhere = threading.Thread(target=work_elsewhere)
-        await eventually(lambda: attempts or (not elsewhere.is_alive() and elsewhere.start()))
         result = await handle.result()
         await asyncio.to_thread(elsewhere.join)
         report = await running.end()

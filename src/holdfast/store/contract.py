@@ -327,6 +327,8 @@ class Store(Protocol):
     """True when it is `Transactional`: jobs can be taken in, and completed, in a caller's own transaction."""
     shared: bool
     """True when other processes can reach the same jobs."""
+    turns_at_once: int
+    """How many calls of `settle_and_claim` a worker has under way under load: 2 where the store works elsewhere."""
 
     def absent(self) -> str | None:
         """Return the place where `open` would make a new store, or `None` when there is one already."""

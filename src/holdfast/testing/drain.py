@@ -13,7 +13,8 @@ from ..errors import ConfigError, HoldfastError, JobError
 from ..executor import PoolOptions, ThreadExecutor, run_inline
 from ..store.contract import Claimed, Complete, Failed, Retried, Session, Settled, Settlement
 from ..worker.attempt import Attempt
-from ..worker.capacity import Ask
+from ..worker.capacity import SLOTS, Ask
+from ..worker.flight import Flight
 from ..worker.pump import Pump
 from ..worker.upkeep import tidy
 
@@ -106,7 +107,7 @@ class _InPlace(Pump):
         """What has ended is settled and what there is room for started; return whether there was anything."""
         settlements, self._finished = self._finished, []
         queues = tuple(sorted(session.queues, key=self._order)) if room else ()
-        turn = await self._turn(session, settlements, Ask("", queues, room))
+        turn = await self._turn(session, Flight(settlements, Ask(SLOTS, queues, room)))
         if turn.evicted:
             raise JobError("drain() was declared dead while it ran a job: its handler moved the clock by over a day")
         self._after(turn, settlements)

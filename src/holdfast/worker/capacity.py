@@ -74,6 +74,11 @@ class Capacity:
                 return Ask(queue, (queue,), room)
         return None
 
+    def cut(self, ask: Ask, free: int) -> Ask:
+        """Return the ask for no more than there is room for by now."""
+        room = free if ask.group == SLOTS else self._fitting(self.demand(ask.group), free, None)
+        return Ask(ask.group, ask.queues, min(ask.room, room))
+
     def blocked(self, order: Sequence[str], free: int) -> list[str]:
         """Return the queues for whose jobs the pool lacks room, while it has some for those behind them."""
         found: list[str] = []

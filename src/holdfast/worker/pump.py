@@ -1,6 +1,7 @@
 """The pump: one call at a time settles every finished attempt and claims as many jobs as there are free slots.
 
-Idle, that is one job at lowest latency; loaded, it is many; no timer is needed to gather a batch.
+Idle, that is one job at lowest latency; loaded, it is many; no timer is needed to gather a batch. Where the store
+works in another process, a second call is under way while the handlers of the first run.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ from ..store.contract import Abort, Claimed, Filter, Lease, Released, Retried, S
 from ..task import Task
 from .alarm import Alarm
 from .attempt import Attempt
-from .capacity import Ask, Capacity, need_of
+from .capacity import SLOTS, Ask, Capacity, need_of
 from .completion import Desk
+from .flight import Flight, Flights
 
 log = logging.getLogger("holdfast")
 FIRST_PAUSE = 0.05
@@ -79,8 +81,19 @@ class Pump:
         self._asked: set[str] = set()
         """The groups of queues that were asked since this worker last slept, and had less than there was room for."""
         self._next_at: float | None = None
+        self._hungry: list[str] = []
+        self._in_processes = 0
+        """How many of the running attempts take no slot."""
         self._finished: list[Settlement] = []
         self._unsure = False
+        self._flights = Flights()
+        self._share = -(-slots // store.turns_at_once)
+        """How much one turn claims at most, so that the others have their part."""
+        self._loaded = False
+        """The last turn found as many jobs as there was room for."""
+        self._ordered = True
+        self._pause = FIRST_PAUSE
+        self._listening = False
         self._called = False
         self._polled = self._deaf = False
         self._missed = 0
@@ -105,58 +118,110 @@ class Pump:
 
     async def run(self, session: Session, evicted: Callable[[], None]) -> None:
         """Works until it no longer claims and nothing is left to settle; or the session is declared dead."""
-        pause = FIRST_PAUSE
+        self._ordered = len(session.queues) == 1  # which of several comes first, only a reply can tell
+        self._loaded = False
         self._asked.clear()
-        first = len(session.queues) > 1  # which of them comes first, only a reply can tell
-        while self.claiming or self.running or self._finished or self._unsure:
-            ask = NOTHING if first else await self._ask(session)
-            if ask.room <= 0 and not (first or self._finished or self._unsure or self._called):
-                self._asked.clear()
-                await self.alarm.wait()
-                continue
-            self._called = False
-            settlements, self._finished = self._finished, []
-            try:
-                turn = await self._turn(session, settlements, ask)
-            except Exception as error:
-                if settlements and not isinstance(error, StoreError):
-                    log.error("an outcome could not be written, so each is told by itself: %s", error)
-                    await self._tell_apart(session, settlements)
-                    continue
-                self._finished = settlements + self._finished
-                self._unsure = True
-                self.trouble(error)
-                if self.last_try is not None and time.monotonic() > self.last_try:
-                    self._give_up_telling()
-                    return
-                await self.alarm.wait(pause * random.uniform(0.5, 1.0))
-                pause = min(pause * 2, LONGEST_PAUSE)
-                continue
-            pause = FIRST_PAUSE
-            if turn.evicted:
-                self._finished = settlements + self._finished
-                evicted()
-                return
-            self._after(turn, settlements)
-            if first:
-                first = False
-                continue
-            await self._rest(session, turn, ask)
+        self._hungry = []
+        try:
+            while self.claiming or self.running or self._finished or self._unsure or self._flights:
+                if self._may_ask(session):
+                    self._ask(session)
+                    await _soon(len(self._flights) > 1)
+                elif (flight := self._flights.land()) is not None:
+                    if not await self._landed(session, flight, evicted):
+                        return
+                    await _soon(len(self._flights) > 0)
+                else:
+                    if not self._flights:
+                        self._asked.clear()  # whatever rings may have made room, or have brought something
+                    self._listening = True
+                    await self.alarm.wait()
+                    self._listening = False
+        finally:
+            self._flights.cancel()
 
-    async def _turn(self, session: Session, settlements: list[Settlement], ask: Ask) -> Turn:
-        if self._unsure:
-            await self._take_stock(session, settlements)
-            ask = await self._ask(session)
-            self._unsure = False
-        return await self._store.settle_and_claim(session, settlements, ask.queues, ask.room, park=self.claiming)
+    def _may_ask(self, session: Session) -> bool:
+        """One turn at a time; but under load, one more while the store works, when it is worth the call."""
+        if not self._flights:
+            pending = self._finished or self._unsure or self._called or not self._ordered
+            return bool(pending) or self._wanted(session).room > 0
+        if not self._loaded or self._unsure or len(self._flights) >= self._store.turns_at_once:
+            return False
+        ask = self._wanted(session)
+        return ask.group == SLOTS == self._flights.group and len(self._finished) + ask.room >= self._share
 
-    async def _ask(self, session: Session) -> Ask:
-        """Return what to claim next. A queue whose large jobs do not fit, and wait, has room kept for them."""
+    def _ask(self, session: Session) -> None:
+        if self._called:
+            self._asked.clear()
+        self._called = False
+        ask = self._wanted(session) if self._ordered else NOTHING
+        if not ask.room and self._asked:  # all were asked: the round begins anew
+            self._asked.clear()
+            ask = self._wanted(session)
+        if ask.group == SLOTS:
+            ask = Ask(SLOTS, ask.queues, min(ask.room, self._share))
+        settlements, self._finished = self._finished, []
+        flight = Flight(settlements, ask)
+        self._flights.send(flight, self._turn(session, flight), self._on_landing)
+
+    def _wanted(self, session: Session) -> Ask:
+        """Return what to claim next, besides what is being claimed."""
         if not self.claiming:
             return NOTHING
-        order, free = sorted(session.queues, key=self._order), self._free()
-        hungry = [queue for queue in self.capacity.blocked(order, free) if await self._has_waiting(queue)]
-        return self.capacity.ask(order, free, self._asked, hungry) or NOTHING
+        order = sorted(session.queues, key=self._order) if len(session.queues) > 1 else session.queues
+        return self.capacity.ask(order, self._free() - self._flights.room, self._asked, self._hungry) or NOTHING
+
+    def _on_landing(self) -> None:
+        if self._listening:  # or else it will look by itself, and a bell would cost a turn for nothing
+            self.alarm.ring()
+
+    async def _landed(self, session: Session, flight: Flight, evicted: Callable[[], None]) -> bool:
+        """What the turn brought is at work. False: there is no use in going on."""
+        try:
+            turn = flight.call.result()
+        except Exception as error:
+            return await self._failed(session, flight.settlements, error)
+        self._pause = FIRST_PAUSE
+        if turn.evicted:
+            self._finished = flight.settlements + self._finished
+            evicted()
+            return False
+        self._after(turn, flight.settlements)
+        self._loaded = 0 < flight.ask.room <= len(turn.claimed)
+        if self._ordered and not self._flights:
+            await self._look_for_hungry(session)
+            await self._rest(session, turn, flight.ask)
+        self._ordered = True
+        return True
+
+    async def _failed(self, session: Session, settlements: list[Settlement], error: Exception) -> bool:
+        """What could not be told will be told again, after a pause. False: it is too late for that."""
+        if settlements and not isinstance(error, StoreError):
+            log.error("an outcome could not be written, so each is told by itself: %s", error)
+            await self._tell_apart(session, settlements)
+            return True
+        self._finished = settlements + self._finished
+        self._unsure = True
+        self.trouble(error)
+        if self.last_try is not None and time.monotonic() > self.last_try:
+            self._give_up_telling()
+            return False
+        await self.alarm.wait(self._pause * random.uniform(0.5, 1.0))
+        self._pause = min(self._pause * 2, LONGEST_PAUSE)
+        return True
+
+    async def _turn(self, session: Session, flight: Flight) -> Turn:
+        if self._unsure:
+            await self._take_stock(session, flight.settlements)
+            flight.ask = self.capacity.cut(flight.ask, self._free())
+            self._unsure = False
+        ask = flight.ask
+        return await self._store.settle_and_claim(session, flight.settlements, ask.queues, ask.room, park=self.claiming)
+
+    async def _look_for_hungry(self, session: Session) -> None:
+        """It is known which queues have jobs waiting that are too large for the room of the moment."""
+        blocked = self.capacity.blocked(sorted(session.queues, key=self._order), self._free())
+        self._hungry = [queue for queue in blocked if await self._has_waiting(queue)]
 
     async def _has_waiting(self, queue: str) -> bool:
         try:
@@ -166,8 +231,7 @@ class Pump:
 
     def _free(self) -> int:
         """Return how many slots are free. A thread that was given up keeps its slot until it returns."""
-        taken = sum(not attempt.handler.in_process for attempt in self.running.values()) + len(self._zombies)
-        return max(0, self._slots - taken)
+        return max(0, self._slots - len(self.running) + self._in_processes - len(self._zombies))
 
     def _give_up_telling(self) -> None:
         log.error(
@@ -242,14 +306,12 @@ class Pump:
 
     async def _rest(self, session: Session, turn: Turn, ask: Ask) -> None:
         """Sleep until there is something to do, exactly as long as nothing can be claimed."""
-        if not self.running and not self._finished:
-            self.empty.ring()
-        if not self.claiming or self._finished:
-            return
         if len(turn.claimed) < ask.room:
             self._asked.add(ask.group)
             self._hear_next(turn)
-        if (await self._ask(session)).room > 0:
+        if not self.running and not self._finished:
+            self.empty.ring()
+        if not self.claiming or self._finished or self._called or self._wanted(session).room > 0:
             return
         if not self._asked:
             await self.alarm.wait()
@@ -289,6 +351,7 @@ class Pump:
                 continue
             attempt = Attempt(claimed, handler, self._store_progress, self._end, self._desk)
             self.running[claimed.lease] = attempt
+            self._in_processes += handler.in_process
             self.report.started += 1
             if hooked:
                 self._tell("claim", claimed.lease, "active")
@@ -336,6 +399,7 @@ class Pump:
             self._zombies.discard(attempt)  # it was given up before
             self.alarm.ring()
             return
+        self._in_processes -= attempt.handler.in_process
         if attempt.done is not None:
             self._count(*attempt.done)  # it has told the store itself
         elif settlement is None:
@@ -396,6 +460,7 @@ class Pump:
         self._zombies.update(attempt for attempt in self.running.values() if attempt.in_thread)
         self.abort_all("lease_lost")
         self.running.clear()
+        self._in_processes = 0
         self.drained.set()
 
     def give_up_all(self) -> None:
@@ -412,3 +477,10 @@ class Pump:
     def close(self) -> None:
         """No handler starts any more."""
         self.executors.threads.close()
+
+
+async def _soon(busy: bool) -> None:
+    """What was just begun is under way: a call is written, handlers have started. Without this, two turns soon go in
+    step, and the store and the handlers wait for each other."""
+    for _ in range(2 if busy else 0):
+        await asyncio.sleep(0)

@@ -68,6 +68,7 @@ class PostgresStore:
     """Jobs in a schema of a PostgreSQL database (`postgresql://user@host/database?schema=holdfast`)."""
 
     transactional = True
+    turns_at_once = 1
     atomic = True
     shared = True
 

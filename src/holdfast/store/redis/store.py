@@ -66,6 +66,7 @@ class RedisStore:
     """Jobs in Redis or Valkey: `redis://`, `rediss://`, `valkey://`, `redis+cluster://`, `redis+sentinel://`."""
 
     transactional = False
+    turns_at_once = 2
     shared = True
 
     def __init__(self, url: str, *, clock: Callable[[], int] | None = None) -> None:

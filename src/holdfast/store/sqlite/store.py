@@ -66,6 +66,7 @@ class SqliteStore:
     """Jobs in a SQLite file (`sqlite:///path`) or in this process's memory (`memory://`)."""
 
     atomic = False
+    turns_at_once = 1
 
     def __init__(self, url: str, *, clock: Callable[[], int] | None = None) -> None:
         self.url = url
