@@ -142,6 +142,12 @@ def holds(job: Job, release: str) -> int:
     return os.getpid()
 
 
+@app.task(queue="half", executor="process", size=50, retry=SOON)
+def brief(job: Job) -> None:
+    time.sleep(0.03)
+    note("brief", job.id)
+
+
 @app.task(queue="half", executor="process", size=50, timeout=0.3, retry=Retry(timeouts=1))
 def late(job: Job) -> None:
     note("late", job.id)

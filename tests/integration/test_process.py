@@ -212,6 +212,32 @@ async def test_healthy_jobs_are_let_finish_before_their_process_is_ended(
         assert (await failure(late.result())).type == "TimedOut"
 
 
+# --- capacity
+
+
+async def test_a_large_job_is_not_starved_by_small_ones(tasks: ModuleType, ledger: Path) -> None:
+    async with tasks.app:
+        await tasks.brief.enqueue_many(tasks.brief.args() for _ in range(60))
+        async with working(tasks.app, pool=1):
+            await eventually(lambda: len(ledger_lines(ledger, "brief")) > 3)
+            assert await tasks.add.call(1, 2) == 3
+            assert len(ledger_lines(ledger, "brief")) < 50
+            await eventually(lambda: len(ledger_lines(ledger, "brief")) == 60)
+
+
+async def test_a_queue_of_higher_priority_goes_first(tasks: ModuleType, ledger: Path, tmp_path: Path) -> None:
+    release = tmp_path / "release"
+    release.touch()
+    tasks.app.queue("half", priority=5)
+    async with tasks.app:
+        for number in range(3):
+            await tasks.dies.options(job_id=f"low-{number}").enqueue("once")
+            await tasks.holds.options(job_id=f"high-{number}").enqueue(str(release))
+        await burst(tasks.app, pool=1)
+    order = [id for _, id, _ in ledger_lines(ledger, "start")]
+    assert [id[:-2] for id in order[:3]] == ["high"] * 3
+
+
 # --- deaths
 
 

@@ -22,7 +22,7 @@ from ..worker.worker import Worker
 from .find import load_app
 from .group import Command
 from .show import json_line
-from .value import as_names, as_seconds
+from .value import as_bytes, as_names, as_seconds
 
 RESTARTS_IN_BURST = 3
 SWITCH_INTERVAL = 0.0005
@@ -43,10 +43,16 @@ class Order:
     uvloop: bool | None
     log_level: str
     as_json: bool
+    pool: int | None = None
+    recycle_jobs: int | None = None
+    recycle_memory: int | None = None
 
     def worker(self, app: Holdfast) -> Worker:
         """Return the worker, not yet running."""
-        return app.worker(self.queues, slots=self.slots, lease=self.lease, drain=self.drain, name=self.name)
+        return app.worker(
+            self.queues, slots=self.slots, lease=self.lease, drain=self.drain, name=self.name, pool=self.pool,
+            recycle_jobs=self.recycle_jobs, recycle_memory=self.recycle_memory,
+        )  # fmt: skip
 
     def app(self) -> Holdfast:
         """Return the app that the argument or HOLDFAST_APP names."""
@@ -61,6 +67,9 @@ class Order:
         words += ["--slots", str(self.slots), "--lease", str(self.lease), "--drain", str(self.drain)]
         words += ["--log-level", self.log_level]
         words += ["--queues", ",".join(self.queues)] if self.queues else []
+        for name in ("pool", "recycle_jobs", "recycle_memory"):
+            value = getattr(self, name)
+            words += [] if value is None else [f"--{name.replace('_', '-')}", str(value)]
         words += ["--name", f"{self.name}-{number}"] if self.name else []
         words += [] if self.uvloop is None else ["--uvloop" if self.uvloop else "--no-uvloop"]
         return words + ["--burst"] * self.burst + ["--json"] * self.as_json
@@ -73,6 +82,13 @@ class Order:
 )
 @click.option("--slots", default=10, show_default=True, help="How many jobs run at once, in each process.")
 @click.option("--processes", default=1, show_default=True, metavar="N", help="Run N worker processes.")
+@click.option(
+    "--pool", type=int, metavar="N", help="Processes for handlers of process and sandbox tasks; default: processors."
+)
+@click.option("--recycle-jobs", type=int, metavar="N", help="Replace a process of the pool after N jobs.")
+@click.option(
+    "--recycle-memory", callback=as_bytes, metavar="BYTES", help="Replace one that holds more than this (500M, 2G)."
+)
 @click.option("--burst", is_flag=True, help="End when nothing is left to run.")
 @click.option(
     "--lease", callback=as_seconds, default="15", show_default=True, metavar="S", help="Unheard for S, it is dead."
@@ -98,6 +114,7 @@ def worker(**given: Any) -> None:
       holdfast worker shop:app
       holdfast worker shop:app --queues mail,reports --slots 50
       holdfast worker examples/shop.py:app --burst
+      holdfast worker shop:app --queues images --pool 4 --recycle-memory 500M
       HOLDFAST_APP=shop:app holdfast worker --processes 4
     """
     order = Order(**given)

@@ -43,8 +43,15 @@ class PoolOptions(msgspec.Struct, frozen=True, kw_only=True):
 class Pool:
     """Runs jobs in processes. `changed` is called when there may be more room."""
 
-    def __init__(self, options: PoolOptions, resources: Sequence[str], changed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        options: PoolOptions,
+        resources: Sequence[str],
+        changed: Callable[[], None],
+        make: Callable[[wire.Hello, int, Callable[[Process], None]], Process] = Process,
+    ) -> None:
         self._options = options
+        self._make = make
         self._resources = list(resources)
         self._changed = changed
         self._numbers = itertools.count(1)
@@ -142,7 +149,7 @@ class Pool:
         if self._deadline is None:
             self._deadline = Deadline()
             self._deadline.move(self._lease_ends)
-        process = self.room.places[place] = Process(self._hello(sandbox), self._deadline.fd, self._on_change)
+        process = self.room.places[place] = self._make(self._hello(sandbox), self._deadline.fd, self._on_change)
         return process
 
     def _hello(self, sandbox: Sandbox | None) -> wire.Hello:
