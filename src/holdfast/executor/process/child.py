@@ -49,13 +49,13 @@ log = logging.getLogger("holdfast")
 class Shift:
     """The jobs of one process, from its first to its last."""
 
-    def __init__(self, say: Callable[[wire.FromProcess], None], explain: Explain | None) -> None:
+    def __init__(self, say: Callable[[wire.FromProcess], None], explain: Explain | None, memory: int) -> None:
         self._say = say
         self._explain: Explain = explain or (lambda error: "")
         self._sandboxed = explain is not None
         self._loop = asyncio.get_running_loop()
         self._threads = ThreadExecutor(MOST_THREADS)
-        self._memory = resident()
+        self._memory = memory
         self._callees: dict[wire.Handler, Callee] = {}
         self._jobs: dict[int, Job] = {}
         self._coroutines: dict[int, asyncio.Task[None]] = {}
@@ -188,7 +188,7 @@ class _Forward(logging.Handler):
             self.handleError(record)
 
 
-async def serve(line: socket.socket, deadline: int, hello: wire.Hello, explain: Explain | None) -> None:
+async def serve(line: socket.socket, deadline: int, hello: wire.Hello, explain: Explain | None, memory: int) -> None:
     """Jobs run until the worker says that no more follow."""
     loop = asyncio.get_running_loop()
 
@@ -199,7 +199,7 @@ async def serve(line: socket.socket, deadline: int, hello: wire.Hello, explain: 
             loop.call_soon_threadsafe(link.send, frame)
 
     here = threading.get_ident()
-    shift = Shift(say, explain)
+    shift = Shift(say, explain, memory)
     link = wire.Link(wire.to_process, shift.heard, lambda error: _end(WORKER_GONE))
     watch(deadline, lambda: shift.is_at_work, lambda: _end(LEASE_OVER))
     logging.basicConfig(level=hello.level, handlers=[_Forward(say)], force=True)
@@ -249,14 +249,19 @@ def main() -> None:
     line, deadline = socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2])
     bind_to_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is the worker's to handle
+    memory = resident()
     hello = _receive(line)
     sys.path[:] = hello.path
     explain: Explain | None = None
     if hello.sandbox is not None:
         from ..sandbox.enter import enter
 
-        explain = enter(hello.sandbox, hello.source)
-    asyncio.run(serve(line, deadline, hello, explain))
+        try:
+            explain = enter(hello.sandbox)
+        except OSError as error:
+            line.sendall(wire.packed(wire.Broken(describe(error))))
+            return
+    asyncio.run(serve(line, deadline, hello, explain, memory))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import signal
 import sys
@@ -25,6 +26,26 @@ def bind_to_parent() -> None:
     if sys.platform == "linux":
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def cpu_of(pid: int) -> float:
+    """Return the processor time that a process has used, in seconds."""
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        user, system = file.read().rpartition(b")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+def limit_cpu(pid: int, seconds: float) -> int:
+    """A process gets SIGXCPU when it has used so much more processor time; return how much that is in all.
+
+    The hard limit stays as it is, for only the mighty can raise it again for the next job.
+    """
+    import resource
+
+    most = math.ceil(cpu_of(pid) + seconds)
+    _, hard = resource.prlimit(pid, resource.RLIMIT_CPU)
+    resource.prlimit(pid, resource.RLIMIT_CPU, (most, hard))
+    return most
 
 
 def resident() -> int:

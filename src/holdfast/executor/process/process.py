@@ -19,11 +19,14 @@ from ...core.transition import Reply
 from ...store.contract import Abort, Claimed, Lease
 from . import wire
 from .ending import LEASE_OVER, Died, Evacuated, Unstartable
+from .kernel import cpu_of, limit_cpu
 from .tree import Known, descendants, kill_all, kill_group, kill_tree
 
 log = logging.getLogger("holdfast")
 LAST_WORDS = 0.5
 """How long to read on what a process said before it died, while somebody else holds its line open."""
+METER = 0.5
+"""How often the processor time of a sandbox is looked at, besides the kernel's own limit."""
 Report = Callable[[Lease, Progress | None, bytes | None], Awaitable[Reply]]
 
 
@@ -62,6 +65,8 @@ class Process:
         self._idle.set()
         self._life = asyncio.get_running_loop().create_task(self._live())
         self._broken: ErrorRecord | None = None
+        self._over_cpu = False
+        self._meter: asyncio.Task[None] | None = None
         self._imported: set[wire.Handler] = set()
         self._ending = self._doomed = False
         self._spawning = asyncio.Event()
@@ -95,7 +100,8 @@ class Process:
         done: asyncio.Future[wire.Returned | wire.Raised] = asyncio.get_running_loop().create_future()
         self.runs[number] = Running(order, done)
         self.started += 1
-        self._limit_cpu()
+        if self._child is not None:
+            self._limit_cpu()
         self._send(wire.Run(number, order.handler, order.claimed, order.context))
         if order.handler in self._imported:
             order.began()
@@ -125,11 +131,23 @@ class Process:
 
     def _limit_cpu(self) -> None:
         """Processor time is allowed for this job, beyond what the process has had so far."""
-        if self.sandbox is not None and self.sandbox.cpu_seconds is not None and self.pid is not None:
-            import resource
+        if self.sandbox is None or self.sandbox.cpu_seconds is None or not self.runs:
+            return
+        assert self.pid is not None
+        try:
+            most = limit_cpu(self.pid, self.sandbox.cpu_seconds)
+        except OSError:
+            return  # it is gone
+        self._meter = asyncio.get_running_loop().create_task(self._read_meter(self.pid, most))
+        self._meter.add_done_callback(lambda task: task.cancelled() or task.exception())
 
-            most = int(self.usage.cpu + self.sandbox.cpu_seconds) + 1
-            resource.prlimit(self.pid, resource.RLIMIT_CPU, (most, most + 1))
+    async def _read_meter(self, pid: int, most: int) -> None:
+        """A handler that does not heed SIGXCPU is killed."""
+        while self.runs and not self.gone:
+            await asyncio.sleep(METER)
+            if cpu_of(pid) > most + 1 and not self.gone:
+                self._over_cpu = True
+                kill_tree(pid)
 
     def _heard(self, frame: wire.FromProcess) -> None:
         if isinstance(frame, wire.Returned | wire.Raised):
@@ -192,7 +210,8 @@ class Process:
         if self._doomed:
             kill_tree(child.pid)
         ours.setblocking(False)
-        link = wire.Link(wire.from_process, self._heard, self._lost)
+        most = wire.MOST if self.sandbox is None else wire.MOST_OF_SANDBOX
+        link = wire.Link(wire.from_process, self._heard, self._lost, most)
         await asyncio.get_running_loop().create_connection(lambda: link, sock=ours)
         self._link = link
         for frame in (self._hello, *self._unsent):
@@ -208,10 +227,11 @@ class Process:
         return code
 
     async def _exec(self, line: int) -> asyncio.subprocess.Process:
+        output = None if self.sandbox is None else asyncio.subprocess.DEVNULL
         return await asyncio.create_subprocess_exec(
             sys.executable, "-m", "holdfast.executor.process.child", str(line), str(self._deadline),
-            stdin=asyncio.subprocess.DEVNULL, pass_fds=(line, self._deadline), env=self._environment(),
-            start_new_session=True,
+            stdin=asyncio.subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=(line, self._deadline),
+            env=self._environment(), start_new_session=True,
         )  # fmt: skip
 
     def _environment(self) -> dict[str, str]:
@@ -230,6 +250,8 @@ class Process:
 
     def _end_of(self, code: int | None) -> None:
         self.gone = True
+        if self._meter is not None:
+            self._meter.cancel()
         self.short_lived = not self.ready and not self._ending
         alone = len(self.runs) == 1
         for number in list(self.runs):
@@ -242,6 +264,8 @@ class Process:
             return Unstartable(self._broken)
         if self._ending or code == LEASE_OVER or code is None:
             return Evacuated()
+        if self._over_cpu:
+            code = -signal.SIGXCPU
         return Died(code, running.order.claimed.counters.stalls + 1, alone=alone, sandbox=self.sandbox)
 
     # --- ending

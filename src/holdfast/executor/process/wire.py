@@ -16,6 +16,8 @@ from ...store.contract import Abort, Claimed
 LENGTH = struct.Struct(">I")
 MOST = 256 * 1024 * 1024
 """A frame longer than this is nobody's payload."""
+MOST_OF_SANDBOX = 64 * 1024 * 1024
+"""The same for one that may lie."""
 
 
 class _Frame(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -29,8 +31,6 @@ class Hello(_Frame, frozen=True):
     level: int
     resources: list[str] = []
     sandbox: Sandbox | None = None
-    source: list[str] = []
-    """Where the code of a sandboxed task is."""
 
 
 class Handler(_Frame, frozen=True):
@@ -152,8 +152,13 @@ class Link(asyncio.Protocol):
     """One end of the line between a worker and a process."""
 
     def __init__(
-        self, decode: Callable[[bytes], Any], heard: Callable[[Any], None], lost: Callable[[Exception | None], None]
+        self,
+        decode: Callable[[bytes], Any],
+        heard: Callable[[Any], None],
+        lost: Callable[[Exception | None], None],
+        most: int = MOST,
     ) -> None:
+        self._most = most
         self._decode = decode
         self._heard = heard
         self._lost = lost
@@ -170,7 +175,7 @@ class Link(asyncio.Protocol):
         start = 0
         while len(buffer) - start >= LENGTH.size:
             (length,) = LENGTH.unpack_from(buffer, start)
-            if length > MOST:
+            if length > self._most:
                 return self._refuse(ValueError(f"a frame of {length} bytes"))
             end = start + LENGTH.size + length
             if len(buffer) < end:
