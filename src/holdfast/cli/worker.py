@@ -14,7 +14,7 @@ import click
 import msgspec
 
 from ..app import Holdfast
-from ..errors import ConfigError, MissingExtra
+from ..errors import ConfigError, HoldfastError, MissingExtra
 from ..store import shown
 from ..worker.fleet import Fleet, stop_with_parent
 from ..worker.pump import Report
@@ -46,12 +46,13 @@ class Order:
     pool: int | None = None
     recycle_jobs: int | None = None
     recycle_memory: int | None = None
+    on_stuck: str = "keep"
 
     def worker(self, app: Holdfast) -> Worker:
         """Return the worker, not yet running."""
         return app.worker(
             self.queues, slots=self.slots, lease=self.lease, drain=self.drain, name=self.name, pool=self.pool,
-            recycle_jobs=self.recycle_jobs, recycle_memory=self.recycle_memory,
+            recycle_jobs=self.recycle_jobs, recycle_memory=self.recycle_memory, on_stuck=self.on_stuck,
         )  # fmt: skip
 
     def app(self) -> Holdfast:
@@ -65,7 +66,7 @@ class Order:
         """Return the command of one process of a fleet."""
         words = [sys.executable, "-m", "holdfast", "worker", *([self.target] if self.target else [])]
         words += ["--slots", str(self.slots), "--lease", str(self.lease), "--drain", str(self.drain)]
-        words += ["--log-level", self.log_level]
+        words += ["--log-level", self.log_level, "--on-stuck", self.on_stuck]
         words += ["--queues", ",".join(self.queues)] if self.queues else []
         for name in ("pool", "recycle_jobs", "recycle_memory"):
             value = getattr(self, name)
@@ -89,6 +90,10 @@ class Order:
 @click.option(
     "--recycle-memory", callback=as_bytes, metavar="BYTES", help="Replace one that holds more than this (500M, 2G)."
 )
+@click.option(
+    "--on-stuck", type=click.Choice(["keep", "exit"]), default="keep", show_default=True,
+    help="A thread does not return after its time-out: keep its slot, or end with exit code 1.",
+)  # fmt: skip
 @click.option("--burst", is_flag=True, help="End when nothing is left to run.")
 @click.option(
     "--lease", callback=as_seconds, default="15", show_default=True, metavar="S", help="Unheard for S, it is dead."
@@ -144,7 +149,10 @@ async def _work(order: Order, app: Holdfast) -> None:
             _say_started(order, app, worker)
 
     worker.hooks.add("worker_started", started)
-    _say_stopped(order, worker, await worker.run(burst=order.burst, signals=True))
+    report = await worker.run(burst=order.burst, signals=True)
+    _say_stopped(order, worker, report)
+    if report.stuck:
+        raise HoldfastError(f"{report.stuck} threads did not return after their time-out: start the worker again")
 
 
 def _say_started(order: Order, app: Holdfast, worker: Worker) -> None:

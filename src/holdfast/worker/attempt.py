@@ -38,7 +38,7 @@ class Attempt:
 
     __slots__ = (
         "_alarm", "_desk", "_finished", "_killed", "_make_desk", "_remote", "_report", "_task", "claimed", "error",
-        "handler", "in_thread", "job",
+        "handler", "in_thread", "job", "late_since",
     )  # fmt: skip
 
     def __init__(
@@ -56,6 +56,8 @@ class Attempt:
         self._task: asyncio.Task[None] | None = None
         self._alarm: asyncio.TimerHandle | None = None
         self.in_thread = False
+        self.late_since: float | None = None
+        """When its time was over, by the clock of its loop."""
         self.error: BaseException | None = None
         """What the handler raised."""
 
@@ -99,6 +101,8 @@ class Attempt:
             self._kill()
             return
         fired = self.job.signal.fire(reason)
+        if fired and reason == "timeout":
+            self.late_since = asyncio.get_running_loop().time()
         if fired and self._remote is not None and self._remote.is_running:
             self._remote.kill() if reason in VOID else self._remote.stop(reason)
         elif fired and (reason in VOID or reason == "timeout") and not self.in_thread and self._task is not None:
@@ -124,6 +128,10 @@ class Attempt:
     def abandon(self) -> None:
         """The attempt is over for this worker, whatever its handler does: the job is handed back."""
         self._end(Released(self.lease))
+
+    def leave_behind(self) -> None:
+        """The attempt is over for this worker, which will end, and its thread with it: it counts as a time-out."""
+        self._end(self._raised(TimedOut("the handler did not return after its time-out, and its worker ended")))
 
     async def _run(self, registry: Registry, executors: Executors) -> None:
         """However the handler ends, there is exactly one word of it."""

@@ -50,6 +50,8 @@ class Report(msgspec.Struct, kw_only=True):
     cancelled: int = 0
     lost: int = 0
     """Attempts whose end did not count, because the lease was gone."""
+    stuck: int = 0
+    """Threads that did not return after their time-out, for which the worker ended (`on_stuck="exit"`)."""
 
 
 _WORD = {"complete": "completed", "retry": "retried", "fail": "failed", "snooze": "snoozed", "release": "released"}
@@ -462,6 +464,20 @@ class Pump:
         self.running.clear()
         self._in_processes = 0
         self.drained.set()
+
+    def leave_stuck(self, seconds: float) -> bool:
+        """Threads that do not return for so long after their time-out are left behind; return whether any is."""
+        now = asyncio.get_running_loop().time()
+        stuck = [
+            attempt
+            for attempt in self.running.values()
+            if attempt.in_thread and attempt.late_since is not None and now - attempt.late_since > seconds
+        ]
+        for attempt in stuck:
+            self._zombies.add(attempt)
+            attempt.leave_behind()
+        self.report.stuck += len(stuck)
+        return bool(stuck)
 
     def give_up_all(self) -> None:
         """What still runs is handed back."""

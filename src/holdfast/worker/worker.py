@@ -49,6 +49,7 @@ class Worker:
         wedged_after: Duration | None = None,
         name: str | None = None,
         on_evicted: Literal["restart", "exit"] = "restart",
+        on_stuck: Literal["keep", "exit"] = "keep",
         pool: int | None = None,
         recycle_jobs: int | None = None,
         recycle_memory: int | None = None,
@@ -57,7 +58,10 @@ class Worker:
             raise ConfigError(f"slots={slots!r}: a whole number from 1")
         if on_evicted not in ("restart", "exit"):
             raise ConfigError(f'on_evicted={on_evicted!r}: "restart" or "exit"')
+        if on_stuck not in ("keep", "exit"):
+            raise ConfigError(f'on_stuck={on_stuck!r}: "keep" or "exit"')
         self._app = app
+        self._on_stuck = on_stuck
         self.queues = queues or tuple(app.registry.queues)
         if not self.queues:
             raise ConfigError("this app declares no task and no queue; name the queues to serve")
@@ -121,7 +125,7 @@ class Worker:
             self._app.store, self._app.registry, self.hooks, self._slots, self._poll, self._pulse, self._pool_options
         )
         try:
-            prepare(pump, self.queues)
+            prepare(pump, self.queues, self._lease_ms)
             async with self._app, opened(self._resources(pump)):
                 return await self._run(pump, burst, signals)
         finally:
@@ -172,6 +176,7 @@ class Worker:
             self._pulse()
             for lease, reason in extended.aborts:
                 pump.abort(lease, reason)
+            self._look_for_stuck(pump)
             if extended.evicted:
                 on_evicted()
 
@@ -207,6 +212,11 @@ class Worker:
             if not evicted:
                 await self._leave(session)
         return evicted
+
+    def _look_for_stuck(self, pump: Pump) -> None:
+        if self._on_stuck == "exit" and pump.leave_stuck(self._grace):
+            log.error("a thread did not return after its time-out: this worker ends, to be started again")
+            self.stop()
 
     async def _hand_back(self, pump: Pump, pumping: asyncio.Task[None]) -> None:
         """The worker itself was cancelled: what it holds is handed back without a drain."""
