@@ -51,13 +51,18 @@ async def no_report(*_: object) -> Reply:
     return Reply.OK
 
 
+async def nobody(*_: object) -> list[object]:
+    """No job waited for another."""
+    return []
+
+
 def order(task, argument: int) -> Order:
     """Return a job for a process, with no store."""
     claimed = Claimed(
         lease=Lease("q", "a", 1, 1), task=task.name, payload=task.signature.encode((argument,), {}, task.codec),
         priority=0, key=None, run_at_ms=0, enqueued_at_ms=0, claimed_at_ms=0, counters=Counters(), headers={},
     )  # fmt: skip
-    return Order(handler=handler_of(task), claimed=claimed, report=no_report, began=lambda: None)
+    return Order(handler=handler_of(task), claimed=claimed, report=no_report, blockers=nobody, began=lambda: None)
 
 
 async def run(pool: Pool, task, argument: int) -> None:
@@ -100,7 +105,7 @@ async def computing(processes: int, jobs: int = 40) -> float:
 
 async def main() -> None:
     """Print the figures."""
-    for task in (nothing, nothing_in_thread):
+    for task in (nothing, nothing_in_thread, nothing_in_sandbox):
         first, median, high = await dispatch(task)
         print(f"{task.name:20} first start {first:6.0f} ms   there and back {median:5.0f} µs, 95 % {high:5.0f} µs")
     one, two = await computing(1), await computing(2)

@@ -21,7 +21,10 @@ from .hook import Happening, Hooks
 from .store.contract import (
     Answer,
     Cancelled,
+    ChainPage,
+    ChainRecord,
     Conflict,
+    Deleted,
     Filter,
     Finished,
     JobPage,
@@ -38,6 +41,8 @@ from .store.contract import (
 R = TypeVar("R")
 DEFAULT_WAIT = 30.0
 POLL = 1.0
+MOST_EARLY = 10_000
+Run = tuple[str, str, int]
 Decode = Callable[[bytes], Any]
 OnProgress = Callable[[Progress], None]
 OnGap = Callable[[int | None], None]
@@ -65,7 +70,8 @@ class Handle(Generic[R]):
     """What an enqueue answered, and a way back to the job.
 
     status: "queued" (new), "duplicate" (another holds the id), "completed" (with its cached result),
-    "updated", "successor" (runs after the active one) or "requeued" (a failed one, started again).
+    "updated", "successor" (runs after the active one), "requeued" (a failed one, started again) or, among
+    many, "refused" (a later job of a chain, which cannot be updated).
     """
 
     __slots__ = ("_answer", "_client", "_decode", "_watched", "queue")
@@ -101,7 +107,9 @@ class Handle(Generic[R]):
         return self._answer.state
 
     async def result(self, timeout: Duration | None = DEFAULT_WAIT, *, on_progress: OnProgress | None = None) -> R:
-        """Return the run's result, waiting for it; raise when it fails, is cancelled or takes too long.
+        """Return the result of the run, or of the chain that it began, waiting for it.
+
+        Raise when it fails, is cancelled or takes too long.
 
         `on_progress` is called with what the handler reports meanwhile.
         """
@@ -112,6 +120,10 @@ class Handle(Generic[R]):
     async def job(self) -> JobRecord:
         """Return the run as it stands now."""
         return await self._client.status(self.queue, self.id, self.run)
+
+    async def chain(self) -> ChainRecord:
+        """Return the chain of the run as it stands now."""
+        return await self._client.chain(self.queue, self.id, self.run)
 
     async def cancel(self, running: Running = "refuse") -> Cancelled:
         """The job is cancelled, or the answer says why not."""
@@ -125,7 +137,9 @@ class Client:
         self.store = store
         self.hooks = hooks
         self._listener: Listener | None = None
-        self._waiters: dict[tuple[str, str, int], set[asyncio.Future[None]]] = {}
+        self._waiters: dict[Run, set[asyncio.Future[bool]]] = {}
+        self._early: dict[Run, None] = {}
+        """Ends that were heard of before the answer to the enqueue, and so before anybody waited."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opened = 0
 
@@ -158,12 +172,22 @@ class Client:
         return self._listener
 
     def _on_finished(self, finished: Finished) -> None:
-        for future in tuple(self._waiters.get((finished.queue, finished.id, finished.run), ())):
+        run = (finished.queue, finished.id, finished.run)
+        waiters = self._waiters.get(run)
+        if waiters is None:
+            self._note_early(run)
+            return
+        for future in tuple(waiters):
             if future.get_loop() is self._loop:
                 _wake(future)
             else:  # a coroutine that a worker runs in a thread waits in a loop of its own
                 with suppress(RuntimeError):
                     future.get_loop().call_soon_threadsafe(_wake, future)
+
+    def _note_early(self, run: Run) -> None:
+        self._early[run] = None
+        if len(self._early) > MOST_EARLY:  # most of them nobody waits for any more
+            del self._early[next(iter(self._early))]
 
     async def enqueue(self, queue: str, jobs: Sequence[NewJob], conflict: Conflict) -> list[Answer]:
         """Every job has its answer."""
@@ -190,36 +214,36 @@ class Client:
         watched: bool = False,
         on_progress: OnProgress | None = None,
     ) -> bytes:
-        """Return the encoded result of a run, once it has one; raise when it has none to give.
+        """Return the encoded result of a run and the chain it belongs to, once there is one; raise when there is none.
 
         `watched` says that its enqueue registered this client's listener already.
         """
         if known is not None and known.state is State.COMPLETED and known.result is not None:
             return known.result
         seconds = None if timeout is None else to_ms(timeout, "timeout") / 1000
-        record = await self._until_finished(queue, id, run, seconds, watched, on_progress)
+        deadline = None if seconds is None else time.monotonic() + seconds
+        over = known is not None and known.state.finished
+        record = await self._until_finished((queue, id, run), seconds, watched, over, on_progress)
+        if record is not None and record.continued and record.position and record.chain is not None:
+            chain, left = record.chain, None if deadline is None else max(0.0, deadline - time.monotonic())
+            return await self.wait(chain.queue, chain.id, chain.run, left)
         return _result(queue, id, run, record)
 
     async def _until_finished(
-        self,
-        queue: str,
-        id: str,
-        run: int,
-        timeout: float | None,
-        watched: bool,
-        on_progress: OnProgress | None,
+        self, which: Run, timeout: float | None, watched: bool, heard: bool, on_progress: OnProgress | None
     ) -> JobRecord | None:
         """Return the record of a run that is over. A lost notification costs a poll."""
         listener = await self.listener()
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        waiters = self._waiters.setdefault((queue, id, run), set())
-        waiters.add(future)
+        waiters = self._waiters.setdefault(which, set())
+        future = _waiter(waiters)
         deadline = None if timeout is None else time.monotonic() + timeout
+        heard = heard or which in self._early or (watched and on_progress is not None)
+        self._early.pop(which, None)
         try:
             while True:
-                over = not watched and not await self.store.watch(listener, queue, id, run)
-                record = await self.store.get(queue, id, run) if watched or over else None
-                if (over and record is None) or (record is not None and record.state.finished):
+                over = not (watched or heard) and not await self.store.watch(listener, *which)
+                record = await self.store.get(*which) if heard or over else None
+                if (over and record is None) or (record is not None and record.outcome.finished):
                     return record
                 if record is not None and record.progress is not None and on_progress is not None:
                     on_progress(record.progress)
@@ -227,23 +251,16 @@ class Client:
                 left = POLL if deadline is None else min(POLL, deadline - time.monotonic())
                 if left <= 0:
                     raise JobTimeout(
-                        f"{queue}/{id} gave no result within {timeout:g} s; it goes on, ask again later",
-                        queue=queue, job_id=id, run=run,
+                        f"{which[0]}/{which[1]} gave no result within {timeout:g} s; it goes on, ask again later",
+                        queue=which[0], job_id=which[1], run=which[2],
                     )  # fmt: skip
-                await asyncio.wait([future], timeout=left)
-                if future.done():
-                    watched = True  # it has just been heard of: look before registering again
-                    future = self._again(waiters, future)
+                heard = await _hear(future, left)
+                waiters.discard(future)
+                future = _waiter(waiters)  # whatever is said from now on is heard, too
         finally:
             waiters.discard(future)
             if not waiters:
-                self._waiters.pop((queue, id, run), None)
-
-    def _again(self, waiters: set[asyncio.Future[None]], heard: asyncio.Future[None]) -> asyncio.Future[None]:
-        waiters.discard(heard)
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        waiters.add(future)
-        return future
+                self._waiters.pop(which, None)
 
     async def find(self, queue: str, id: str, run: int | None = None) -> JobRecord | None:
         """Return a job as it stands, or `None`."""
@@ -261,6 +278,12 @@ class Client:
         if running not in ("refuse", "signal", "kill"):
             raise ConfigError(f'running={running!r}: "refuse", "signal" or "kill"')
         answer = await self.store.cancel(queue, id, running, new_id())
+        while answer.state is State.COMPLETED:  # the first job of a chain that goes on: its current one is meant
+            chain = await self.store.chain(queue, id, answer.run)
+            if chain is None or chain.state.finished or chain.position == 0:
+                break
+            current = chain.current
+            answer = await self.store.cancel(current.queue, current.id, running, new_id())
         if answer.reply is Reply.OK and not answer.signalled:
             self._tell("cancel", queue, id, answer.run, "cancelled")
         return answer
@@ -278,6 +301,35 @@ class Client:
         if reply is Reply.OK:
             self._tell("delete", queue, id, None, None)
         return reply
+
+    async def complete_chain(
+        self, queue: str, id: str, run: int | None, result: bytes, result_ttl_ms: int | None = None
+    ) -> Reply:
+        """The chain is over with this result, whoever works on its current job."""
+        reply = await self.store.complete_chain(queue, id, run, result, result_ttl_ms, new_id())
+        if reply is Reply.OK:
+            self._tell("complete", queue, id, run, "completed")
+        return reply
+
+    async def chain(self, queue: str, id: str, run: int | None = None) -> ChainRecord:
+        """Return the chain of a job; raise when there is none."""
+        record = await self.store.chain(queue, id, run)
+        if record is None:
+            raise missing(queue, id, run)
+        return record
+
+    async def chains(self, which: Filter, limit: int = 50, cursor: str | None = None) -> ChainPage:
+        """Return chains of more than one job, newest first."""
+        if type(limit) is not int or limit < 1:
+            raise ConfigError(f"limit={limit!r}: a whole number from 1")
+        return await self.store.chains(which, limit=limit, cursor=cursor)
+
+    async def delete_chain(self, queue: str, id: str, run: int | None = None, cascade: bool = False) -> Deleted:
+        """Every job of the chain is gone, or the answer says who waits for it."""
+        deleted = await self.store.delete_chain(queue, id, run, cascade)
+        if deleted.reply is Reply.OK:
+            self._tell("delete", queue, id, run, None)
+        return deleted
 
     async def requeue(self, which: Filter, limit: int, dry_run: bool) -> list[tuple[str, str, int]]:
         """Finished jobs that match run anew: (queue, id, run) of each."""
@@ -346,9 +398,24 @@ def transactional(store: Store, what: str) -> Transactional:
     return cast(Transactional, store)
 
 
-def _wake(future: asyncio.Future[None]) -> None:
+def _waiter(waiters: set[asyncio.Future[bool]]) -> asyncio.Future[bool]:
+    future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+    waiters.add(future)
+    return future
+
+
+async def _hear(future: asyncio.Future[bool], seconds: float) -> bool:
+    """Return when the waiter is woken (True), or after so many seconds (False)."""
+    timer = asyncio.get_running_loop().call_later(seconds, _wake, future, False)
+    try:
+        return await future
+    finally:
+        timer.cancel()
+
+
+def _wake(future: asyncio.Future[bool], heard: bool = True) -> None:
     if not future.done():
-        future.set_result(None)
+        future.set_result(heard)
 
 
 def _request(jobs: Sequence[NewJob]) -> str | None:
@@ -361,6 +428,15 @@ def _warn_of_gap(missed: int | None) -> None:
         log.warning("the event log is another one than the position was made for: reading it from its start")
     else:
         log.warning("%d events were trimmed before they could be read", missed)
+
+
+def refuse_update(queue: str, answer: Answer) -> None:
+    """Raise when an update was refused, so that no dispatch is dropped unheard."""
+    if answer.status == "refused":
+        raise ConfigError(
+            f'{queue}/{answer.id} is a later job of a chain, which on_conflict="update" cannot change: '
+            "give your job another id"
+        )
 
 
 def _enqueued(queue: str, answer: Answer) -> Happening:
@@ -380,9 +456,9 @@ def missing(queue: str, id: str, run: int | None = None) -> JobMissing:
 def _result(queue: str, id: str, run: int, record: JobRecord | None) -> bytes:
     if record is None:
         raise missing(queue, id, run)
-    if record.state is State.COMPLETED and record.result is not None:
+    if record.outcome is State.COMPLETED and record.result is not None:
         return record.result
-    if record.state is State.CANCELLED:
+    if record.outcome is State.CANCELLED:
         raise JobCancelled(f"{queue}/{id} was cancelled", queue=queue, job_id=id, run=run)
     error = record.error
     told = f"{error.type}: {error.message}" if error else "no error was stored"

@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 from holdfast import Holdfast, Job, Permanent, Retry, Snooze, current_job
 
@@ -75,6 +76,17 @@ def where_in_thread(job: Job) -> dict[str, object]:
 async def enqueues(number: int) -> str:
     handle = await add.options(job_id=f"child-{number}").enqueue(number, 1)
     return handle.id
+
+
+@app.task(executor="process", retry=SOON)
+async def doubles(job: Job, number: int) -> Any:
+    """Go on with another task of the chain."""
+    return job.continue_with(add, number, number)
+
+
+@app.task(executor="process", retry=SOON)
+def gathers(job: Job) -> list[int]:
+    return [blocker.result for blocker in app.sync(job.blockers())]
 
 
 @app.task(executor="process", retry=SOON)

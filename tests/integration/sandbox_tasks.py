@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from holdfast import Holdfast, Job, Retry, Sandbox
 from holdfast.executor.sandbox.syscall import call
@@ -162,6 +163,11 @@ def honest(job: Job, folder: str, port: int) -> list[str]:
     app.sync(job.progress(0.5))
     logging.getLogger("boxed").warning("from inside")
     return [os.environ.get("HOLDFAST_TEST_COLOUR", ""), os.environ.get("HOLDFAST_TEST_FOLDER", "unseen")]
+
+
+@app.task(executor="sandbox", sandbox=CLOSED, retry=ONCE)
+def goes_on(job: Job) -> Any:
+    return job.continue_with(environment)
 
 
 @app.task(executor="sandbox", sandbox=OPEN, retry=ONCE)

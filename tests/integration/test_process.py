@@ -111,6 +111,12 @@ async def test_a_handler_ends_in_a_process_as_anywhere(tasks: ModuleType, caplog
     assert line.getMessage().startswith("the shop is closed [default/")
 
 
+async def test_chains_and_blockers_work_in_processes(tasks: ModuleType) -> None:
+    async with working(tasks.app, pool=1):
+        chains = [await tasks.doubles.enqueue(number) for number in (2, 5)]
+        assert await tasks.gathers.options(blockers=chains).call() == [4, 10]
+
+
 async def test_a_plain_queue_runs_its_handler_in_a_process(tasks: ModuleType) -> None:
     queue = tasks.app.queue("plain", handler="process_tasks:plain", executor="process")
     async with working(tasks.app, pool=1):

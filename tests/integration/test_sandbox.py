@@ -113,6 +113,11 @@ async def test_programs_are_in_the_same_sandbox(tasks: ModuleType, tmp_path: Pat
         assert "Operation not permitted" in await tasks.signals_from_a_program.call(os.getpid())
 
 
+async def test_a_sandbox_cannot_enqueue_by_continuing_its_chain(tasks: ModuleType) -> None:
+    async with working(tasks.app, pool=1):
+        assert "a sandboxed handler cannot continue its chain" in (await failure(tasks.goes_on.call())).message
+
+
 async def test_a_folder_that_is_not_there_is_told_by_the_job(tasks: ModuleType) -> None:
     async with working(tasks.app, pool=1):
         error = await failure(tasks.lacks_its_folder.call())

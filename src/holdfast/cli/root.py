@@ -15,6 +15,7 @@ import click
 
 from .. import __version__
 from ..errors import ConfigError, HoldfastError, PayloadError
+from .chain import chains
 from .doctor import doctor
 from .enqueue import enqueue
 from .event import events
@@ -22,6 +23,7 @@ from .group import Group, one_line
 from .job import jobs
 from .migrate import migrate
 from .queue import pause, queues, resume
+from .schedule import schedules
 from .session import workers
 from .setting import settings
 from .steer import cancel, delete, promote, requeue
@@ -111,8 +113,8 @@ def cli(ctx: click.Context) -> None:
 
 
 for _command in (
-    worker, enqueue, jobs, queues, tasks, workers, events, cancel, requeue, promote, delete, pause, resume, settings,
-    doctor, migrate,
+    worker, enqueue, jobs, chains, queues, tasks, schedules, workers, events, cancel, requeue, promote, delete, pause,
+    resume, settings, doctor, migrate,
 ):  # fmt: skip
     cli.add_command(_command)
 

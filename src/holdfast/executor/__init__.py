@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
+from ..store.contract import BlockerRecord, Lease
 from ..task import Task
 from .inline import run_inline
 from .place import handler_of
@@ -17,7 +19,10 @@ __all__ = ["Executors", "Pool", "PoolOptions", "ThreadExecutor", "run_inline"]
 class Executors:
     """What a worker runs handlers with, besides its own loop."""
 
-    def __init__(self, threads: ThreadExecutor, pool: Pool) -> None:
+    def __init__(
+        self, threads: ThreadExecutor, pool: Pool, blockers: Callable[[Lease], Awaitable[list[BlockerRecord]]]
+    ) -> None:
+        self.blockers = blockers
         self.threads = threads
         self.pool = pool
         self.in_place = False

@@ -8,9 +8,11 @@ from typing import Any, Protocol
 
 from ..codec import Codec, Signature
 from ..codec import codec as find_codec
+from ..continuation import Blocker, Continued
+from ..core.state import State
 from ..job import Job
 from ..registry import load
-from ..store.contract import Claimed
+from ..store.contract import BlockerRecord, Claimed, Complete
 from ..task import Task
 from .process.wire import Handler
 
@@ -49,6 +51,25 @@ def found(handler: Handler) -> Callee:
         find_codec(handler.codec or "json"),
         find_codec(handler.result_codec or "json"),
     )
+
+
+def completed(job: Job, result: Any, callee: Callee) -> Complete:
+    """Return the word for what a handler returned: a result, or the job with which its chain goes on."""
+    if isinstance(result, Continued):
+        return Complete(job.lease, b"", job.result_ttl_ms, result.after(job.chain, job.position, callee.result_codec))
+    data = callee.signature.encode_result(result, callee.result_codec)
+    return Complete(job.lease, data, job.result_ttl_ms)
+
+
+def blocker(callee: Callee, record: BlockerRecord) -> Blocker:
+    """Return what a job waited for, decoded as the task that gave the result says, where it is known here."""
+    if isinstance(callee, Task):
+        return callee.registry.blocker(record)
+    result = None if record.result is None else callee.result_codec.decode(record.result)
+    return Blocker(
+        queue=record.ref.queue, id=record.ref.id, run=record.ref.run, state=record.state or State.CANCELLED,
+        result=result, error=record.error,
+    )  # fmt: skip
 
 
 def arguments(callee: Callee, claimed: Claimed, job: Job) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -16,6 +16,7 @@ from ..worker.attempt import Attempt
 from ..worker.capacity import SLOTS, Ask
 from ..worker.flight import Flight
 from ..worker.pump import Pump
+from ..worker.ticker import Ticker
 from ..worker.upkeep import tidy
 
 Outcome = Literal["completed", "retried", "failed", "snoozed", "released", "cancelled", "lost"]
@@ -57,10 +58,12 @@ async def drain(
     async with app:
         session = _session(served)
         await app.store.declare(app.registry.declarations(served))
+        await app.schedules.declare(served)
         await app.store.register(session)
         try:
             for queue in served:
                 await tidy(app.store, queue, session, app.hooks)
+            await Ticker(app.store, app.registry, served, app.hooks, 1.0).round()
             return await _InPlace(app, threads, limit).drain(session, raise_errors)
         finally:
             await app.store.leave(session)
@@ -129,7 +132,7 @@ class _InPlace(Pump):
         ran = self._ran[attempt.lease.run, attempt.lease.attempt]
         ran.error = attempt.error
         if isinstance(settlement, Complete):
-            ran.result = attempt.handler.decode_result(settlement.result)
+            ran.result = None if settlement.then else attempt.handler.decode_result(settlement.result)
         elif isinstance(settlement, Retried | Failed):
             self._raise = self._raise or attempt.error
         super()._end(attempt, settlement)

@@ -12,10 +12,10 @@ from ..core.duration import instant_ms, to_ms
 from ..core.policy import Cause
 from ..errors import Aborted, ConfigError, Permanent, Snooze
 from ..executor import Executors, run_inline
-from ..executor.call import arguments
+from ..executor.call import arguments, completed
 from ..executor.failure import describe
 from ..executor.process.ending import Died, Evacuated
-from ..job import Job, Report, _current
+from ..job import Job, Report, WaitedFor, _current
 from ..registry import Registry
 from ..store.contract import Abort, Claimed, Complete, Failed, Lease, Released, Retried, Settled, Settlement, Snoozed
 from ..task import Task
@@ -42,11 +42,17 @@ class Attempt:
     )  # fmt: skip
 
     def __init__(
-        self, claimed: Claimed, handler: Task[Any, Any], report: Report, finished: Finished, desk: MakeDesk
+        self,
+        claimed: Claimed,
+        handler: Task[Any, Any],
+        report: Report,
+        finished: Finished,
+        desk: MakeDesk,
+        waited_for: WaitedFor | None = None,
     ) -> None:
         self.claimed = claimed
         self.handler = handler
-        self.job = Job(claimed, report, self._at_desk)
+        self.job = Job(claimed, report, self._at_desk, waited_for)
         self._report = report
         self._remote: Remote | None = None
         self._killed = False
@@ -168,7 +174,8 @@ class Attempt:
 
         async def innermost() -> Any:
             result = await self._handler(executors)
-            return self.handler.decode_result(result.data) if isinstance(result, Encoded) else result
+            decoded = isinstance(result, Encoded) and result.then is None
+            return self.handler.decode_result(result.data) if decoded else result
 
         step: Callable[[], Any] = innermost
         for around in reversed(registry.middleware):
@@ -194,9 +201,8 @@ class Attempt:
         if reason == "timeout":
             return self._raised(TimedOut("the handler returned after its time-out"))
         if isinstance(result, Encoded):
-            return Complete(self.lease, result.data, self.job.result_ttl_ms)
-        data = self.handler.signature.encode_result(result, self.handler.result_codec)
-        return Complete(self.lease, data, self.job.result_ttl_ms)
+            return Complete(self.lease, result.data, self.job.result_ttl_ms, result.then)
+        return completed(self.job, result, self.handler)
 
     def _raised(self, error: BaseException) -> Settlement | None:
         self.error = error

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from ..continuation import Blocker
 from ..core.job import ErrorRecord
 from ..core.state import State
 from ..core.transition import Reply
@@ -22,7 +23,20 @@ from ..errors import ConfigError, StoreError
 from ..executor import Executors, Pool, PoolOptions, ThreadExecutor
 from ..hook import Happening, Hooks
 from ..registry import Registry
-from ..store.contract import Abort, Claimed, Filter, Lease, Released, Retried, Session, Settled, Settlement, Store, Turn
+from ..store.contract import (
+    Abort,
+    BlockerRecord,
+    Claimed,
+    Filter,
+    Lease,
+    Released,
+    Retried,
+    Session,
+    Settled,
+    Settlement,
+    Store,
+    Turn,
+)
 from ..task import Task
 from .alarm import Alarm
 from .attempt import Attempt
@@ -78,7 +92,7 @@ class Pump:
         self._pulse = pulse
         self.alarm = Alarm()
         self.pool = Pool(pool, [each.place for each in registry.resources], self.alarm.ring)
-        self.executors = Executors(ThreadExecutor(slots), self.pool)
+        self.executors = Executors(ThreadExecutor(slots), self.pool, self._blocker_records)
         self.capacity = Capacity(registry, self.pool.room)
         self._asked: set[str] = set()
         """The groups of queues that were asked since this worker last slept, and had less than there was room for."""
@@ -351,7 +365,7 @@ class Pump:
             handler = self._handler(claimed)
             if handler is None:
                 continue
-            attempt = Attempt(claimed, handler, self._store_progress, self._end, self._desk)
+            attempt = Attempt(claimed, handler, self._store_progress, self._end, self._desk, self._blockers)
             self.running[claimed.lease] = attempt
             self._in_processes += handler.in_process
             self.report.started += 1
@@ -388,11 +402,15 @@ class Pump:
         """Return where an attempt writes and completes in a transaction of its own."""
         assert self.session is not None
         assert self._loop is not None
-        codec, signature = handler.result_codec, handler.signature
-        return Desk(
-            self._store, self.session, lambda result: signature.encode_result(result, codec), self._loop,
-            atomic=handler.setting("completion") == "atomic",
-        )  # fmt: skip
+        atomic = handler.setting("completion") == "atomic"
+        return Desk(self._store, self.session, handler, self._loop, atomic=atomic)
+
+    async def _blockers(self, lease: Lease) -> list[Blocker]:
+        """Return what a job waited for, decoded by the tasks that gave the results."""
+        return [self.registry.blocker(each) for each in await self._blocker_records(lease)]
+
+    async def _blocker_records(self, lease: Lease) -> list[BlockerRecord]:
+        return await self._store.blockers(lease.queue, lease.id, lease.run)
 
     def _end(self, attempt: Attempt, settlement: Settlement | None) -> None:
         """The attempt's slot is free, and what it says will be told at the next turn."""

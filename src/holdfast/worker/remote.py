@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from ..errors import Aborted, HandlerRaised, PayloadError, Permanent, Snooze
+from ..errors import Aborted, ConfigError, HandlerRaised, PayloadError, Permanent, Snooze
 from ..executor import Executors
 from ..executor.process import wire
 from ..executor.process.process import Order
 from ..job import Job, Report
-from ..store.contract import Abort, Claimed
+from ..store.contract import Abort, Claimed, Continuation
 from ..task import Task
 
 STARTING = 60.0
@@ -20,9 +20,10 @@ STARTING = 60.0
 
 
 class Encoded(msgspec.Struct, frozen=True):
-    """A result that is encoded already."""
+    """A result that is encoded already, or the job with which the chain goes on."""
 
     data: bytes
+    then: Continuation | None = None
 
 
 class Remote:
@@ -41,8 +42,9 @@ class Remote:
     ) -> Encoded:
         """Return what the handler returned; raise what it raised, or how its process ended."""
         order = Order(
-            handler=self._executors.handler(task), claimed=claimed, report=report, began=began, context=_crossing(job)
-        )
+            handler=self._executors.handler(task), claimed=claimed, report=report, began=began,
+            blockers=self._executors.blockers, context=_crossing(job),
+        )  # fmt: skip
         done = self._executors.pool.run(self._seat, order)
         self.is_running = True
         try:
@@ -53,7 +55,9 @@ class Remote:
             job.keep_result(frame.ttl_ms / 1000)
         if isinstance(frame, wire.Raised):
             raise _raised(frame)
-        return Encoded(frame.result)
+        if frame.then is not None and task.runs_in == "sandbox":
+            raise ConfigError(f"{job!r}: a sandboxed handler cannot continue its chain, or it could enqueue anything")
+        return Encoded(frame.result, frame.then)
 
     def stop(self, reason: Abort) -> None:
         """The handler hears that it should stop; past its time, its process will be ended."""

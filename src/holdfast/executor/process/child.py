@@ -20,6 +20,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Any, NoReturn, cast
 
+from ...continuation import Blocker
 from ...core.duration import instant_ms, to_ms
 from ...core.job import Progress
 from ...core.policy import Cause
@@ -30,7 +31,7 @@ from ...registry import load
 from ...store.contract import Lease
 from ...sync import Openable
 from ...task import Task
-from ..call import Callee, arguments, found
+from ..call import Callee, arguments, blocker, completed, found
 from ..failure import describe
 from ..inline import run_inline
 from ..thread import ThreadExecutor
@@ -62,7 +63,7 @@ class Shift:
         """Those of the running handlers that can be cancelled."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._calls = itertools.count()
-        self._answers: dict[int, asyncio.Future[Reply]] = {}
+        self._answers: dict[int, asyncio.Future[Any]] = {}
         self.left = asyncio.Event()
 
     @property
@@ -77,16 +78,24 @@ class Shift:
         elif isinstance(frame, wire.Stop):
             self._stop(frame)
         elif isinstance(frame, wire.Heard):
-            if (answer := self._answers.pop(frame.call, None)) is not None and not answer.done():
-                answer.set_result(Reply(frame.reply))
+            self._answer(frame.call, Reply(frame.reply))
+        elif isinstance(frame, wire.Waited):
+            self._answer(frame.call, frame.blockers)
         elif isinstance(frame, wire.Leave):
             self.left.set()
 
     def _begin(self, frame: wire.Run) -> None:
         async def report(lease: Lease, progress: Progress | None, checkpoint: bytes | None) -> Reply:
-            return await self._report(frame.number, progress, checkpoint)
+            reply: Reply = await self._ask(lambda call: wire.Report(call, frame.number, progress, checkpoint))
+            return reply
 
-        job = Job(frame.claimed, report, _no_desk)
+        async def waited_for(lease: Lease) -> list[Blocker]:
+            records = await self._ask(lambda call: wire.Blockers(call, frame.number))
+            if records is None:
+                raise StoreError(f"what {job!r} waited for could not be read; the worker's log says why")
+            return [blocker(self._callees[frame.handler], record) for record in records]
+
+        job = Job(frame.claimed, report, _no_desk, waited_for)
         if frame.context:
             job.context.update(frame.context)
         self._jobs[frame.number] = job
@@ -105,8 +114,10 @@ class Shift:
                 result = await run_inline(callee.fn, args, kwargs)
             else:
                 result = await self._threads.run(callee.fn, args, kwargs)
-            data = callee.signature.encode_result(result, callee.result_codec)
-            ended: wire.FromProcess = wire.Returned(frame.number, data, job.result_ttl_ms, self._usage())
+            done = completed(job, result, callee)
+            ended: wire.FromProcess = wire.Returned(
+                frame.number, done.result, done.result_ttl_ms, self._usage(), done.then
+            )
         except BaseException as error:
             ended = self._raised(frame.number, job, error)
         self._jobs.pop(frame.number, None)
@@ -155,16 +166,19 @@ class Shift:
         if job is not None and job.signal.fire(frame.reason) and frame.reason == "timeout" and task is not None:
             task.cancel()
 
-    async def _report(self, number: int, progress: Progress | None, checkpoint: bytes | None) -> Reply:
-        """Return what the store answers. A `def` handler's thread asks through this process's loop."""
+    async def _ask(self, question: Callable[[int], wire.FromProcess]) -> Any:
+        """Return what the worker answers. A `def` handler's thread asks through this process's loop."""
         if asyncio.get_running_loop() is not self._loop:
-            asked = asyncio.run_coroutine_threadsafe(self._report(number, progress, checkpoint), self._loop)
+            asked = asyncio.run_coroutine_threadsafe(self._ask(question), self._loop)
             return await asyncio.wrap_future(asked)
         call = next(self._calls)
         answer = self._answers[call] = self._loop.create_future()
-        self._say(wire.Report(call, number, progress, checkpoint))
-        reply: Reply = await answer
-        return reply
+        self._say(question(call))
+        return await answer
+
+    def _answer(self, call: int, found: Any) -> None:
+        if (answer := self._answers.pop(call, None)) is not None and not answer.done():
+            answer.set_result(found)
 
 
 def _no_desk() -> Desk:

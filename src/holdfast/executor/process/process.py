@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import msgspec
@@ -16,7 +16,7 @@ import msgspec
 from ...core.job import ErrorRecord, Progress
 from ...core.sandbox import Sandbox
 from ...core.transition import Reply
-from ...store.contract import Abort, Claimed, Lease
+from ...store.contract import Abort, BlockerRecord, Claimed, Lease
 from . import wire
 from .ending import LEASE_OVER, Died, Evacuated, Unstartable
 from .kernel import cpu_of, limit_cpu
@@ -36,6 +36,7 @@ class Order(msgspec.Struct, kw_only=True):
     handler: wire.Handler
     claimed: Claimed
     report: Report
+    blockers: Callable[[Lease], Awaitable[list[BlockerRecord]]]
     began: Callable[[], None]
     """Called when the handler's own time begins."""
     context: dict[str, Any] | None = None
@@ -66,6 +67,7 @@ class Process:
         self._life = asyncio.get_running_loop().create_task(self._live())
         self._broken: ErrorRecord | None = None
         self._over_cpu = False
+        self._tasks: set[asyncio.Task[None]] = set()
         self._meter: asyncio.Task[None] | None = None
         self._imported: set[wire.Handler] = set()
         self._ending = self._doomed = False
@@ -156,7 +158,9 @@ class Process:
                 running.done.set_result(frame)
             self._changed(self)
         elif isinstance(frame, wire.Report):
-            asyncio.get_running_loop().create_task(self._report(frame))
+            self._begin(self._report(frame))
+        elif isinstance(frame, wire.Blockers):
+            self._begin(self._tell_blockers(frame))
         elif isinstance(frame, wire.Began):
             if running := self.runs.get(frame.number):
                 self._imported.add(running.order.handler)
@@ -174,6 +178,21 @@ class Process:
     def _over(self, number: int) -> Running | None:
         running = self.runs.pop(number, None)
         return running if running and not running.done.done() else None
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _tell_blockers(self, frame: wire.Blockers) -> None:
+        running = self.runs.get(frame.number)
+        found: list[BlockerRecord] | None = None
+        if running is not None:
+            try:
+                found = await running.order.blockers(running.order.claimed.lease)
+            except Exception as error:
+                log.warning("what %s waited for could not be read: %s", running.order.claimed.lease, error)
+        self._send(wire.Waited(frame.call, found))
 
     async def _report(self, frame: wire.Report) -> None:
         running = self.runs.get(frame.number)

@@ -11,7 +11,7 @@ import msgspec
 
 from ...core.job import ErrorRecord, Progress
 from ...core.sandbox import Sandbox
-from ...store.contract import Abort, Claimed
+from ...store.contract import Abort, BlockerRecord, Claimed, Continuation
 
 LENGTH = struct.Struct(">I")
 MOST = 256 * 1024 * 1024
@@ -65,6 +65,14 @@ class Heard(_Frame, frozen=True):
     reply: str
 
 
+class Waited(_Frame, frozen=True):
+    """To the process: the chains that a job waited for."""
+
+    call: int
+    blockers: list[BlockerRecord] | None
+    """`None`: the store did not tell."""
+
+
 class Leave(_Frame, frozen=True):
     """To the process: close what is open; no job follows."""
 
@@ -99,6 +107,7 @@ class Returned(_Frame, frozen=True):
     result: bytes
     ttl_ms: int | None
     usage: Usage
+    then: Continuation | None = None
 
 
 class Raised(_Frame, frozen=True):
@@ -122,6 +131,13 @@ class Report(_Frame, frozen=True):
     checkpoint: bytes | None
 
 
+class Blockers(_Frame, frozen=True):
+    """From the process: what did a running job wait for?"""
+
+    call: int
+    number: int
+
+
 class Said(_Frame, frozen=True):
     """From the process: a line for the worker's log."""
 
@@ -134,8 +150,8 @@ class Left(_Frame, frozen=True):
     """From the process: everything is closed, it may be ended."""
 
 
-ToProcess = Hello | Run | Stop | Heard | Leave
-FromProcess = Ready | Began | Broken | Returned | Raised | Report | Said | Left
+ToProcess = Hello | Run | Stop | Heard | Waited | Leave
+FromProcess = Ready | Began | Broken | Returned | Raised | Report | Blockers | Said | Left
 
 _pack = msgspec.msgpack.Encoder().encode
 to_process = msgspec.msgpack.Decoder(ToProcess).decode

@@ -1,4 +1,4 @@
-"""How attempts ended, as the arguments of a turn: six for each."""
+"""How attempts ended, as the arguments of a turn: three for each."""
 
 from __future__ import annotations
 
@@ -15,24 +15,17 @@ _NAME = {Complete: "complete", Retried: "retry", Failed: "fail", Snoozed: "snooz
 
 
 def arguments(entry: Settlement) -> tuple[Any, ...]:
-    """Return name, run, attempt, id, result or error, and the rest as JSON."""
+    """Return a token (run, attempt, id), a result or error, and the rest as JSON: nothing for a plain completion."""
     lease = entry.lease
-    if isinstance(entry, Complete):
-        more = b"" if entry.result_ttl_ms is None else _json({"ttl": entry.result_ttl_ms})
-        return "complete", lease.run, lease.attempt, short(lease.id), entry.result, more
+    token = lease.run.to_bytes(6, "big") + lease.attempt.to_bytes(4, "big") + short(lease.id)
+    if type(entry) is Complete:
+        return token, entry.result, b"" if entry.result_ttl_ms is None else _json({"ttl": entry.result_ttl_ms})
     error: ErrorRecord | None = getattr(entry, "error", None)
-    return (
-        _NAME[type(entry)],
-        lease.run,
-        lease.attempt,
-        short(lease.id),
-        _json(error) if error else b"",
-        _more(entry, error),
-    )
+    return token, _json(error) if error else b"", _more(entry, error)
 
 
 def _more(entry: Settlement, error: ErrorRecord | None) -> bytes:
-    more: dict[str, Any] = {}
+    more: dict[str, Any] = {"name": _NAME[type(entry)]}
     if error is not None:
         more.update(error_type=error.type, signature=error.signature)
     for field, name in (("cause", "cause"), ("result_ttl_ms", "ttl"), ("run_at_ms", "run_at"), ("delay_ms", "delay")):

@@ -24,10 +24,12 @@ from ..contract import (
     Claimed,
     Conflict,
     Declaration,
+    Due,
     EventPage,
     Extended,
     Filter,
     Finished,
+    Fired,
     JobPage,
     Lease,
     Listener,
@@ -35,6 +37,8 @@ from ..contract import (
     QueueInfo,
     Reaped,
     Running,
+    ScheduleChange,
+    ScheduleRow,
     Session,
     SessionInfo,
     Settled,
@@ -42,8 +46,11 @@ from ..contract import (
     Store,
     Turn,
 )
-from . import record, steer
+from ..unchained import Unchained
+from . import record, schedule, steer
 from .ear import Ear
+from .existing import place_of
+from .gather import Gather
 from .keys import Keys, long, short
 from .look import Reader, rid
 from .place import parse
@@ -62,16 +69,22 @@ _SETTLED = {
 _STALE = Settled(Reply.STALE)
 
 
-class RedisStore:
-    """Jobs in Redis or Valkey: `redis://`, `rediss://`, `valkey://`, `redis+cluster://`, `redis+sentinel://`."""
+class RedisStore(Unchained):
+    """Jobs in Redis or Valkey: `redis://`, `rediss://`, `valkey://`, `redis+cluster://`, `redis+sentinel://`.
+
+    Instead of a URL it takes a client or pool of redis-py, whose settings its own connections then have.
+    """
 
     transactional = False
     turns_at_once = 2
     shared = True
 
-    def __init__(self, url: str, *, clock: Callable[[], int] | None = None) -> None:
-        self.url = url
-        self.place = parse(url)
+    def __init__(self, where: Any, *, clock: Callable[[], int] | None = None, namespace: str | None = None) -> None:
+        self._where = where
+        self.place = parse(where) if isinstance(where, str) else place_of(where)
+        if namespace is not None:
+            self.place = msgspec.structs.replace(self.place, namespace=namespace)
+        self.url = where if isinstance(where, str) else str(self.place)
         self._clock = clock
         self._keys = Keys(self.place.namespace)
         self._opened = 0
@@ -87,6 +100,7 @@ class RedisStore:
         self._reader = Reader(self._server, self._keys)
         self._ear = Ear(self._server, self._keys)
         self._durability = Durability(self._server)
+        self._single: Gather[tuple[str, Conflict], NewJob, Answer] = Gather(self._enqueue_fresh, MOST_IN_ONE_CALL)
 
     # --- life
 
@@ -113,7 +127,7 @@ class RedisStore:
                 await self._server.close()
 
     def twin(self) -> Store:
-        return RedisStore(self.url, clock=self._clock)
+        return RedisStore(self._where, clock=self._clock, namespace=self.place.namespace)
 
     async def now_ms(self) -> int:
         if self._clock is not None:
@@ -153,27 +167,31 @@ class RedisStore:
             return []
         if queue not in self._known:
             await self._know(queue)
+        if len(jobs) == 1 and request is None and self._server.here:
+            answers = [await self._single.ask((queue, conflict), jobs[0])]
+        else:
+            answers = await self._enqueue_all(queue, jobs, conflict, request)
+        if self.place.wait_aof or self.place.wait_replicas:
+            await self._durability.wait(self._keys.declared(queue))
+        return answers
+
+    async def _enqueue_all(
+        self, queue: str, jobs: Sequence[NewJob], conflict: Conflict, request: str | None
+    ) -> list[Answer]:
         answers: list[Answer] = []
         for start in range(0, len(jobs), MOST_IN_ONE_CALL):
             part = jobs[start : start + MOST_IN_ONE_CALL]
             name = "" if request is None else f"{request}/{start}" if start else request
             answers += await self._enqueue(queue, part, conflict, name)
-        if self.place.wait_aof or self.place.wait_replicas:
-            await self._durability.wait(self._keys.declared(queue))
         return answers
+
+    async def _enqueue_fresh(self, kind: tuple[str, Conflict], jobs: Sequence[NewJob]) -> list[Answer]:
+        return await self._enqueue(kind[0], jobs, kind[1], "")
 
     async def _enqueue(self, queue: str, jobs: Sequence[NewJob], conflict: Conflict, request: str) -> list[Answer]:
         args: list[Any] = [self._now(), queue, request, self.place.history, _conflict(conflict), len(jobs)]
-        for job in jobs:
-            args += (short(job.id), job.task or "", job.payload, _spec(job))
-        reply = await self._server.call("enqueue", [self._keys.declared(queue)], *args)
-        if reply[0] == b"new":
-            first, letters = reply[1], reply[2].decode()
-            return [
-                Answer(status="queued", id=job.id, run=first + index, state=record.LETTERS[letters[index]])
-                for index, job in enumerate(jobs)
-            ]
-        return [_answer(job, each) for job, each in zip(jobs, reply[1:], strict=True)]
+        reply = await self._server.call("enqueue", [self._keys.declared(queue)], *args, *_asked(jobs))
+        return _answers(jobs, reply)
 
     async def cancel(self, queue: str, id: str, running: Running = "refuse", request: str | None = None) -> Cancelled:
         key = self._keys.declared(queue)
@@ -295,8 +313,8 @@ class RedisStore:
             work.settled[index] = _SETTLED[word]
         if flat:
             jobs = [
-                record.claimed(queue, run, raw, timeout)
-                for run, raw, timeout in zip(flat[::3], flat[1::3], flat[2::3], strict=True)
+                record.claimed(queue, int.from_bytes(rid, "big"), raw, timeout, work.now)
+                for rid, raw, timeout in zip(flat[::3], flat[1::3], flat[2::3], strict=True)
             ]
             work.claimed += jobs
             work.room -= len(jobs)
@@ -365,7 +383,7 @@ class RedisStore:
             if word == b"evicted":
                 return []
             for run, raw, timeout in zip(flat[::3], flat[1::3], flat[2::3], strict=True):
-                found.append(record.claimed(queue, run, raw, timeout))
+                found.append(record.claimed(queue, run, raw, timeout, 0))
         return found
 
     async def leave(self, session: Session) -> None:
@@ -457,6 +475,30 @@ class RedisStore:
         await self._know(queue)
         await steer.change(self._server, self._keys, queue, self._now(), steer.limit_key(key, concurrency))
 
+    # --- schedules
+
+    async def put_schedule(
+        self, change: ScheduleChange, jobs: Sequence[NewJob] = (), conflict: Conflict = KEEP
+    ) -> Fired:
+        await self._know(change.queue)
+        word, *answers = await self._server.call(
+            "put_schedule", [self._keys.declared(change.queue)], self._now(), change.queue,
+            *schedule.arguments(change), self.place.history, _conflict(conflict), len(jobs), *_asked(jobs),
+        )  # fmt: skip
+        if self.place.wait_aof or self.place.wait_replicas:
+            await self._durability.wait(self._keys.declared(change.queue))
+        return Fired(reply=Reply(word.decode()), answers=_answers(jobs, answers[0]) if answers else [])
+
+    async def schedules(self, queue: str | None = None, name: str | None = None) -> list[ScheduleRow]:
+        queues = [queue] if queue is not None else await self._reader.names()
+        looks = (self._server.look("schedules", [self._keys.declared(each)], name or "") for each in queues)
+        found = zip(queues, await asyncio.gather(*looks), strict=True)
+        return [row for each, flat in found for row in schedule.rows(each, flat)]
+
+    async def due(self, queues: Sequence[str], limit: int = 100) -> Due:
+        looks = (self._server.look("due", [self._keys.declared(queue)], self._now(), limit) for queue in queues)
+        return schedule.due(queues, await asyncio.gather(*looks), limit)
+
     # --- hearing
 
     async def listen(self, on_wake: Callable[[], None], on_finished: Callable[[Finished], None]) -> Listener:
@@ -539,7 +581,24 @@ def _spec(job: NewJob) -> bytes:
         dedup = {"key": job.dedup.key, "scope": job.dedup.scope, "exclude": job.dedup.exclude}
         spec["dedup"] = dedup if job.dedup.window_ms is None else {**dedup, "window": job.dedup.window_ms}
     given = {name: value for name, value in spec.items() if value is not None}
-    return _json(given) if given else b""
+    if not given:
+        return b""
+    return _json({"watcher": job.watcher, "only_watched": True} if list(given) == ["watcher"] else given)
+
+
+def _asked(jobs: Sequence[NewJob]) -> list[Any]:
+    """Return jobs as arguments: four for each."""
+    return [part for job in jobs for part in (short(job.id), job.task or "", job.payload, _spec(job))]
+
+
+def _answers(jobs: Sequence[NewJob], reply: list[Any]) -> list[Answer]:
+    if reply[0] == b"new":
+        first, letters = reply[1], reply[2].decode()
+        return [
+            Answer(status="queued", id=job.id, run=first + index, state=record.LETTERS[letters[index]])
+            for index, job in enumerate(jobs)
+        ]
+    return [_answer(job, each) for job, each in zip(jobs, reply[1:], strict=True)]
 
 
 def _answer(job: NewJob, reply: list[Any]) -> Answer:

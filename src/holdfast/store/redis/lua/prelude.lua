@@ -23,7 +23,8 @@ local FINISHED = { completed = true, failed = true, cancelled = true }
 
 local LOOKS, DRAINS = { 'no-writes' }, { 'allow-oom' }
 local FLAGS = {
-  get = LOOKS, records = LOOKS, glance = LOOKS, pending = LOOKS, sessions = LOOKS, version = LOOKS,
+  get = LOOKS, fetch = LOOKS, records = LOOKS, glance = LOOKS, pending = LOOKS, sessions = LOOKS, version = LOOKS,
+  schedules = LOOKS, due = LOOKS,
   turn = DRAINS, extend = DRAINS, leave = DRAINS, held = DRAINS, reap = DRAINS, expire = DRAINS, delete = DRAINS,
   cancel = DRAINS, outbox = DRAINS, hear = DRAINS,
 }
@@ -78,8 +79,8 @@ end
 function H.queue(key, now)
   local base = string.sub(key, 1, #key - #NAME.queue)
   local q = { base = base, key = keys_of(base), now = now }
-  local found = redis.call('HMGET', q.key.queue, 'name', 'epoch', 'settings')
-  q.name, q.epoch, q.settings_text = found[1], found[2], found[3] or '{}'
+  local found = redis.call('HMGET', q.key.queue, 'name', 'epoch', 'settings', 'shift')
+  q.name, q.epoch, q.settings_text, q.shift = found[1], found[2], found[3] or '{}', tonumber(found[4] or 0)
   q.settings = H.json(q.settings_text)
   return q
 end
@@ -277,11 +278,18 @@ end
 
 -- Ids of 32 hexadecimal digits are kept as 16 bytes behind a mark; others that begin like one, behind a zero byte.
 
+local hexadecimal = {}
+
 function H.long(id)
   local mark = string.byte(id, 1)
   if mark == 0 then return string.sub(id, 2) end
   if mark ~= 1 then return id end
-  return (string.gsub(string.sub(id, 2), '.', function(c) return string.format('%02x', string.byte(c)) end))
+  if not hexadecimal[0] then
+    for byte = 0, 255 do hexadecimal[byte] = string.format('%02x', byte) end
+  end
+  local bytes = { string.byte(id, 2, -1) }
+  for index, byte in ipairs(bytes) do bytes[index] = hexadecimal[byte] end
+  return table.concat(bytes)
 end
 
 -- Places: waiting jobs by priority, run_at and run; scheduled ones by run_at and run.
@@ -531,30 +539,63 @@ end
 
 -- Watchers: by id, each with the run that it waits for.
 
-function H.watch(q, id, run, address)
-  local text = redis.call('HGET', q.key.watchers, id)
+local function with_watcher(text, run, address)
   local found = text and cmsgpack.unpack(text) or {}
   for _, each in ipairs(found) do
-    if each[1] == run and each[2] == address then return end
+    if each[1] == run and each[2] == address then return text end
   end
   found[#found + 1] = { run, address }
-  redis.call('HSET', q.key.watchers, id, cmsgpack.pack(found))
-  q.any_watchers = true
+  return cmsgpack.pack(found)
+end
+
+function H.watch(q, id, run, address)
+  H.watch_all(q, { { id, run, address } })
+end
+
+-- Each entry is an id, a run and an address; no id twice.
+function H.watch_all(q, entries)
+  for first = 1, #entries, AT_ONCE do
+    local ids, pairs_of = {}, {}
+    for index = first, math.min(first + AT_ONCE - 1, #entries) do ids[#ids + 1] = entries[index][1] end
+    local texts = redis.call('HMGET', q.key.watchers, unpack(ids))
+    for index, id in ipairs(ids) do
+      local entry = entries[first + index - 1]
+      pairs_of[2 * index - 1], pairs_of[2 * index] = id, with_watcher(texts[index], entry[2], entry[3])
+    end
+    redis.call('HSET', q.key.watchers, unpack(pairs_of))
+    q.any_watchers = true
+  end
 end
 
 local function news(q, id, run, state)
-  return cjson.encode({ queue = q.name, id = H.long(id), run = run, state = state })
+  return { queue = q.name, id = H.long(id), run = run, state = state }
+end
+
+local function address_news(addressed, q, id, watcher, state)
+  local list = addressed[watcher[2]] or {}
+  list[#list + 1] = news(q, id, watcher[1], state)
+  addressed[watcher[2]] = list
+end
+
+local function send_news(addressed)
+  for address, list in pairs(addressed) do H.ring(address, cjson.encode(list)) end
+end
+
+-- Those of the watchers that wait for one of these runs, and the others.
+local function parted(text, first, last, address)
+  local kept, gone = {}, {}
+  for _, each in ipairs(cmsgpack.unpack(text)) do
+    local ours = each[1] >= first and each[1] <= last and (not address or each[2] == address)
+    if ours then gone[#gone + 1] = each else kept[#kept + 1] = each end
+  end
+  return gone, kept
 end
 
 function H.unwatch(q, id, first, last, address)
   if not H.any(q, 'watchers') then return {} end
   local text = redis.call('HGET', q.key.watchers, id)
   if not text then return {} end
-  local kept, gone = {}, {}
-  for _, each in ipairs(cmsgpack.unpack(text)) do
-    local ours = each[1] >= first and each[1] <= last and (not address or each[2] == address)
-    if ours then gone[#gone + 1] = each else kept[#kept + 1] = each end
-  end
+  local gone, kept = parted(text, first, last, address)
   if #kept > 0 then redis.call('HSET', q.key.watchers, id, cmsgpack.pack(kept)) else redis.call('HDEL', q.key.watchers, id) end
   return gone
 end
@@ -567,14 +608,29 @@ function H.tell_watchers(q, job, state)
     redis.call('ZADD', q.key[job.state], job.more.expires_at, job.rid)
     H.store(q, job)
   end
-  for _, each in ipairs(found) do H.ring(each[2], news(q, job.id, each[1], state)) end
+  local addressed = {}
+  for _, each in ipairs(found) do address_news(addressed, q, job.id, each, state) end
+  send_news(addressed)
+end
+
+-- The same for many runs at once, with one message for each listener. An entry is an id, a run and the id's watchers.
+function H.tell_all(q, entries, state)
+  local addressed, over = {}, {}
+  for _, entry in ipairs(entries) do
+    local id, run = entry[1], entry[2]
+    local found, kept = parted(entry[3], run, run)
+    for _, each in ipairs(found) do address_news(addressed, q, id, each, state) end
+    if #kept == 0 then over[#over + 1] = id else redis.call('HSET', q.key.watchers, id, cmsgpack.pack(kept)) end
+  end
+  if #over > 0 then redis.call('HDEL', q.key.watchers, unpack(over)) end
+  send_news(addressed)
 end
 
 function H.tell_progress(q, job)
   if not H.any(q, 'watchers') then return end
   local text = redis.call('HGET', q.key.watchers, job.id)
   for _, each in ipairs(text and cmsgpack.unpack(text) or {}) do
-    if each[1] >= job.run then H.ring(each[2], news(q, job.id, each[1], 'active')) end
+    if each[1] >= job.run then H.ring(each[2], cjson.encode({ news(q, job.id, each[1], 'active') })) end
   end
 end
 
