@@ -11,6 +11,7 @@ from .core.event import Event
 from .core.job import ErrorRecord, JobRecord, Progress
 from .core.limit import QueueSettings, Rate, Retention
 from .core.policy import Counters, Policy, Retry
+from .core.sandbox import Sandbox
 from .core.schedule import Plan, Schedule
 from .core.state import State
 from .core.tick import At, Cron, Every
@@ -18,6 +19,7 @@ from .core.transition import Reply
 from .errors import (
     Aborted,
     ConfigError,
+    HandlerRaised,
     HoldfastError,
     JobCancelled,
     JobError,
@@ -47,6 +49,7 @@ from .hook import Happening
 from .job import Completion, FailedJob, Job, Transaction, current_job
 from .option import Dedup
 from .queue import Queue
+from .resource import Resource
 from .schedule import Schedules
 from .store import Store, register_store
 from .store.contract import Cancelled, ChainPage, ChainRecord, Deleted, EventPage, JobPage, QueueInfo, SessionInfo
@@ -82,6 +85,7 @@ __all__ = [
     "FlowProgress",
     "Group",
     "Handle",
+    "HandlerRaised",
     "Happening",
     "Holdfast",
     "HoldfastError",
@@ -110,8 +114,10 @@ __all__ = [
     "Rate",
     "Reply",
     "Report",
+    "Resource",
     "Retention",
     "Retry",
+    "Sandbox",
     "Schedule",
     "ScheduleMissing",
     "Schedules",

@@ -22,6 +22,7 @@ HoldfastError
 │   └── JobMissing         there is no such job, or its result has expired
 ├── Aborted                raised inside a handler that was told to stop (`job.signal.check()`)
 ├── LeaseLost              raised inside a handler whose lease was taken away
+├── HandlerRaised          what middleware sees of an exception that a handler raised in a process of its own
 └── Outcome                raised by a handler, to say how its attempt ends
     ├── Snooze             run again at an exact time; costs no failure
     └── Permanent          do not try again
@@ -144,6 +145,14 @@ class Aborted(HoldfastError):
 
 class LeaseLost(HoldfastError):
     """This attempt no longer holds its job; whatever it writes now is refused."""
+
+
+class HandlerRaised(HoldfastError):
+    """A handler raised in a process of its own. `error` is the record of it; the exception itself stayed there."""
+
+    def __init__(self, error: Any) -> None:
+        super().__init__(f"{error.type}: {error.message}")
+        self.error = error
 
 
 class Outcome(HoldfastError):

@@ -14,7 +14,7 @@ import click
 import msgspec
 
 from ..app import Holdfast
-from ..errors import ConfigError, MissingExtra
+from ..errors import ConfigError, HoldfastError, MissingExtra
 from ..find import load_app
 from ..store import shown
 from ..worker.fleet import Fleet, stop_with_parent
@@ -22,7 +22,7 @@ from ..worker.pump import Report
 from ..worker.worker import Worker
 from .group import Command
 from .show import json_line
-from .value import as_names, as_seconds, seconds
+from .value import as_bytes, as_names, as_seconds, seconds
 
 RESTARTS_IN_BURST = 3
 SWITCH_INTERVAL = 0.0005
@@ -46,10 +46,17 @@ class Order:
     as_json: bool
     on: str
     master: str | None
+    pool: int | None = None
+    recycle_jobs: int | None = None
+    recycle_memory: int | None = None
+    on_stuck: str = "keep"
 
     def worker(self, app: Holdfast) -> Worker:
         """Return the worker, not yet running."""
-        return app.worker(self.queues, slots=self.slots, lease=self.lease, drain=self.drain, name=self.name)
+        return app.worker(
+            self.queues, slots=self.slots, lease=self.lease, drain=self.drain, name=self.name, pool=self.pool,
+            recycle_jobs=self.recycle_jobs, recycle_memory=self.recycle_memory, on_stuck=self.on_stuck,
+        )  # fmt: skip
 
     def app(self) -> Holdfast:
         """Return the app that the argument or HOLDFAST_APP names."""
@@ -67,8 +74,11 @@ class Order:
         """Return the command of one process of a fleet."""
         words = [sys.executable, "-m", "holdfast", "worker", *([self.target] if self.target else [])]
         words += ["--slots", str(self.slots), "--lease", str(self.lease), "--drain", str(self.drain)]
-        words += ["--log-level", self.log_level]
+        words += ["--log-level", self.log_level, "--on-stuck", self.on_stuck]
         words += ["--queues", ",".join(self.queues)] if self.queues else []
+        for name in ("pool", "recycle_jobs", "recycle_memory"):
+            value = getattr(self, name)
+            words += [] if value is None else [f"--{name.replace('_', '-')}", str(value)]
         words += ["--name", f"{self.name}-{number}"] if self.name else []
         words += [] if self.uvloop is None else ["--uvloop" if self.uvloop else "--no-uvloop"]
         return words + ["--burst"] * self.burst + ["--json"] * self.as_json
@@ -83,6 +93,17 @@ class Order:
 @click.option("--processes", "--workers", default=1, show_default=True, metavar="N", help="Run N worker processes.")
 @click.option("--on", type=click.Choice(["here", "spark"]), default="here", show_default=True, help="Where they run.")
 @click.option("--master", metavar="URL", help="Spark's master, with --on spark; default: this machine.")
+@click.option(
+    "--pool", type=int, metavar="N", help="Processes for handlers of process and sandbox tasks; default: processors."
+)
+@click.option("--recycle-jobs", type=int, metavar="N", help="Replace a process of the pool after N jobs.")
+@click.option(
+    "--recycle-memory", callback=as_bytes, metavar="BYTES", help="Replace one that holds more than this (500M, 2G)."
+)
+@click.option(
+    "--on-stuck", type=click.Choice(["keep", "exit"]), default="keep", show_default=True,
+    help="A thread does not return after its time-out: keep its slot, or end with exit code 1.",
+)  # fmt: skip
 @click.option("--burst", is_flag=True, help="End when nothing is left to run.")
 @click.option(
     "--lease", callback=as_seconds, default="15", show_default=True, metavar="S", help="Unheard for S, it is dead."
@@ -109,6 +130,7 @@ def worker(**given: Any) -> None:
       holdfast worker shop:app
       holdfast worker shop:app --queues mail,reports --slots 50
       holdfast worker examples/shop.py:app --burst
+      holdfast worker shop:app --queues images --pool 4 --recycle-memory 500M
       HOLDFAST_APP=shop:app holdfast worker --processes 4
       holdfast worker shop:app --on spark --workers 20 --master spark://head:7077 --drain
     """
@@ -153,7 +175,10 @@ async def _work(order: Order, app: Holdfast) -> None:
             _say_started(order, app, worker)
 
     worker.hooks.add("worker_started", started)
-    _say_stopped(order, worker, await worker.run(burst=order.burst, signals=True))
+    report = await worker.run(burst=order.burst, signals=True)
+    _say_stopped(order, worker, report)
+    if report.stuck:
+        raise HoldfastError(f"{report.stuck} threads did not return after their time-out: start the worker again")
 
 
 def _say_started(order: Order, app: Holdfast, worker: Worker) -> None:

@@ -27,7 +27,8 @@ OnConflict = Literal["keep", "update"]
 OnFailed = Literal["keep", "requeue"]
 UpdateRunAt = Literal["always", "never", "if_later", "if_earlier"]
 Running = Literal["refuse", "signal", "kill"]
-Abort = Literal["cancelled", "timeout", "lease_lost", "completed_elsewhere", "deleted", "shutdown"]
+Abort = Literal["cancelled", "timeout", "lease_lost", "completed_elsewhere", "deleted", "shutdown", "killed"]
+"""Why a handler must stop. `killed` is how a store says that it is cancelled and shall not be asked twice."""
 Status = Literal["queued", "duplicate", "completed", "updated", "successor", "requeued", "refused"]
 
 
@@ -169,11 +170,12 @@ class Snoozed(msgspec.Struct, frozen=True, tag="snooze"):
 
 
 class Released(msgspec.Struct, frozen=True, tag="release"):
-    """The worker hands the job back, unfinished."""
+    """The worker hands the job back, unfinished: a release; or a stall, when the process that ran it died."""
 
     lease: Lease
     delay_ms: int = 0
     error: ErrorRecord | None = None
+    cause: Cause = Cause.RELEASE
 
 
 Settlement = Complete | Retried | Failed | Snoozed | Released

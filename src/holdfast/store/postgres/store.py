@@ -119,7 +119,7 @@ class PostgresStore(Looking, Unchained):
     async def cancel(self, queue: str, id: str, running: Running = "refuse", request: str | None = None) -> Cancelled:
         found = await self._value(
             "SELECT holdfast.cancel(%s::bigint, %s, %s, %s, %s)::text",
-            self._now(), queue, id, running != "refuse", request, repeatable=request is not None,
+            self._now(), queue, id, running, request, repeatable=request is not None,
         )  # fmt: skip
         return msgspec.json.decode(found, type=Cancelled)
 

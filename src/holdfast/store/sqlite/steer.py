@@ -13,7 +13,7 @@ from ...core.policy import ADJUSTABLE, Policy, adjusted
 from ...core.state import State
 from ...core.transition import Reply, judge
 from ...errors import ConfigError, PolicyConflict
-from ..contract import Cancelled, Declaration, Deleted, Filter, Running
+from ..contract import Abort, Cancelled, Declaration, Deleted, Filter, Running
 from . import blocker, chain, enqueue, lane, look
 from .end import abort, cancelled
 from .tx import Row, Tx
@@ -32,7 +32,7 @@ def cancel(tx: Tx, queue: str, id: str, running: Running) -> Cancelled:
     if state is State.ACTIVE:
         signalled = running != "refuse"
         if signalled:
-            _signal(tx, row)
+            _signal(tx, row, "killed" if running == "kill" else "cancelled")
         return Cancelled(
             reply=Reply.OK if signalled else Reply.WRONG_STATE,
             state=state, run=row["run"], signalled=signalled, successor=successor,
@@ -63,9 +63,9 @@ def _drop_successor(tx: Tx, row: Row, *, note: bool = True) -> bool:
     return True
 
 
-def _signal(tx: Tx, row: Row) -> None:
+def _signal(tx: Tx, row: Row, reason: Abort) -> None:
     tx.run("cancel", "signal", run=row["run"])
-    abort(tx, row, "cancelled")
+    abort(tx, row, reason)
 
 
 def promote(tx: Tx, queue: str, id: str) -> Reply:

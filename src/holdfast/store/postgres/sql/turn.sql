@@ -33,7 +33,7 @@ BEGIN
         PERFORM holdfast.retry(p_now, n, v_run_at, p_error, p_cause, p_type, p_signature);
     ELSIF p_exit = 'release' THEN
         v_run_at := CASE WHEN p_delay > 0 THEN p_now + p_delay ELSE v_run_at END;
-        PERFORM holdfast.release(p_now, n, v_run_at, p_error, p_type, p_signature);
+        PERFORM holdfast.release(p_now, n, v_run_at, p_error, nullif(p_cause, 'release'), p_type, p_signature);
     ELSE
         PERFORM holdfast.put_back_stalled(p_now, n, p_error, p_type, p_signature);
     END IF;
@@ -86,7 +86,7 @@ BEGIN
     ELSIF p_kind = 'fail' THEN
         v_state := holdfast.fail(p_now, j, p_data, p_type, p_signature, p_cause, 'fail', p_number, true, true);
     ELSIF p_kind = 'release' THEN
-        v_state := holdfast.come_back(p_now, j, 'release', 'release', p_number, p_data, p_type, p_signature);
+        v_state := holdfast.come_back(p_now, j, p_cause, 'release', p_number, p_data, p_type, p_signature);
     ELSE
         PERFORM holdfast.snooze(p_now, j, CASE WHEN p_cause = 'delay' THEN p_now + p_number ELSE greatest(p_number, p_now) END);
         v_state := (SELECT state FROM holdfast.job WHERE run = j.run);
