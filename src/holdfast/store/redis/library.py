@@ -13,12 +13,12 @@ MINOR = 4
 NAME = f"holdfast_{MAJOR}"
 PREFIX = f"{NAME}_"
 TRANSITIONS = (
-    "enqueue", "update", "promote", "claim", "extend", "progress", "complete", "retry", "fail", "snooze", "release",
-    "cancel", "reap", "requeue", "expire", "delete",
+    "enqueue", "update", "promote", "unblock", "claim", "extend", "progress", "complete", "retry", "fail", "snooze",
+    "release", "cancel", "reap", "requeue", "expire", "delete",
 )  # fmt: skip
 FILES = (
-    "prelude", "record", "hold", "log", "tell", "policy", "outbox", "plain", "lane", *TRANSITIONS, "turn", "schedule",
-    "steer",
+    "prelude", "record", "hold", "log", "tell", "policy", "outbox", "plain", "lane", *TRANSITIONS, "chain", "turn",
+    "schedule", "steer",
 )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from ...core.chain import OPEN, ChainRef
 from ...core.event import Event
 from ...core.job import ErrorRecord, JobRecord, Progress
 from ...core.policy import Counters, Overrides
@@ -42,6 +43,12 @@ class Rest(msgspec.Struct, frozen=True):
     error: str | None = None
     progress: str | None = None
     checkpoint_size: int | None = None
+    chain: tuple[str, str, int] | None = None
+    position: int = 0
+    chain_state: str | None = None
+    tail: tuple[str, str, int] | None = None
+    ended_at: int | None = None
+    open: int = 0
 
 
 class Life(msgspec.Struct, frozen=True):
@@ -182,6 +189,8 @@ def claimed(queue: str, run: int, raw: bytes, timeout_ms: int, now: int) -> Clai
         last_error=_error(more.error) if more.error else None,
         checkpoint=record.checkpoint,
         timeout_ms=timeout_ms if timeout_ms >= 0 else None,
+        chain=ChainRef(*more.chain) if more.chain else None,
+        position=more.position,
     )
 
 
@@ -223,6 +232,10 @@ def seen(queue: str, run: int, record: Record, successor: bool, now: int) -> Job
         expires_at_ms=life.expires_at,
         cancel_requested=more.cancel,
         successor=successor,
+        chain=chain(queue, run, record),
+        position=more.position,
+        chain_state=None if more.chain_state is None else outcome(record),
+        blockers=more.open if record.state is State.BLOCKED else 0,
     )
 
 
@@ -236,6 +249,19 @@ def line(queue: str, run: int, record: Record, successor: bool, now: int) -> tup
         more.stalls, more.timeouts, more.releases, life.session, not more.past and not free, more.cancel, successor,
         more.progress, more.error, more.headers, record.payload, record.checkpoint, record.result,
     )  # fmt: skip
+
+
+def chain(queue: str, run: int, record: Record) -> ChainRef | None:
+    """Return the chain of a job: the one that it began, or belongs to."""
+    if record.rest.chain is not None:
+        return ChainRef(*record.rest.chain)
+    return ChainRef(queue, record.id, run) if record.rest.chain_state else None
+
+
+def outcome(record: Record) -> State:
+    """Return where the chain stands that a job began; for one that did not continue, its own state."""
+    state = record.rest.chain_state
+    return record.state if state is None else State.ACTIVE if state == OPEN else State(state)
 
 
 class Said(msgspec.Struct, frozen=True):

@@ -12,6 +12,9 @@ from ...core.policy import Policy
 from ...core.transition import Reply
 from ..contract import (
     KEEP,
+    BlockerRecord,
+    ChainPage,
+    ChainRecord,
     Conflict,
     Due,
     EventPage,
@@ -26,7 +29,6 @@ from ..contract import (
     ScheduleRow,
     SessionInfo,
 )
-from ..unchained import Unchained
 from . import doctor, schedule, steer
 from .keys import short
 from .order import answers_to, asked, rule
@@ -35,7 +37,7 @@ from .scan import RedisScan
 from .work import Working
 
 
-class RedisStore(Producing, Working, Unchained):
+class RedisStore(Producing, Working):
     """Jobs in Redis or Valkey: `redis://`, `rediss://`, `valkey://`, `redis+cluster://`, `redis+sentinel://`.
 
     Instead of a URL it takes a client or pool of redis-py, whose settings its own connections then have.
@@ -56,6 +58,15 @@ class RedisStore(Producing, Working, Unchained):
 
     async def jobs(self, which: Filter, *, limit: int = 50, cursor: str | None = None) -> JobPage:
         return await self._reader.jobs(which, limit, cursor, self._now())
+
+    async def chain(self, queue: str, id: str, run: int | None = None) -> ChainRecord | None:
+        return await self._chains.get(queue, id, run)
+
+    async def chains(self, which: Filter, *, limit: int = 50, cursor: str | None = None) -> ChainPage:
+        return await self._chains.page(which, limit, cursor)
+
+    async def blockers(self, queue: str, id: str, run: int) -> list[BlockerRecord]:
+        return await self._chains.blockers(queue, run)
 
     async def pending(self, queues: Sequence[str]) -> bool:
         return await self._reader.pending(list(queues), self._now())
@@ -98,6 +109,8 @@ class RedisStore(Producing, Working, Unchained):
             "put_schedule", [self._keys.declared(change.queue)], self._now(), change.queue,
             *schedule.arguments(change), self.place.history, rule(conflict), len(jobs), *asked(jobs),
         )  # fmt: skip
+        if answers and answers[0][0] == b"posted":
+            await self._deliver_all([change.queue])
         if self.place.wait_aof or self.place.wait_replicas:
             await self._durability.wait(self._keys.declared(change.queue))
         return Fired(reply=Reply(word.decode()), answers=answers_to(jobs, answers[0]) if answers else [])

@@ -3,7 +3,8 @@
 -- effects: free the id, end the chain, drop the successor, append event, tell waiters
 
 -- The run is over and its id free.
-CREATE OR REPLACE FUNCTION holdfast.finish_cancelled(p_now bigint, j holdfast.job, p_exit text, p_ran boolean)
+CREATE OR REPLACE FUNCTION holdfast.finish_cancelled(p_now bigint, j holdfast.job, p_exit text, p_ran boolean,
+    p_cause text DEFAULT NULL)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     q holdfast.queue := holdfast.settings(j.queue);
@@ -14,7 +15,7 @@ BEGIN
     WHERE run = j.run;
     PERFORM holdfast.displace(j);
     PERFORM holdfast.fade(ARRAY[j.run]);
-    PERFORM holdfast.append(p_now, 'cancel', ARRAY[j.run], CASE WHEN p_ran THEN p_exit END, p_ran);
+    PERFORM holdfast.append(p_now, 'cancel', ARRAY[j.run], CASE WHEN p_ran THEN p_exit ELSE p_cause END, p_ran);
     PERFORM holdfast.over(p_now, j, 'cancelled');
     RETURN 'cancelled';
 END $$;
@@ -39,6 +40,7 @@ BEGIN
         PERFORM holdfast.fade(ARRAY[s.run]);
         PERFORM holdfast.append(p_now, 'cancel', ARRAY[s.run], 'successor');
     END IF;
+    PERFORM holdfast.report(p_now, ARRAY[s.run], true);
     PERFORM holdfast.tell(p_now, j.queue, j.id, s.run, s.run, 'cancelled');
     RETURN true;
 END $$;

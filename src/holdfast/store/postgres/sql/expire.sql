@@ -10,6 +10,7 @@ DECLARE
     q holdfast.queue := holdfast.settings(p_queue);
     v_runs bigint[];
     v_crowd bigint[];
+    v_others bigint[];
     v_lanes boolean;
 BEGIN
     v_lanes := EXISTS (SELECT 1 FROM holdfast.lane WHERE queue = p_queue AND ready_at_ms <= v_now);
@@ -26,8 +27,12 @@ BEGIN
         v_runs := v_runs || v_crowd;
     END IF;
     IF cardinality(v_runs) > 0 THEN
+        v_others := ARRAY(SELECT run FROM holdfast.job WHERE chain = ANY (v_runs) AND position > 0 AND run <> ALL (v_runs)
+            ORDER BY run FOR UPDATE SKIP LOCKED);  -- a chain goes as a whole
+        v_runs := v_runs || v_others;
         PERFORM holdfast.append_gone(v_now, 'expire', v_runs);
         DELETE FROM holdfast.job WHERE run = ANY (v_runs);
+        DELETE FROM holdfast.blocker WHERE run = ANY (v_runs);
     END IF;
     PERFORM holdfast.trim(p_history, p_limit * 20);  -- a job leaves four events and more
     -- Records that are gone leave no place.

@@ -5,6 +5,7 @@
 local function expire(q, rid, index)
   local job = H.load(q, rid)
   if job then
+    H.forget_others(q, job, 'expire')
     H.append(q, 'expire', job, { gone = true })
     H.remove(q, job)
   end

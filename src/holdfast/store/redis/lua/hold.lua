@@ -127,5 +127,8 @@ function H.remove(q, job)
     redis.call('HDEL', q.key.ids, job.id)
   end
   H.forget_dedup(q, job)
+  H.forget_member(q, job)
+  H.forget_blockers(q, job)
+  if job.more.chain_state then redis.call('ZREM', q.key.chains, job.rid) end
   redis.call('HDEL', q.key.jobs, job.rid)
 end

@@ -168,6 +168,8 @@ function H.put(q, job)
     redis.call('ZADD', H.lane_of(q, job.more.key), 0, H.place(job))
   elseif job.state == 'scheduled' then
     redis.call('ZADD', q.key.scheduled, job.run_at, job.rid)
+  elseif job.state == 'blocked' then
+    redis.call('ZADD', q.key.blocked, job.run, job.rid)
   end
 end
 
@@ -176,5 +178,7 @@ function H.take_away(q, job)
     redis.call('ZREM', H.lane_of(q, job.more.key), H.place(job))
   elseif job.state == 'scheduled' then
     redis.call('ZREM', q.key.scheduled, job.rid)
+  elseif job.state == 'blocked' then
+    redis.call('ZREM', q.key.blocked, job.rid)
   end
 end

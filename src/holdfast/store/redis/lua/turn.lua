@@ -45,6 +45,7 @@ local function settle(q, session, entry)
     H.recheck(q, H.let_go(q, rid))
     if redis.call('HGET', q.key.ids, entry.id) == rid then redis.call('HDEL', q.key.ids, entry.id) end
   end
+  if word == 'stale' and job.more.session == session then H.forget_abort(q, entry.run, entry.attempt) end -- it knows
   if word ~= 'ok' then return word end
   if job.state == 'active' and job.more.attempts == entry.attempt then
     if job.more.cancel and entry.name ~= 'complete' then
@@ -62,6 +63,7 @@ end
 local function settle_all(q, session, entries)
   if #entries == 0 then return entries end
   local busy = #entries > AT_ONCE or H.any(q, 'lanes') or H.any(q, 'successors') or H.any(q, 'aborts')
+    or H.any_dependants(q)
   local words = busy and {} or H.complete_all(q, session, entries)
   for index, entry in ipairs(entries) do words[index] = words[index] or settle(q, session, entry_of(entry)) end
   return words
