@@ -1,0 +1,1 @@
+"""Where Spark looks for data sources: modules named `pyspark_*` that have a `DefaultSource`."""
