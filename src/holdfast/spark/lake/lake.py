@@ -1,0 +1,129 @@
+"""The lake: a folder of tables that `holdfast lake run` keeps up to date with the event log of one store."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from ...app import Holdfast
+from . import gold
+from .frame import read
+from .plan import Batch, Plan
+from .probe import Reached, nothing
+from .schema import ATTEMPTS, ERRORS, EVENTS, JOBS, MINUTES, TENANTS, WORKERS
+from .silver import Silver, shelves
+from .source import events_between
+from .table import File, Table
+
+log = logging.getLogger("holdfast.lake")
+IDENTITY = ["epoch", "queue", "sequence", "id", "run", "attempt", "transition", "at"]
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a batch brought."""
+
+    batch: int
+    events: int
+    seconds: float
+    missing: int
+    """Events that were trimmed before they could be read."""
+
+
+class Lake:
+    """Brings a lake up to date, batch by batch. Every step may be repeated, and counts once."""
+
+    def __init__(self, path: str | Path, app: Holdfast, spark: SparkSession, reached: Reached = nothing) -> None:
+        self.path = Path(path).absolute()
+        self._app = app
+        self._spark = spark
+        self._reached = reached
+        self._plan = Plan(self.path)
+        self._events = Table(self.path, EVENTS)
+        self._silver = [
+            Silver(spark, Table(self.path, ATTEMPTS), "started_at"),
+            Silver(spark, Table(self.path, JOBS), "enqueued_at"),
+        ]
+        self._gold = [Table(self.path, shape) for shape in (TENANTS, ERRORS, MINUTES, WORKERS)]
+        spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+
+    def update(self) -> Done | None:
+        """All that has happened is in the lake; return what was done, `None` when there was nothing new."""
+        batch = self._planned()
+        if batch is None:
+            return None
+        began = time.monotonic()
+        self._reached("planned")
+        new = self._bronze(batch)
+        missing = self._note_gap(batch)
+        self._derive(batch.batch, new) if new else self._gold[-1].commit(batch.batch, [])
+        self._app.sync(self._app.store.hold(batch.reader, batch.upto))
+        self._reached("held")
+        return Done(batch.batch, sum(file.rows for file in new), time.monotonic() - began, missing)
+
+    def _planned(self) -> Batch | None:
+        last = self._plan.last()
+        if last is not None and self._gold[-1].batch < last.batch:
+            return last
+        return self._plan.next(self._app, last)
+
+    def _bronze(self, batch: Batch) -> list[File]:
+        """Return the files that hold the batch's events, whichever run wrote them."""
+        if self._events.batch < batch.batch:
+            files = self._events.write(self._told(batch), batch.batch)
+            self._reached("events written")
+            self._events.commit(batch.batch, files)
+            self._reached("events committed")
+        return self._events.files(lambda file: file.overlaps("batch", batch.batch, batch.batch))
+
+    def _told(self, batch: Batch) -> DataFrame:
+        told = events_between(self._spark, self._app, batch.after, batch.upto)
+        if batch.again:
+            known = read(self._spark, self._events, self._events.files()).select(*IDENTITY)
+            told = told.dropDuplicates(IDENTITY).join(known, IDENTITY, "left_anti")
+        told = told.selectExpr("*", f"{batch.batch}L AS batch", "CAST(at AS date) AS day")
+        return told.select(*EVENTS.names)
+
+    def _note_gap(self, batch: Batch) -> int:
+        """Return how many events were trimmed before they were read. Asked after reading: none can go unseen."""
+        missing = self._app.sync(self._app.store.events(batch.after, limit=1)).gap
+        if missing:
+            self._plan.note_gap(batch, missing, batch.after)
+            log.warning("the log was trimmed before the lake had read it: %s events are missing", f"{missing:,}")
+        return missing
+
+    def _derive(self, number: int, new: list[File]) -> None:
+        """Silver and gold know of the batch."""
+        batch = read(self._spark, self._events, new).where(f"batch = {number}")
+        behind = [silver for silver in self._silver if silver.table.batch < number]
+        touched = shelves(batch) if behind else set()
+        for silver in behind:
+            self._bring(silver, batch, number, touched)
+        needed = [table for table in self._gold if table.batch < number]
+        rows = gold.compute(self._spark, self._events, batch, new, needed)
+        self._reached("gold computed")
+        for table in needed:
+            change = gold.ADD if table.shape is WORKERS else None
+            table.upsert(rows[table.shape.name], number, change)
+            self._reached(f"{table.shape.name} committed")
+
+    def _bring(self, silver: Silver, batch: DataFrame, number: int, touched: set[int]) -> None:
+        name = silver.table.shape.name
+        added, removed = silver.write(batch, number, touched)
+        self._reached(f"{name} written")
+        silver.table.commit(number, added, removed)
+        self._reached(f"{name} committed")
+
+
+def follow(lake: Lake, every: float, wait: Callable[[float], bool], told: Callable[[Done | None], None]) -> None:
+    """The lake is kept up to date until `wait`, given the seconds to the next look, says that it is enough."""
+    while True:
+        began = time.monotonic()
+        told(lake.update())
+        if wait(max(0.0, every - (time.monotonic() - began))):
+            return
