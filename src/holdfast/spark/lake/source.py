@@ -22,10 +22,36 @@ def events_between(spark: SparkSession, app: Holdfast, after: str | None, upto: 
             if int(seq) > int(upto.split(":")[1]):
                 continue
             c = e.counters
-            rows.append((epoch, int(seq), t(e.at_ms), e.queue, e.id, e.run, e.attempt, e.transition,
-                str(e.state) if e.state else None, e.cause, e.task, e.worker, e.key, e.priority, t(e.run_at_ms),
-                c.failures, c.stalls, c.timeouts, c.releases, e.wait_ms, e.run_ms, e.error_type, e.error_signature,
-                e.progress, e.message, e.payload))
+            rows.append(
+                (
+                    epoch,
+                    int(seq),
+                    t(e.at_ms),
+                    e.queue,
+                    e.id,
+                    e.run,
+                    e.attempt,
+                    e.transition,
+                    str(e.state) if e.state else None,
+                    e.cause,
+                    e.task,
+                    e.worker,
+                    e.key,
+                    e.priority,
+                    t(e.run_at_ms),
+                    c.failures,
+                    c.stalls,
+                    c.timeouts,
+                    c.releases,
+                    e.wait_ms,
+                    e.run_ms,
+                    e.error_type,
+                    e.error_signature,
+                    e.progress,
+                    e.message,
+                    e.payload,
+                )
+            )
         if not page.events:
             break
         after = page.position

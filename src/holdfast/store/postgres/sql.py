@@ -12,7 +12,7 @@ from ...core.policy import COUNTER
 SCHEMA = "holdfast."
 FUNCTIONS = (
     "prelude", "lane", "update", "complete", "retry", "release", "snooze", "fail", "cancel", "promote", "delete",
-    "requeue", "enqueue", "claim", "extend", "progress", "reap", "expire", "turn", "join",
+    "requeue", "enqueue", "claim", "extend", "progress", "reap", "reader", "expire", "turn", "join",
 )  # fmt: skip
 _STATEMENT = re.compile(r"^-- :(\w+)\n(.*?);\s*$", re.MULTILINE | re.DOTALL)
 

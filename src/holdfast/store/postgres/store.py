@@ -355,6 +355,13 @@ class PostgresStore:
         )  # fmt: skip
         return gone
 
+    async def hold(self, reader: str, position: str | None) -> None:
+        page = None if position is None else await self.events(position, limit=1)
+        xid, seq = (None, 0) if page is None else look.read_to("" if page.reset else position or "")
+        await self._value(
+            "SELECT holdfast.read_to(%s::bigint, %s, %s::xid8, %s::bigint)", self._now(), reader, xid, seq
+        )
+
     # --- looking
 
     async def get(self, queue: str, id: str, run: int | None = None) -> JobRecord | None:

@@ -43,6 +43,11 @@ ENDINGS = {
     "outbox": (":outbox", "zset", "messages for other queues, by number"),
     "inbox": (":inbox", "hash", "sender -> the last message that was applied"),
     "corrupt": (":corrupt", "hash", "run -> a record that could not be read, set aside"),
+    "readers": (
+        ":readers",
+        "hash",
+        "named reader of the log -> what it has still to read, and when it said so",
+    ),
     "events": (":events", "stream", "the log; ids are epoch-sequence"),
 }
 """By name: how the key ends, its type, and what it holds."""

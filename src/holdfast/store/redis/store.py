@@ -397,6 +397,10 @@ class RedisStore:
             await self._deliver(queue)
         return int(gone)
 
+    async def hold(self, reader: str, position: str | None) -> None:
+        for name, seq in await self._reader.unread(position):
+            await self._server.call("hold", [self._keys.declared(name)], self._now(), name, reader, seq)
+
     # --- steps across queues
 
     async def _deliver_all(self, queues: Sequence[str]) -> None:

@@ -43,7 +43,7 @@ from ..contract import (
     Store,
     Turn,
 )
-from . import enqueue, look, session, settle, sql, steer
+from . import enqueue, look, reader, session, settle, sql, steer
 from .bell import Ear
 from .connection import parse
 from .join import joined
@@ -277,6 +277,9 @@ class SqliteStore:
         self, position: str | None = None, *, queue: str | None = None, id: str | None = None, limit: int = 1000
     ) -> EventPage:
         return await self._read(lambda tx: look.events(tx, position, queue, id, limit))
+
+    async def hold(self, reader_: str, position: str | None) -> None:
+        await self._write(lambda tx: reader.hold(tx, reader_, position))
 
     async def configure(self, queue: str, set: Mapping[str, Any], clear: Sequence[str] = ()) -> QueueSettings:
         return await self._write(lambda tx: steer.configure(tx, queue, set, clear))

@@ -30,7 +30,7 @@ BEGIN
         PERFORM holdfast.append_gone(v_now, 'expire', v_runs);
         DELETE FROM holdfast.job WHERE run = ANY (v_runs);
     END IF;
-    PERFORM holdfast.trim(p_history, p_limit);
+    PERFORM holdfast.trim(v_now, p_history, p_limit);
     DELETE FROM holdfast.request WHERE id IN (SELECT id FROM holdfast.request WHERE at_ms <= v_now - p_remembered
         ORDER BY at_ms LIMIT p_limit FOR UPDATE SKIP LOCKED);
     IF v_lanes THEN
@@ -39,10 +39,13 @@ BEGIN
     RETURN cardinality(v_runs);
 END $$;
 
--- The log keeps about so many events; how far it was trimmed stays known.
-CREATE OR REPLACE FUNCTION holdfast.trim(p_history bigint, p_limit integer) RETURNS void LANGUAGE plpgsql AS $$
+-- The log keeps about so many events, and up to ten times as many that a reader lacks; how far it was trimmed stays
+-- known.
+CREATE OR REPLACE FUNCTION holdfast.trim(p_now bigint, p_history bigint, p_limit integer) RETURNS void
+LANGUAGE plpgsql AS $$
 DECLARE
     v_last bigint;
+    v_read record;
     v_cut bigint;
 BEGIN
     SELECT seq INTO v_last FROM holdfast.event ORDER BY xid DESC, seq DESC LIMIT 1;
@@ -54,11 +57,14 @@ BEGIN
     IF NOT FOUND THEN
         RETURN;  -- somebody else is at it
     END IF;
+    SELECT * INTO v_read FROM holdfast.read_by_all(p_now);
     WITH oldest AS MATERIALIZED (
         SELECT xid, seq FROM holdfast.event ORDER BY xid, seq LIMIT p_limit
     ), gone AS (
         DELETE FROM holdfast.event e USING oldest o
-        WHERE e.xid = o.xid AND e.seq = o.seq AND o.seq <= v_last - p_history RETURNING e.seq
+        WHERE e.xid = o.xid AND e.seq = o.seq AND o.seq <= v_last - p_history
+            AND (v_read.xid IS NULL OR (o.xid, o.seq) <= (v_read.xid, v_read.seq) OR o.seq <= v_last - 10 * p_history)
+        RETURNING e.seq
     )
     SELECT max(seq) INTO v_cut FROM gone;
     UPDATE holdfast.meta SET value = greatest(value::bigint, v_cut)::text WHERE name = 'trimmed' AND v_cut IS NOT NULL;

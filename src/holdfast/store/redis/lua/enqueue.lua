@@ -164,11 +164,6 @@ function H.enqueue(q, batch, conflict)
   return answers
 end
 
--- More events than twice the history are not kept, though no worker is there to sweep.
-local function bound_log(q, history)
-  if redis.call('XLEN', q.key.events) > 2 * history then redis.call('XTRIM', q.key.events, 'MAXLEN', '~', history) end
-end
-
 H.serve('enqueue', function(keys, args)
   local arg = H.reader(args)
   local now, name, request, history = H.now(arg()), arg(), arg(), tonumber(arg())
@@ -181,7 +176,7 @@ H.serve('enqueue', function(keys, args)
       batch[index] = { id = id, task = task, payload = payload, spec = spec == '' and EMPTY or cjson.decode(spec) }
     end
     local answers = H.enqueue(q, batch, conflict)
-    bound_log(q, history)
+    H.bound_log(q, history)
     return answers
   end)
 end)
