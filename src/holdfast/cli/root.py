@@ -20,6 +20,7 @@ from .enqueue import enqueue
 from .event import events
 from .group import Group, one_line
 from .job import jobs
+from .lake import lake
 from .migrate import migrate
 from .queue import pause, queues, resume
 from .session import workers
@@ -112,7 +113,7 @@ def cli(ctx: click.Context) -> None:
 
 for _command in (
     worker, enqueue, jobs, queues, tasks, workers, events, cancel, requeue, promote, delete, pause, resume, settings,
-    doctor, migrate,
+    doctor, migrate, lake,
 ):  # fmt: skip
     cli.add_command(_command)
 

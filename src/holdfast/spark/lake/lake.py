@@ -8,9 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from deltalake.exceptions import CommitFailedError
 from pyspark.sql import DataFrame, SparkSession
 
 from ...app import Holdfast
+from ...errors import LakeBusy
 from . import gold
 from .frame import read
 from .plan import Batch, Plan
@@ -50,24 +52,39 @@ class Lake:
             Silver(spark, Table(self.path, JOBS), "enqueued_at"),
         ]
         self._gold = [Table(self.path, shape) for shape in (TENANTS, ERRORS, MINUTES, WORKERS)]
+        self._tables = [self._events, *(silver.table for silver in self._silver), *self._gold]
         spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
 
     def update(self) -> Done | None:
         """All that has happened is in the lake; return what was done, `None` when there was nothing new."""
-        batch = self._planned()
+        try:
+            return self._update()
+        except CommitFailedError as error:
+            raise LakeBusy(f"{self.path}: another process has just written to this lake: {error}") from error
+
+    def _update(self) -> Done | None:
+        for table in self._tables:
+            table.refresh()
+        last = self._plan.last()
+        batch = self._planned(last)
         if batch is None:
+            if last is not None:
+                self._hold(last)
             return None
         began = time.monotonic()
         self._reached("planned")
         new = self._bronze(batch)
         missing = self._note_gap(batch)
         self._derive(batch.batch, new) if new else self._gold[-1].commit(batch.batch, [])
-        self._app.sync(self._app.store.hold(batch.reader, batch.upto))
+        self._hold(batch)
         self._reached("held")
         return Done(batch.batch, sum(file.rows for file in new), time.monotonic() - began, missing)
 
-    def _planned(self) -> Batch | None:
-        last = self._plan.last()
+    def _hold(self, batch: Batch) -> None:
+        """The store keeps for this lake what it has not read."""
+        self._app.sync(self._app.store.hold(batch.reader, batch.upto))
+
+    def _planned(self, last: Batch | None) -> Batch | None:
         if last is not None and self._gold[-1].batch < last.batch:
             return last
         return self._plan.next(self._app, last)
@@ -120,10 +137,16 @@ class Lake:
         self._reached(f"{name} committed")
 
 
-def follow(lake: Lake, every: float, wait: Callable[[float], bool], told: Callable[[Done | None], None]) -> None:
+Told = Callable[[Done | LakeBusy | None], None]
+
+
+def follow(lake: Lake, every: float, wait: Callable[[float], bool], told: Told) -> None:
     """The lake is kept up to date until `wait`, given the seconds to the next look, says that it is enough."""
     while True:
         began = time.monotonic()
-        told(lake.update())
+        try:
+            told(lake.update())
+        except LakeBusy as busy:
+            told(busy)
         if wait(max(0.0, every - (time.monotonic() - began))):
             return

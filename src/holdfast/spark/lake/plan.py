@@ -13,14 +13,10 @@ from deltalake import write_deltalake
 from deltalake.exceptions import CommitFailedError
 
 from ...app import Holdfast
-from ...errors import HoldfastError
+from ...errors import LakeBusy
 from .query import query
 from .schema import BATCHES, GAPS
 from .table import Table, once
-
-
-class LakeBusy(HoldfastError):
-    """Another `lake run` works on the same lake."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +40,8 @@ class Plan:
 
     def last(self) -> Batch | None:
         """Return the newest batch that was planned, whether it was done or not."""
+        self.batches.refresh()
+        self.gaps.refresh()
         rows = query({"batches": self.batches}, "SELECT * FROM batches ORDER BY batch DESC LIMIT 1")
         return Batch(**rows.to_pylist()[0]) if rows.num_rows else None
 
@@ -57,12 +55,10 @@ class Plan:
         now = datetime.fromtimestamp(app.sync(app.store.now_ms()) / 1000, UTC)
         number, reader = (last.batch + 1, last.reader) if last else (1, f"lake-{uuid.uuid4().hex[:12]}")
         batch = Batch(number, reader, None if page.reset else after, end, page.reset, now)
-        self._note_reset(batch, after) if page.reset else None
+        if page.reset:
+            self.note_gap(batch, None, after)
         self._add(self.batches, asdict(batch), number)
         return batch
-
-    def _note_reset(self, batch: Batch, after: str | None) -> None:
-        self.note_gap(batch, None, after)
 
     def note_gap(self, batch: Batch, missing: int | None, after: str | None) -> None:
         """What is missing before this batch is written down, once."""

@@ -248,4 +248,17 @@ GAPS = Shape(
     (),
 )
 
-SHAPES = (EVENTS, ATTEMPTS, JOBS, MINUTES, TENANTS, ERRORS, WORKERS, BATCHES, GAPS)
+REPLAYS = Shape(
+    "replays",
+    "runs that `holdfast lake replay` has enqueued again",
+    (
+        *_RUN,
+        ("name", TEXT, "the name of the replay"),
+        ("new_id", TEXT, "the id under which it ran again"),
+        ("at", TIME, "when"),
+    ),
+    ("epoch", "queue", "id", "run", "name"),
+    (),
+)
+
+SHAPES = (EVENTS, ATTEMPTS, JOBS, MINUTES, TENANTS, ERRORS, WORKERS, BATCHES, GAPS, REPLAYS)

@@ -135,6 +135,7 @@ class Table:
     def upsert(self, rows: pa.Table, batch: int, change: dict[str, str] | None = None) -> None:
         """Each row is there, in place of the one with its key; with `change`, that one is changed so."""
         if rows.num_rows == 0:
+            self.commit(batch, [])
             return
         same = " AND ".join(f"t.{name} = s.{name}" for name in ("day", *self.shape.key))
         merger = self.delta.merge(rows, same, "s", "t", commit_properties=once(batch))
@@ -144,7 +145,7 @@ class Table:
 
 
 def once(batch: int) -> CommitProperties:
-    """Return what makes a commit that of one batch, which a second writer cannot repeat."""
+    """Return what makes a commit that of one batch. It fails when anybody else has committed meanwhile."""
     return CommitProperties(app_transactions=[Transaction(APP, batch)], max_commit_retries=0)
 
 
