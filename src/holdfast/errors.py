@@ -12,7 +12,8 @@ HoldfastError
 │   ├── StoreCorrupt       the file is damaged, or is not a Holdfast store
 │   ├── StoreReadOnly      the file or its folder cannot be written
 │   ├── StoreTooNew        the store was written by a newer Holdfast
-│   └── StoreClosed        the app was not opened, or is closed already
+│   ├── StoreClosed        the app was not opened, or is closed already
+│   └── LogGap             events were trimmed, or the log was reset, before they were read
 ├── JobError               a job did not give a result
 │   ├── JobFailed          it failed for good; carries the stored error
 │   ├── JobCancelled       it was cancelled
@@ -93,6 +94,14 @@ class StoreTooNew(StoreError):
 
 class StoreClosed(StoreError):
     """The app was not opened, or is closed already."""
+
+
+class LogGap(StoreError):
+    """Events were gone before they could be read: `missing` of them, or, of a log that was reset, nobody knows."""
+
+    def __init__(self, message: str, *, missing: int | None = None) -> None:
+        super().__init__(message)
+        self.missing = missing
 
 
 class JobError(HoldfastError):

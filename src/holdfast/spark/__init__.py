@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 from ..errors import MissingExtra
 
-try:
-    import pandas  # noqa: F401
-    import pyarrow  # noqa: F401
-    import pyspark  # noqa: F401
-except ImportError as error:
-    raise MissingExtra(f"holdfast.spark needs {error.name}, which is missing: pip install 'holdfast[spark]'") from error
+for _package in ("pyspark", "pyarrow", "pandas"):
+    if find_spec(_package) is None:
+        raise MissingExtra(f"holdfast.spark needs {_package}, which is missing: pip install 'holdfast[spark]'")
 
-from .session import refuse_remote, session
+from .session import refuse_remote, session  # noqa: E402
 
 __all__ = ["refuse_remote", "session"]

@@ -80,6 +80,7 @@ EVENTS = StructType(
         _may("progress", DoubleType(), "how far the handler said that it is; set by progress"),
         _may("message", _TEXT, "what the handler said besides; set by progress"),
         _may("payload", _BYTES, "the arguments; kept only by queues with history=payloads"),
+        _may("missing", _WHOLE, "of the transition gap: how many events are gone; null when nobody knows"),
     ]
 )
 """One row for each transition of a run."""

@@ -52,6 +52,7 @@ from .connection import TRY_AGAIN, Connection, Pool, connect, is_lost, parse, tr
 from .join import Identity, joined
 from .listen import Doubt, Switchboard
 from .opened import opened
+from .scan import PostgresScan
 from .steer import Steering
 
 T = TypeVar("T")
@@ -88,6 +89,10 @@ class PostgresStore:
 
     def absent(self) -> str | None:
         return None
+
+    def scan(self) -> PostgresScan:
+        """Return a reader of whole tables, with a connection of its own."""
+        return PostgresScan(self.place)
 
     async def open(self) -> None:
         self._opened += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ from ...core.job import ErrorRecord, JobRecord, Progress
 from ...core.policy import Counters, Overrides
 from ...core.state import State
 from ..contract import Claimed, Lease
+from ..scan import EVENT_COLUMNS
 from .keys import long
 
 _HEAD = struct.Struct(">cBHB6s")
@@ -211,6 +213,18 @@ def seen(queue: str, run: int, record: Record, successor: bool, now: int) -> Job
     )
 
 
+def line(queue: str, run: int, record: Record, successor: bool, now: int) -> tuple[Any, ...]:
+    """Return a job as a row of `JOB_COLUMNS`."""
+    more, life = record.rest, record.life
+    free = life.free_at is not None and life.free_at <= now
+    return (
+        queue, record.id, run, record.task, str(record.state), record.priority, more.key, record.run_at,
+        record.enqueued_at, life.claimed_at, life.finished_at, life.expires_at, life.attempts, more.failures,
+        more.stalls, more.timeouts, more.releases, life.session, not more.past and not free, more.cancel, successor,
+        more.progress, more.error, more.headers, record.payload, record.checkpoint, record.result,
+    )  # fmt: skip
+
+
 class Said(msgspec.Struct, frozen=True):
     """The part of an event that most do without."""
 
@@ -271,3 +285,45 @@ def event(queue: str, position: str, fields: dict[bytes, bytes]) -> Event:
         message=said.message if transition == "progress" else None,
         payload=fields.get(b"p"),
     )
+
+
+def event_columns(queue: str, epoch: str, entries: Sequence[tuple[bytes, list[bytes]]]) -> dict[str, list[Any]]:
+    """Return entries of a queue's log as the columns of `EVENT_COLUMNS`: what `event` does, for thousands at a time."""
+    rows = []
+    unpack, size, number = _EVENT.unpack_from, _EVENT.size, _from_bytes
+    words: dict[bytes, str | None] = {b"": None}
+    for at_id, (_, id, _, raw, *kept) in entries:
+        at = 1 + raw[0]
+        letter, run, attempt, when, run_at, priority, wait, ran, task_size = unpack(raw, at)
+        name, at = raw[1:at], at + size
+        task = raw[at : at + task_size]
+        at += task_size + 2
+        end = at + (raw[at - 2] << 8 | raw[at - 1])
+        worker = raw[at:end]
+        said = _said(raw[end:]) if end < len(raw) else _NOTHING_SAID
+        signature, mark = said.signature, id[:1]
+        if said.error_type and signature is None:
+            signature = ErrorRecord(type=said.error_type, message=said.message or "").signature
+        for word in (name, task, worker):
+            if word not in words:
+                words[word] = word.decode()
+        rows.append((
+            int(at_id[at_id.index(b"-") + 1 :]), number(when, "big"), id[1:].hex() if mark == b"\1" else long(id),
+            number(run, "big"), attempt, words[name], _STATES.get(letter), said.cause, words[task], words[worker],
+            said.key, priority - 1000, number(run_at, "big"), *said.counters, (number(wait, "big") or None),
+            (number(ran, "big") or None), said.error_type, signature, said.progress, said.message,
+            kept[1] if kept else None,
+        ))  # fmt: skip
+    return _named(queue, epoch, rows)
+
+
+def _named(queue: str, epoch: str, rows: list[tuple[Any, ...]]) -> dict[str, list[Any]]:
+    found = dict(zip(_PARSED, map(list, zip(*rows, strict=True)), strict=True))
+    for name in ("wait_ms", "run_ms"):  # one more than it is, so that nothing is zero
+        found[name] = [None if value is None else value - 1 for value in found[name]]
+    said = zip(found["message"], found["transition"], strict=True)
+    found["message"] = [message if transition == "progress" else None for message, transition in said]
+    return {"epoch": [epoch] * len(rows), "queue": [queue] * len(rows), **found}
+
+
+_PARSED = tuple(name for name in EVENT_COLUMNS if name not in ("epoch", "queue"))

@@ -47,6 +47,7 @@ from .ear import Ear
 from .keys import Keys, long, short
 from .look import Reader, rid
 from .place import parse
+from .scan import RedisScan
 from .server import Server
 from .settle import arguments
 from .sync import Durability
@@ -91,6 +92,10 @@ class RedisStore:
 
     def absent(self) -> str | None:
         return None
+
+    def scan(self) -> RedisScan:
+        """Return a reader of whole tables, with a connection of its own."""
+        return RedisScan(self.place)
 
     async def open(self) -> None:
         async with self._opening:

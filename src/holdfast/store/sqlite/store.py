@@ -48,6 +48,7 @@ from .bell import Ear
 from .connection import parse
 from .join import joined
 from .opened import opened
+from .scan import SqliteScan
 from .thread import After, ConnectionThread
 from .tx import Cache, Tx
 
@@ -127,6 +128,10 @@ class SqliteStore:
 
     def twin(self) -> Store:
         return self
+
+    def scan(self) -> SqliteScan:
+        """Return a reader of whole tables, with a connection of its own."""
+        return SqliteScan(self.place)
 
     async def _write(self, work: Callable[[Tx], T], *, small: bool = False) -> T:
         return await self._writer.ask(

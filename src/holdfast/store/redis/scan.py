@@ -1,0 +1,271 @@
+"""Whole tables out of the server: streams by range, records by run. Plain reads, in pages, and no function of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+import redis
+from redis.exceptions import RedisError
+
+from ...core.state import State
+from ...errors import StoreError
+from ..scan import JOB_COLUMNS, Columns, Condition, Part, Plan, Table, lost, matching, shares
+from . import record
+from .keys import Keys, long
+from .look import _position as position_of
+from .look import _text as text_of
+from .look import rid
+from .place import Place
+
+PAGE = 10_000
+RUNS = 1_000
+DENSE = 4
+"""Runs are asked for one by one while at least each fourth is still kept."""
+
+
+class RedisPart(Part, frozen=True, kw_only=True):
+    """Numbers above `low`, up to `high`, of one queue: sequences of events, or runs."""
+
+    queue: str
+    low: int = -1
+    high: int = -1
+    epoch: str = ""
+    anchored: bool = False
+    """Whether somebody has read up to `low`, so that whatever is gone above it is a gap."""
+    all: bool = False
+    """Every record of the queue, in no order."""
+
+
+class _Log(msgspec.Struct, frozen=True):
+    """The log of one queue: its epoch, its first sequence, and its last (before the first, when it is empty)."""
+
+    epoch: str
+    first: int
+    last: int
+
+
+class RedisScan:
+    """Reads one namespace."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self._keys = Keys(place.namespace)
+        self._client: Any = None
+
+    # --- positions
+
+    def end(self, queues: Sequence[str] | None = None) -> str:
+        """Return the position after every event, queue by queue."""
+        return text_of({name: _id(log.epoch, log.last) for name, log in self._logs(queues).items()})
+
+    def reach(self, after: str | None, limit: int, which: Sequence[Condition] = (), upto: str | None = None) -> str:
+        """Return a position with at most `limit` events before it, shared among the queues that have some."""
+        known = position_of(after)
+        logs = self._logs(Plan(table="events", columns=(), which=tuple(which)).only("queue"))
+        if upto is not None:
+            ends = position_of(upto)
+            logs = {name: msgspec.structs.replace(logs[name], last=_low(ends[name], logs[name])[0]) for name in ends}
+        lows = {name: max(_low(known.get(name), log)[0], log.first - 1) for name, log in logs.items()}
+        taken = _fair({name: max(0, log.last - lows[name]) for name, log in logs.items()}, limit)
+        return text_of({**known, **{name: _id(log.epoch, lows[name] + taken[name]) for name, log in logs.items()}})
+
+    def _names(self) -> list[str]:
+        return sorted(name.decode() for name in self._ask(None, "SMEMBERS", self._keys.of_store("queues")))
+
+    def _logs(self, queues: Sequence[str] | None) -> dict[str, _Log]:
+        return {name: self._log(name) for name in (self._names() if queues is None else queues)}
+
+    def _log(self, queue: str) -> _Log:
+        key = self._keys.of(queue, "events")
+        epoch = self._ask(queue, "HGET", self._keys.declared(queue), "epoch")
+        first = self._ask(queue, "XRANGE", key, "-", "+", "COUNT", 1)
+        last = self._ask(queue, "XREVRANGE", key, "+", "-", "COUNT", 1)
+        start = int(first[0][0].partition(b"-")[2]) if first else 0
+        return _Log((epoch or b"0").decode(), start, int(last[0][0].partition(b"-")[2]) if last else start - 1)
+
+    # --- planning
+
+    def takes(self, table: Table, condition: Condition) -> bool:
+        """True for every plain column: queues are chosen by their keys, the rest while it is taken apart."""
+        return table == "events" or condition.column not in ("progress", "error", "headers")
+
+    def plan(self, plan: Plan) -> list[RedisPart]:
+        """Return ranges of the queues' logs, or of their runs."""
+        if plan.table == "jobs":
+            names = plan.only("queue") or self._names()
+            return [part for name in names for part in self._plan_jobs(plan, name)]
+        logs = self._logs(plan.only("queue"))
+        known, upto = position_of(plan.after), None if plan.upto is None else position_of(plan.upto)
+        ranges = [each for name, log in logs.items() for each in _range(plan, name, log, known, upto)]
+        total = sum(part.high - part.low for part in ranges)
+        size = max(plan.least, -(-total // max(1, plan.parts)))
+        return [
+            msgspec.structs.replace(part, low=low, high=high)
+            for part in ranges
+            for low, high in ([(part.low, part.high)] if part.reset else shares(part.low, part.high, 1, size) or [])
+        ]
+
+    def _plan_jobs(self, plan: Plan, queue: str) -> list[RedisPart]:
+        last = int(self._ask(queue, "HGET", self._keys.declared(queue), "run") or 0)
+        kept = self._ask(queue, "HLEN", self._keys.of(queue, "jobs"))
+        if kept == 0:
+            return []
+        if last > kept * DENSE:
+            return [RedisPart(queue=queue, all=True)]
+        return [RedisPart(queue=queue, low=low, high=high) for low, high in shares(0, last, plan.parts, plan.least)]
+
+    # --- reading
+
+    def read(self, plan: Plan, part: Part) -> Iterator[Columns]:
+        """Yield a range, page by page."""
+        assert isinstance(part, RedisPart)
+        if part.reset:
+            raise lost(self.place, None)
+        pages = self._events(part) if plan.table == "events" else self._jobs(part)
+        which = [each for each in plan.which if each.column != "queue"]
+        for page in pages:
+            found = matching(page, which) if which else page
+            yield {name: found[name] for name in plan.columns}
+
+    def _events(self, part: RedisPart) -> Iterator[Columns]:
+        key, low, count = self._keys.of(part.queue, "events"), part.low, 0
+        while low < part.high:
+            start, stop = f"{part.epoch}-{low + 1}", f"{part.epoch}-{part.high}"
+            entries = self._ask(part.queue, "XRANGE", key, start, stop, "COUNT", PAGE)
+            if not entries:
+                break
+            low = int(entries[-1][0].partition(b"-")[2])
+            count += len(entries)
+            yield record.event_columns(part.queue, part.epoch, entries)
+        if part.anchored and count < part.high - part.low:
+            raise lost(self.place, part.high - part.low - count)
+
+    def _jobs(self, part: RedisPart) -> Iterator[Columns]:
+        seconds, micros = self._ask(part.queue, "TIME")
+        now = int(seconds) * 1000 + int(micros) // 1000
+        for found in self._scanned(part) if part.all else self._asked(part):
+            rows = [(run, record.parse(raw)) for run, raw in found if raw is not None]
+            rows = [(run, job) for run, job in rows if job.life.expires_at is None or job.life.expires_at > now]
+            followed = self._followed(part.queue, [job for _, job in rows if job.state is State.ACTIVE])
+            lines = [record.line(part.queue, run, job, job.id in followed, now) for run, job in rows]
+            if lines:
+                yield dict(zip(JOB_COLUMNS, map(list, zip(*lines, strict=True)), strict=True))
+
+    def _asked(self, part: RedisPart) -> Iterator[list[tuple[int, bytes | None]]]:
+        """Yield the records of a range of runs."""
+        key = self._keys.of(part.queue, "jobs")
+        for low in range(part.low, part.high, RUNS):
+            runs = range(low + 1, min(low + RUNS, part.high) + 1)
+            yield list(zip(runs, self._ask(part.queue, "HMGET", key, *map(rid, runs)), strict=True))
+
+    def _scanned(self, part: RedisPart) -> Iterator[list[tuple[int, bytes | None]]]:
+        """Yield every record once, though the server may show it twice."""
+        key, cursor, seen = self._keys.of(part.queue, "jobs"), b"0", set[bytes]()
+        while True:
+            cursor, flat = self._ask(part.queue, "HSCAN", key, cursor, "COUNT", RUNS)
+            page = {run: raw for run, raw in zip(flat[::2], flat[1::2], strict=True) if run not in seen}
+            seen.update(page)
+            yield [(int.from_bytes(run, "big"), raw) for run, raw in page.items()]
+            if cursor == b"0":
+                return
+
+    def _followed(self, queue: str, jobs: Sequence[record.Record]) -> set[str]:
+        """Return the ids for which another dispatch waits."""
+        if not jobs:
+            return set()
+        waiting = self._ask(queue, "HKEYS", self._keys.of(queue, "successors"))
+        return {long(id) for id in waiting}
+
+    # --- the connection
+
+    def _ask(self, queue: str | None, *command: Any) -> Any:
+        try:
+            if self._client is None:
+                self._client = _connect(self.place)
+            return _raw(self._node(queue)).execute_command(*command)
+        except (RedisError, OSError) as error:
+            raise StoreError(f"{self.place}: {error}; is the server running, and does the login suffice?") from error
+
+    def _node(self, queue: str | None) -> Any:
+        """Return the client of the node that has a queue, or the keys of the whole namespace."""
+        if self.place.kind != "cluster":
+            return self._client
+        key = self._keys.of_store("queues") if queue is None else self._keys.declared(queue)
+        return self._client.get_redis_connection(self._client.get_node_from_key(key))
+
+    def close(self) -> None:
+        """Nothing is held open."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+
+def _id(epoch: str, seq: int) -> str:
+    """Return the id of an entry, or of the place before the first."""
+    return f"{epoch}-{seq if seq >= 0 else ''}"
+
+
+def _low(at: str | None, log: _Log) -> tuple[int, bool]:
+    """Return the sequence after which reading goes on, and whether the log is another one."""
+    if at is None:
+        return -1, False  # a queue that is younger than the position, or no position at all
+    epoch, _, seq = at.partition("-")
+    last = int(seq) if seq else -1
+    return (-1, True) if epoch != log.epoch or last > log.last else (last, False)
+
+
+def _range(plan: Plan, queue: str, log: _Log, known: dict[str, str], upto: dict[str, str] | None) -> list[RedisPart]:
+    """Return what is to be read of one queue's log, and before it, when that is so, that the log was reset."""
+    low, reset = _low(known.get(queue), log)
+    anchored = plan.after is not None and not reset
+    if not anchored:
+        low = log.first - 1
+    high, gone = log.last, False
+    if upto is not None:
+        high, gone = _low(upto.get(queue), log)
+    part = RedisPart(queue=queue, low=low, high=high, epoch=log.epoch, anchored=anchored)
+    gap = [RedisPart(queue=queue, reset=True)] if reset or gone else []
+    return gap + ([part] if high > low and not gone else [])
+
+
+def _fair(left: dict[str, int], limit: int) -> dict[str, int]:
+    """Return how much each may take, so that all take at most the limit and none waits for a larger one."""
+    taken = dict.fromkeys(left, 0)
+    for index, name in enumerate(sorted(left, key=lambda each: left[each])):
+        share = (limit - sum(taken.values())) // (len(left) - index)
+        taken[name] = min(left[name], share)
+    spare = limit - sum(taken.values())
+    for name in sorted(left):
+        more = min(spare, left[name] - taken[name])
+        taken[name] += more
+        spare -= more
+    return taken
+
+
+def _connect(place: Place) -> Any:
+    """Return a client for the one server, the cluster, or the master that sentinels name."""
+    options: dict[str, Any] = {
+        "username": place.username,
+        "password": place.password,
+        "socket_timeout": place.timeout,
+        "protocol": 2,
+    }
+    if place.tls:
+        verify: dict[str, Any] = {} if place.verify else {"ssl_cert_reqs": "none", "ssl_check_hostname": False}
+        options |= {"ssl": True, "ssl_ca_certs": place.ca, **verify}
+    if place.kind == "cluster":
+        nodes = [redis.cluster.ClusterNode(host, port) for host, port in place.hosts]  # type: ignore[no-untyped-call]
+        return redis.cluster.RedisCluster(startup_nodes=nodes, **options)
+    if place.kind == "sentinel":
+        sentinel = redis.sentinel.Sentinel(list(place.hosts), socket_timeout=place.timeout)  # type: ignore[no-untyped-call]
+        return sentinel.master_for(place.master, db=place.db, **options)  # type: ignore[no-untyped-call]
+    host, port = place.hosts[0]
+    return redis.Redis(host=host, port=port, db=place.db, **options)
+
+
+def _raw(client: Any) -> Any:
+    """Return the client with its replies as the server gave them: making them nice takes longer than reading them."""
+    client.response_callbacks.clear()
+    return client
