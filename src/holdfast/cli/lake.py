@@ -74,7 +74,7 @@ def run(source: Source, path: Path, once: bool, every: float, master: str | None
         refuse_remote(app.store.url, spark)
         with app.sync, stop:
             made = Lake(path, app, spark)
-            follow(made, every, (lambda seconds: True) if once else stop.wait, lambda done: _say(done, once, as_json))
+            follow(made, None if once else every, lambda done: _say(done, once, as_json), stop.wait)
     finally:
         spark.stop()
 

@@ -99,7 +99,7 @@ class Lake:
         return self._events.files(lambda file: file.overlaps("batch", batch.batch, batch.batch))
 
     def _told(self, batch: Batch) -> DataFrame:
-        told = events_between(self._spark, self._app, batch.after, batch.upto)
+        told = events_between(self._spark, self._app.store.url, batch.after, batch.upto)
         if batch.again:
             known = read(self._spark, self._events, self._events.files()).select(*IDENTITY)
             told = told.dropDuplicates(IDENTITY).join(known, IDENTITY, "left_anti")
@@ -140,13 +140,18 @@ class Lake:
 Told = Callable[[Done | LakeBusy | None], None]
 
 
-def follow(lake: Lake, every: float, wait: Callable[[float], bool], told: Told) -> None:
-    """The lake is kept up to date until `wait`, given the seconds to the next look, says that it is enough."""
+def follow(lake: Lake, every: float | None, told: Told, wait: Callable[[float], bool] = lambda seconds: False) -> None:
+    """The lake is up to date; with `every`, again after so many seconds, until `wait` says that it is enough."""
     while True:
         began = time.monotonic()
         try:
-            told(lake.update())
+            done = lake.update()
+            told(done)
         except LakeBusy as busy:
+            done = None
             told(busy)
-        if wait(max(0.0, every - (time.monotonic() - began))):
+        if done is None and every is None:
+            return
+        rest = 0.0 if done is not None or every is None else max(0.0, every - (time.monotonic() - began))
+        if wait(rest):
             return

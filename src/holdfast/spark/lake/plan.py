@@ -14,9 +14,14 @@ from deltalake.exceptions import CommitFailedError
 
 from ...app import Holdfast
 from ...errors import LakeBusy
+from ..share import scan_of
 from .query import query
 from .schema import BATCHES, GAPS
 from .table import Table, once
+
+
+MOST = 4_000_000
+"""A batch has at most so many events, so that a long history is read in pieces."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,8 @@ class Plan:
         page = app.sync(app.store.events(after, limit=1))
         if not page.events and not page.reset:
             return None
-        end = app.sync(app.store.events("end")).position
+        with scan_of(app.store.url) as scan:
+            end = scan.reach(after, MOST)
         now = datetime.fromtimestamp(app.sync(app.store.now_ms()) / 1000, UTC)
         number, reader = (last.batch + 1, last.reader) if last else (1, f"lake-{uuid.uuid4().hex[:12]}")
         batch = Batch(number, reader, None if page.reset else after, end, page.reset, now)
