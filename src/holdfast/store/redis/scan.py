@@ -66,7 +66,7 @@ class RedisScan:
         logs = self._logs(Plan(table="events", columns=(), which=tuple(which)).only("queue"))
         if upto is not None:
             ends = position_of(upto)
-            logs = {name: msgspec.structs.replace(logs[name], last=_low(ends[name], logs[name])[0]) for name in ends}
+            logs = {name: _ending(log, ends[name]) for name, log in logs.items() if name in ends}
         lows = {name: max(_low(known.get(name), log)[0], log.first - 1) for name, log in logs.items()}
         taken = _fair({name: max(0, log.last - lows[name]) for name, log in logs.items()}, limit)
         return text_of({**known, **{name: _id(log.epoch, lows[name] + taken[name]) for name, log in logs.items()}})
@@ -214,6 +214,11 @@ def _low(at: str | None, log: _Log) -> tuple[int, bool]:
     epoch, _, seq = at.partition("-")
     last = int(seq) if seq else -1
     return (-1, True) if epoch != log.epoch or last > log.last else (last, False)
+
+
+def _ending(log: _Log, at: str) -> _Log:
+    """Return the log as if it ended at a position."""
+    return msgspec.structs.replace(log, last=_low(at, log)[0])
 
 
 def _range(plan: Plan, queue: str, log: _Log, known: dict[str, str], upto: dict[str, str] | None) -> list[RedisPart]:

@@ -181,7 +181,9 @@ class SqliteScan:
         if not Path(path).exists():
             raise StoreError(f"{self.place} is not there; check the path, which is relative to {Path.cwd()}")
         location = f"file:{quote(str(Path(path).absolute()))}?mode=ro"
-        connection = sqlite3.connect(location, uri=True, timeout=self.place.busy_timeout, isolation_level=None)
+        connection = sqlite3.connect(
+            location, uri=True, timeout=self.place.busy_timeout, isolation_level=None, check_same_thread=False
+        )
         self._connection = connection
         found = schema_version(connection, self.place)
         if found == 0:
