@@ -120,10 +120,8 @@ def _minute(told: list[Event]) -> dict[str, Any]:
     waits = [event.wait_ms for event in told if event.wait_ms is not None]
     runs = [event.run_ms for event in ended if event.run_ms is not None]
     stalled = sum(event.transition == "reap" or (event.transition, event.cause) == ("fail", "stall") for event in told)
-    wrong = sum(
-        event.transition == "retry" or (event.transition == "fail" and event.cause in ("failure", "timeout", "permanent"))
-        for event in ended
-    )  # fmt: skip
+    raised = ("failure", "timeout", "permanent")
+    wrong = sum(event.transition in ("retry", "fail") and event.cause in raised for event in ended)
     keyed: dict[str, list[int]] = defaultdict(list)
     for event in told:
         if event.transition == "claim" and event.key is not None:

@@ -25,24 +25,22 @@ def touching(events: Table, new: Sequence[File]) -> list[File]:
     return events.files(lambda file: any(file.overlaps("at", low, high) for low, high in ranges))
 
 
-def compute(
-    spark: SparkSession, events: Table, batch: DataFrame, new: Sequence[File], needed: Sequence[Table]
-) -> dict[str, pa.Table]:
-    """Return the new rows of each gold table that is needed, by name."""
-    all_files = touching(events, new)
-    told = read(spark, events, all_files).selectExpr("*", f"{MINUTE} AS minute")
-    if len(all_files) > len(new):
+def frames(spark: SparkSession, events: Table, batch: DataFrame, new: Sequence[File]) -> dict[str, DataFrame]:
+    """Return the new rows of each gold table, by name, not worked out yet."""
+    files = touching(events, new)
+    told = read(spark, events, files).selectExpr("*", f"{MINUTE} AS minute")
+    if len(files) > len(new):
         touched = batch.selectExpr("queue", f"{MINUTE} AS minute").distinct()
         told = told.join(touched, ["queue", "minute"], "left_semi")
     tenants = made(spark, "tenants", told=told)
-    frames = {
-        "tenants": lambda: tenants,
-        "errors": lambda: made(spark, "errors", told=told),
-        "minutes": lambda: made(spark, "minutes", told=told, tenants=tenants),
-        "workers": lambda: made(spark, "workers", batch=batch),
+    return {
+        "tenants": tenants,
+        "errors": made(spark, "errors", told=told),
+        "minutes": made(spark, "minutes", told=told, tenants=tenants),
+        "workers": made(spark, "workers", batch=batch),
     }
-    return {table.shape.name: _rows(frames[table.shape.name](), table) for table in needed}
 
 
-def _rows(frame: DataFrame, table: Table) -> pa.Table:
+def rows(frame: DataFrame, table: Table) -> pa.Table:
+    """Return the rows of a gold table, worked out."""
     return frame.select(*table.shape.names).toArrow().cast(table.shape.arrow)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
 from deltalake.exceptions import CommitFailedError
 from pyspark.sql import DataFrame, SparkSession
 
@@ -23,6 +25,8 @@ from .source import events_between
 from .table import File, Table
 
 log = logging.getLogger("holdfast.lake")
+AT_ONCE = 3
+"""So many tables are worked on at the same time."""
 IDENTITY = ["epoch", "queue", "sequence", "id", "run", "attempt", "transition", "at"]
 
 
@@ -118,23 +122,26 @@ class Lake:
         """Silver and gold know of the batch."""
         batch = read(self._spark, self._events, new).where(f"batch = {number}")
         behind = [silver for silver in self._silver if silver.table.batch < number]
-        touched = shelves(batch) if behind else set()
-        for silver in behind:
-            self._bring(silver, batch, number, touched)
         needed = [table for table in self._gold if table.batch < number]
-        rows = gold.compute(self._spark, self._events, batch, new, needed)
-        self._reached("gold computed")
-        for table in needed:
-            change = gold.ADD if table.shape is WORKERS else None
-            table.upsert(rows[table.shape.name], number, change)
-            self._reached(f"{table.shape.name} committed")
+        touched = shelves(batch, new) if behind else set()
+        frames = gold.frames(self._spark, self._events, batch, new)
+        # None needs another's rows, so that Spark may work on all at once. They are committed one after the other.
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            silver_files = [pool.submit(silver.write, batch, number, touched) for silver in behind]
+            gold_rows = [pool.submit(gold.rows, frames[table.shape.name], table) for table in needed]
+            for silver, files in zip(behind, silver_files, strict=True):
+                self._commit_silver(silver.table, number, *files.result())
+            for table, found in zip(needed, gold_rows, strict=True):
+                self._commit_gold(table, number, found.result())
 
-    def _bring(self, silver: Silver, batch: DataFrame, number: int, touched: set[int]) -> None:
-        name = silver.table.shape.name
-        added, removed = silver.write(batch, number, touched)
-        self._reached(f"{name} written")
-        silver.table.commit(number, added, removed)
-        self._reached(f"{name} committed")
+    def _commit_silver(self, table: Table, number: int, added: list[File], removed: list[File]) -> None:
+        self._reached(f"{table.shape.name} written")
+        table.commit(number, added, removed)
+        self._reached(f"{table.shape.name} committed")
+
+    def _commit_gold(self, table: Table, number: int, rows: pa.Table) -> None:
+        table.upsert(rows, number, gold.ADD if table.shape is WORKERS else None)
+        self._reached(f"{table.shape.name} committed")
 
 
 Told = Callable[[Done | LakeBusy | None], None]

@@ -19,7 +19,6 @@ from .query import query
 from .schema import BATCHES, GAPS
 from .table import Table, once
 
-
 MOST = 4_000_000
 """A batch has at most so many events, so that a long history is read in pieces."""
 

@@ -14,7 +14,6 @@ POINTS = (
     "attempts committed",
     "jobs written",
     "jobs committed",
-    "gold computed",
     "tenants committed",
     "errors committed",
     "minutes committed",

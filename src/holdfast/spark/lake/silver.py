@@ -18,8 +18,14 @@ SHELF = 16384
 """How many runs share a shelf: as in the SQL."""
 
 
-def shelves(batch: DataFrame) -> set[int]:
-    """Return the shelves of the runs that a batch tells of."""
+FEW = 16
+
+
+def shelves(batch: DataFrame, files: Sequence[File]) -> set[int]:
+    """Return the shelves of the runs that a batch tells of, or few more."""
+    low, high = (end // SHELF for end in (min(f.lowest["run"] for f in files), max(f.highest["run"] for f in files)))
+    if high - low < FEW:
+        return set(range(low, high + 1))
     return {row[0] for row in batch.selectExpr(f"run div {SHELF} AS shelf").distinct().collect()}
 
 
