@@ -40,11 +40,14 @@ UPDATE = Conflict(on_conflict="update")
 class History:
     """Drives a store with a clock of its own. The same seed gives the same history."""
 
-    def __init__(self, kind: str, folder: Path, seed: int = 1, **options: object) -> None:
-        self.clock = ManualClock()
-        self.url = fresh(kind, folder, **options)
+    def __init__(
+        self, kind: str, folder: Path, seed: int = 1, url: str = "", at: ManualClock | None = None, **options: object
+    ) -> None:
+        self.clock = at or ManualClock()
+        self.url = url or fresh(kind, folder, **options)
         self.store: Store = STORES[kind](self.url, clock=self.clock)
         self.app = Holdfast(store=self.store)
+        self._seed = seed
         self._random = random.Random(seed)
         self._count = 0
         self._held: list[tuple[Session, Claimed]] = []
@@ -101,7 +104,12 @@ class History:
         if len(self._sessions) < 3:
             self._count += 1
             made = Session(
-                id=f"worker-{self._count}", name="w", host="h", pid=self._count, queues=QUEUES, lease_ms=LEASE_MS
+                id=f"worker-{self._seed}-{self._count}",
+                name="w",
+                host="h",
+                pid=self._count,
+                queues=QUEUES,
+                lease_ms=LEASE_MS,
             )
             await self.store.register(made)
             self._sessions.append(made)
@@ -111,7 +119,7 @@ class History:
         for _ in range(self._random.randint(1, 6)):
             self._count += 1
             job = NewJob(
-                id=f"j{self._count}", task="t", payload=b"%d" % self._count, priority=self._random.choice((0, 0, 5)),
+                id=f"j{self._seed}-{self._count}", task="t", payload=b"%d" % self._count, priority=self._random.choice((0, 0, 5)),
                 key=self._random.choice((None, "ann", "ann", "ann", "bob")),
                 delay_ms=self._random.choice((None, None, 90_000)),
             )  # fmt: skip

@@ -2,7 +2,8 @@
 
 A row is open until its attempt or run is over, and final afterwards. Open rows are kept by shelves of runs (see the
 SQL); a batch rewrites the shelves that it touches and appends what has become final. So its cost follows the new
-events. A final row changes only when an event of it comes late: then its file is found by its range of runs.
+events. A final row changes only when an event of it comes late: then its file is found by its range of runs. A row
+whose first event is not known, because it comes late or was trimmed, is told by the column that is null.
 """
 
 from __future__ import annotations
@@ -40,16 +41,20 @@ class Silver:
     def write(self, batch: DataFrame, number: int, touched: set[int]) -> tuple[list[File], list[File]]:
         """Return files with the rows as the batch leaves them, and the files that these replace."""
         names = {str(shelf) for shelf in touched}
+        final = self.table.files(lambda file: file.partition["shelf"] is None and _meets(file, touched))
         old = self.table.files(lambda file: file.partition["shelf"] in names)
+        old += [file for file in final if self._unborn(file)]  # their beginning may come now
         new = self._fold(batch, number, old)
-        if any(file.nulls.get(self._born) for file in new):
+        late = [file for file in final if file not in old]
+        if late and any(map(self._unborn, new)):
             # Something is told of a run whose beginning is not known: it is final already, or its log was trimmed.
-            late = self.table.files(lambda file: file.partition["shelf"] is None and _meets(file, touched))
-            if late:
-                self.table.drop(new)
-                old += late
-                new = self._fold(batch, number, old)
+            self.table.drop(new)
+            old += late
+            new = self._fold(batch, number, old)
         return new, old
+
+    def _unborn(self, file: File) -> bool:
+        return bool(file.nulls.get(self._born))
 
     def _fold(self, batch: DataFrame, number: int, old: Sequence[File]) -> list[File]:
         known = read(self._spark, self.table, old)
