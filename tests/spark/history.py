@@ -119,7 +119,8 @@ class History:
         for _ in range(self._random.randint(1, 6)):
             self._count += 1
             job = NewJob(
-                id=f"j{self._seed}-{self._count}", task="t", payload=b"%d" % self._count, priority=self._random.choice((0, 0, 5)),
+                id=f"j{self._seed}-{self._count}", task="t", payload=b"%d" % self._count,
+                priority=self._random.choice((0, 0, 5)),
                 key=self._random.choice((None, "ann", "ann", "ann", "bob")),
                 delay_ms=self._random.choice((None, None, 90_000)),
             )  # fmt: skip

@@ -25,6 +25,7 @@ from holdfast.spark.lake.probe import POINTS
 from holdfast.spark.lake.query import query
 from holdfast.spark.lake.replay import Replay, Replayed
 from holdfast.spark.lake.report import open_tables, report
+from holdfast.spark.lake.schema import SHAPES
 from holdfast.spark.lake.vacuum import vacuum
 
 TOLD = {
@@ -35,6 +36,7 @@ TOLD = {
     "errors": ("queue", "minute", "error_signature"),
     "workers": ("worker", "minute"),
 }
+pytestmark = pytest.mark.timeout(300)
 LEAN = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 """So few rows are not worth compiling for."""
 
@@ -246,6 +248,18 @@ def test_two_runs_at_once_do_no_harm(spark: SparkSession, tmp_path: Path) -> Non
         check(first.path, history.events())
 
 
+def test_a_lake_is_a_folder(spark: SparkSession) -> None:
+    with pytest.raises(ConfigError, match="the lake 's3:/bucket/lake': give a folder"):
+        Lake(Path("s3://bucket/lake"), Holdfast("memory://"), spark)
+
+
+def test_the_reference_names_every_table_and_column() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "reference" / "lake.md").read_text()
+    for shape in SHAPES:
+        section = text.split(f"### `{shape.name}`\n")[1].split("###")[0]
+        assert [line.split("`")[1] for line in section.splitlines() if line.startswith("| `")] == shape.names
+
+
 # --- looking, tidying, replaying: without Spark
 
 
@@ -290,7 +304,7 @@ def test_vacuum_makes_large_files_and_removes_what_nobody_needs(told: tuple[Path
     shutil.copy(next((lake / "events").rglob("*.parquet")), orphan)
     done = {each.table: each for each in vacuum(lake, timedelta(0))}
     assert done["jobs"].removed > 0
-    assert not orphan.exists()
+    assert not orphan.parent.parent.exists()
     assert done["batches"].files_after == 1
     check(lake, told[1].events())
 

@@ -14,7 +14,7 @@ from deltalake.exceptions import CommitFailedError
 from pyspark.sql import DataFrame, SparkSession
 
 from ...app import Holdfast
-from ...errors import LakeBusy
+from ...errors import ConfigError, LakeBusy
 from . import gold
 from .frame import read
 from .plan import Batch, Plan
@@ -45,6 +45,8 @@ class Lake:
     """Brings a lake up to date, batch by batch. Every step may be repeated, and counts once."""
 
     def __init__(self, path: str | Path, app: Holdfast, spark: SparkSession, reached: Reached = nothing) -> None:
+        if ":/" in str(path):
+            raise ConfigError(f"the lake {str(path)!r}: give a folder, which the driver and all executors see")
         self.path = Path(path).absolute()
         self._app = app
         self._spark = spark

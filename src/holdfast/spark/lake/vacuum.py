@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -41,7 +42,19 @@ def _tidy(table: Table, older_than: timedelta) -> Tidied:
         table.delta.optimize.compact(partition_filters=[("day", "=", day)])
     hours = int(older_than.total_seconds() // 3600)
     gone = table.delta.vacuum(retention_hours=hours, dry_run=False, enforce_retention_duration=False, full=True)
+    _sweep(table.path, older_than)
     table.delta.create_checkpoint()
     table.delta.cleanup_metadata()
     table.refresh()
     return Tidied(table.shape.name, before, len(table.files()), len(gone))
+
+
+def _sweep(folder: Path, older_than: timedelta) -> None:
+    """Checksums whose file is gone, and old folders that are empty, are gone as well: delta-rs knows neither."""
+    for checksum in folder.rglob(".*.crc"):
+        if not checksum.with_name(checksum.name[1 : -len(".crc")]).exists():
+            checksum.unlink(missing_ok=True)
+    limit = time.time() - older_than.total_seconds()
+    for inner in sorted(folder.glob("b*/**/"), reverse=True):
+        if inner.stat().st_mtime <= limit and not any(inner.iterdir()):
+            inner.rmdir()
