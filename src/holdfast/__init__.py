@@ -5,11 +5,15 @@ from .app import Holdfast
 from .bulk import Counts
 from .client import Handle
 from .codec import Codec
+from .continuation import Blocker, Continued
+from .core.chain import ChainRef
 from .core.event import Event
 from .core.job import ErrorRecord, JobRecord, Progress
 from .core.limit import QueueSettings, Rate, Retention
 from .core.policy import Counters, Policy, Retry
+from .core.schedule import Plan, Schedule
 from .core.state import State
+from .core.tick import At, Cron, Every
 from .core.transition import Reply
 from .errors import (
     Aborted,
@@ -28,6 +32,7 @@ from .errors import (
     PayloadError,
     Permanent,
     PolicyConflict,
+    ScheduleMissing,
     Snooze,
     StoreBusy,
     StoreClosed,
@@ -38,12 +43,14 @@ from .errors import (
     StoreTooNew,
     UnknownScheme,
 )
+from .flow import Flow, FlowProgress, Group, Node
 from .hook import Happening
 from .job import Completion, FailedJob, Job, Transaction, current_job
 from .option import Dedup
 from .queue import Queue
+from .schedule import Schedules
 from .store import Store, register_store
-from .store.contract import Cancelled, EventPage, JobPage, QueueInfo, SessionInfo
+from .store.contract import Cancelled, ChainPage, ChainRecord, Deleted, EventPage, JobPage, QueueInfo, SessionInfo
 from .task import Call, Task
 from .worker import Report, Worker
 
@@ -51,18 +58,30 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Aborted",
+    "At",
+    "Blocker",
     "Call",
     "Cancelled",
+    "ChainPage",
+    "ChainRecord",
+    "ChainRef",
     "Codec",
     "Completion",
     "ConfigError",
+    "Continued",
     "Counters",
     "Counts",
+    "Cron",
     "Dedup",
+    "Deleted",
     "ErrorRecord",
     "Event",
     "EventPage",
+    "Every",
     "FailedJob",
+    "Flow",
+    "FlowProgress",
+    "Group",
     "Handle",
     "Happening",
     "Holdfast",
@@ -79,9 +98,11 @@ __all__ = [
     "LeaseLost",
     "LogGap",
     "MissingExtra",
+    "Node",
     "Outcome",
     "PayloadError",
     "Permanent",
+    "Plan",
     "Policy",
     "PolicyConflict",
     "Progress",
@@ -93,6 +114,9 @@ __all__ = [
     "Report",
     "Retention",
     "Retry",
+    "Schedule",
+    "ScheduleMissing",
+    "Schedules",
     "SessionInfo",
     "Signal",
     "Snooze",

@@ -9,19 +9,26 @@ from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 from .bulk import Counts, enqueue_all
 from .client import Client, OnGap
 from .codec import Codec, Signature
+from .continuation import Continued
+from .core.chain import ChainRef, OnBlockerFailed
 from .core.duration import Duration
 from .core.event import Event
 from .core.job import JobRecord
 from .core.policy import Retry
+from .core.schedule import CatchUp, Overlap
 from .core.state import State
+from .core.tick import Spec
+from .core.transition import Reply
 from .errors import ConfigError
+from .flow import DAY, Flow
 from .hook import Hook, Hooks
 from .job import Job
 from .queue import FINISHED, Queue, known_state
 from .registry import Middleware, Registry, check_queue_name
+from .schedule import Schedules, plan_of
 from .settings import layer, queue_fields
-from .store import Store, open_store
-from .store.contract import Cancelled, Filter, JobPage, QueueInfo, Running, SessionInfo
+from .store import Store, open_store, shown
+from .store.contract import Cancelled, ChainPage, ChainRecord, Deleted, Filter, JobPage, QueueInfo, Running, SessionInfo
 from .sync import Sync
 from .task import Call, Executor, Task
 from .worker import Worker
@@ -42,17 +49,33 @@ class _Decorator:
         self._make = make
 
     @overload
-    def __call__(self, fn: Callable[Concatenate[_Nobody, P], Awaitable[R]]) -> Task[Concatenate[Any, P], R]: ...
+    def __call__(
+        self, fn: Callable[Concatenate[_Nobody, P], Awaitable[Continued[R]]]
+    ) -> Task[Concatenate[Any, P], R]: ...
     @overload
-    def __call__(self, fn: Callable[Concatenate[Job, P], Awaitable[R]]) -> Task[P, R]: ...
+    def __call__(self, fn: Callable[Concatenate[Job, P], Awaitable[Continued[R]]]) -> Task[P, R]: ...
     @overload
-    def __call__(self, fn: Callable[P, Awaitable[R]]) -> Task[P, R]: ...
+    def __call__(self, fn: Callable[P, Awaitable[Continued[R]]]) -> Task[P, R]: ...
     @overload
-    def __call__(self, fn: Callable[Concatenate[_Nobody, P], R]) -> Task[Concatenate[Any, P], R]: ...
+    def __call__(
+        self, fn: Callable[Concatenate[_Nobody, P], Awaitable[R | Continued[R]]]
+    ) -> Task[Concatenate[Any, P], R]: ...
     @overload
-    def __call__(self, fn: Callable[Concatenate[Job, P], R]) -> Task[P, R]: ...
+    def __call__(self, fn: Callable[Concatenate[Job, P], Awaitable[R | Continued[R]]]) -> Task[P, R]: ...
     @overload
-    def __call__(self, fn: Callable[P, R]) -> Task[P, R]: ...
+    def __call__(self, fn: Callable[P, Awaitable[R | Continued[R]]]) -> Task[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[Concatenate[_Nobody, P], Continued[R]]) -> Task[Concatenate[Any, P], R]: ...
+    @overload
+    def __call__(self, fn: Callable[Concatenate[Job, P], Continued[R]]) -> Task[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, Continued[R]]) -> Task[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[Concatenate[_Nobody, P], R | Continued[R]]) -> Task[Concatenate[Any, P], R]: ...
+    @overload
+    def __call__(self, fn: Callable[Concatenate[Job, P], R | Continued[R]]) -> Task[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, R | Continued[R]]) -> Task[P, R]: ...
     def __call__(self, fn: Callable[..., Any]) -> Task[Any, Any]:
         return self._make(fn)
 
@@ -79,12 +102,13 @@ class Holdfast:
             "app", retry=retry, timeout=timeout, result_ttl=result_ttl, codec=codec, result_codec=result_codec
         )
         self.registry = Registry(self.client, app_layer, version)
+        self.schedules = Schedules(self.registry)
         self.sync = Sync(self)
         self.loop: asyncio.AbstractEventLoop | None = None
         self._opened = 0
 
     def __repr__(self) -> str:
-        return f"<Holdfast {self.store.url}>"
+        return f"<Holdfast {shown(self.store.url)}>"
 
     # --- lifetime
 
@@ -147,7 +171,7 @@ class Holdfast:
             if not callable(fn):
                 raise ConfigError(f"@app.task() takes a function, not {fn!r}; write @app.task(...) with parentheses")
             known = name or str(getattr(fn, "__name__", type(fn).__name__))
-            signature = Signature.of(fn, inject=(Job,))
+            signature = Signature.of(fn, inject=(Job,), wrapper=Continued)
             task: Task[Any, Any] = Task(self.registry, fn, known, queue, own, signature)
             self.registry.add(task)
             if on_failure is not None:
@@ -182,6 +206,21 @@ class Holdfast:
             declared.layer = layer("queue", **{**(declared.layer.values if declared.layer else {}), **own.values})
         return Queue(self.registry, name)
 
+    def schedule(
+        self,
+        name: str,
+        spec: Spec,
+        call: Call[Any],
+        *,
+        catch_up: CatchUp = "one",
+        limit: int = 100,
+        grace: Duration = 60.0,
+        overlap: Overlap = "allow",
+    ) -> None:
+        """Workers declare the schedule when they start: `app.schedule("nightly", Cron("0 3 * * *"), report.args())`."""
+        plan = plan_of(name, spec, call, catch_up=catch_up, limit=limit, grace=grace, overlap=overlap)
+        self.registry.add_schedule(call.queue, name, plan)
+
     def middleware(self, function: Middleware) -> Middleware:
         """The function wraps each attempt: `async def around(job, next): return await next()`."""
         self.registry.middleware.append(function)
@@ -203,6 +242,10 @@ class Holdfast:
     ) -> Coroutine[Any, Any, Counts]:
         """Every call, of whatever tasks, is in the store: `app.enqueue_many(send.args(to) for to in people)`."""
         return enqueue_all(self.client, calls, chunk, connection)
+
+    def flow(self, flow_id: str, *, on_blocker_failed: OnBlockerFailed = "fail", result_ttl: Duration = DAY) -> Flow:
+        """Return a flow, to be built and started: fan-out, fan-in and any graph of jobs."""
+        return Flow(self.registry, flow_id, on_blocker_failed, result_ttl)
 
     # --- working
 
@@ -243,12 +286,43 @@ class Holdfast:
         state: str | None = None,
         task: str | None = None,
         key: str | None = None,
+        chain: ChainRef | None = None,
         limit: int = 50,
         cursor: str | None = None,
     ) -> JobPage:
-        """Return jobs that match, newest first."""
-        which = Filter(queue=queue, states=(known_state(state),) if state else (), task=task, key=key)
+        """Return jobs that match, newest first; with `chain`, those of one chain."""
+        states = (known_state(state),) if state else ()
+        which = Filter(queue=queue, states=states, task=task, key=key, chain=chain)
         return await self.client.jobs(which, limit, cursor)
+
+    # --- chains
+
+    async def chain(self, queue: str, job_id: str, run: int | None = None) -> ChainRecord:
+        """Return the chain that a job began, or belongs to, as it stands."""
+        return await self.client.chain(queue, job_id, run)
+
+    async def chains(
+        self,
+        *,
+        queue: str | None = None,
+        state: str | None = None,
+        task: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> ChainPage:
+        """Return chains of more than one job, newest first; queue and task are those of their first jobs."""
+        which = Filter(queue=queue, states=(known_state(state),) if state else (), task=task)
+        return await self.client.chains(which, limit, cursor)
+
+    async def complete_chain(self, queue: str, job_id: str, result: Any = None, *, run: int | None = None) -> Reply:
+        """The chain that a job began is over with this result, whoever works on its current job."""
+        record = await self.client.chain(queue, job_id, run)
+        data = self.registry.encode_result(queue, record.task, result)
+        return await self.client.complete_chain(queue, job_id, run, data)
+
+    async def delete_chain(self, queue: str, job_id: str, *, run: int | None = None, cascade: bool = False) -> Deleted:
+        """Every job of the chain is gone. Refused while others wait for it, unless they go too (`cascade`)."""
+        return await self.client.delete_chain(queue, job_id, run, cascade)
 
     async def queues(self) -> list[QueueInfo]:
         """Return every queue that the store knows."""

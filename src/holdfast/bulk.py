@@ -31,6 +31,7 @@ class Counts(msgspec.Struct, kw_only=True):
     updated: int = 0
     successor: int = 0
     requeued: int = 0
+    refused: int = 0
 
     @property
     def total(self) -> int:

@@ -21,7 +21,10 @@ from .hook import Happening, Hooks
 from .store.contract import (
     Answer,
     Cancelled,
+    ChainPage,
+    ChainRecord,
     Conflict,
+    Deleted,
     Filter,
     Finished,
     JobPage,
@@ -65,7 +68,8 @@ class Handle(Generic[R]):
     """What an enqueue answered, and a way back to the job.
 
     status: "queued" (new), "duplicate" (another holds the id), "completed" (with its cached result),
-    "updated", "successor" (runs after the active one) or "requeued" (a failed one, started again).
+    "updated", "successor" (runs after the active one), "requeued" (a failed one, started again) or, among
+    many, "refused" (a later job of a chain, which cannot be updated).
     """
 
     __slots__ = ("_answer", "_client", "_decode", "_watched", "queue")
@@ -101,7 +105,9 @@ class Handle(Generic[R]):
         return self._answer.state
 
     async def result(self, timeout: Duration | None = DEFAULT_WAIT, *, on_progress: OnProgress | None = None) -> R:
-        """Return the run's result, waiting for it; raise when it fails, is cancelled or takes too long.
+        """Return the result of the run, or of the chain that it began, waiting for it.
+
+        Raise when it fails, is cancelled or takes too long.
 
         `on_progress` is called with what the handler reports meanwhile.
         """
@@ -112,6 +118,10 @@ class Handle(Generic[R]):
     async def job(self) -> JobRecord:
         """Return the run as it stands now."""
         return await self._client.status(self.queue, self.id, self.run)
+
+    async def chain(self) -> ChainRecord:
+        """Return the chain of the run as it stands now."""
+        return await self._client.chain(self.queue, self.id, self.run)
 
     async def cancel(self, running: Running = "refuse") -> Cancelled:
         """The job is cancelled, or the answer says why not."""
@@ -190,14 +200,18 @@ class Client:
         watched: bool = False,
         on_progress: OnProgress | None = None,
     ) -> bytes:
-        """Return the encoded result of a run, once it has one; raise when it has none to give.
+        """Return the encoded result of a run and the chain it belongs to, once there is one; raise when there is none.
 
         `watched` says that its enqueue registered this client's listener already.
         """
         if known is not None and known.state is State.COMPLETED and known.result is not None:
             return known.result
         seconds = None if timeout is None else to_ms(timeout, "timeout") / 1000
+        deadline = None if seconds is None else time.monotonic() + seconds
         record = await self._until_finished(queue, id, run, seconds, watched, on_progress)
+        if record is not None and record.continued and record.position and record.chain is not None:
+            chain, left = record.chain, None if deadline is None else max(0.0, deadline - time.monotonic())
+            return await self.wait(chain.queue, chain.id, chain.run, left)
         return _result(queue, id, run, record)
 
     async def _until_finished(
@@ -219,7 +233,7 @@ class Client:
             while True:
                 over = not watched and not await self.store.watch(listener, queue, id, run)
                 record = await self.store.get(queue, id, run) if watched or over else None
-                if (over and record is None) or (record is not None and record.state.finished):
+                if (over and record is None) or (record is not None and record.outcome.finished):
                     return record
                 if record is not None and record.progress is not None and on_progress is not None:
                     on_progress(record.progress)
@@ -263,6 +277,12 @@ class Client:
         if running not in ("refuse", "signal"):
             raise ConfigError(f'running={running!r}: "refuse", "signal" or "kill"')
         answer = await self.store.cancel(queue, id, running, new_id())
+        while answer.state is State.COMPLETED:  # the first job of a chain that goes on: its current one is meant
+            chain = await self.store.chain(queue, id, answer.run)
+            if chain is None or chain.state.finished or chain.position == 0:
+                break
+            current = chain.current
+            answer = await self.store.cancel(current.queue, current.id, running, new_id())
         if answer.reply is Reply.OK and not answer.signalled:
             self._tell("cancel", queue, id, answer.run, "cancelled")
         return answer
@@ -280,6 +300,35 @@ class Client:
         if reply is Reply.OK:
             self._tell("delete", queue, id, None, None)
         return reply
+
+    async def complete_chain(
+        self, queue: str, id: str, run: int | None, result: bytes, result_ttl_ms: int | None = None
+    ) -> Reply:
+        """The chain is over with this result, whoever works on its current job."""
+        reply = await self.store.complete_chain(queue, id, run, result, result_ttl_ms, new_id())
+        if reply is Reply.OK:
+            self._tell("complete", queue, id, run, "completed")
+        return reply
+
+    async def chain(self, queue: str, id: str, run: int | None = None) -> ChainRecord:
+        """Return the chain of a job; raise when there is none."""
+        record = await self.store.chain(queue, id, run)
+        if record is None:
+            raise missing(queue, id, run)
+        return record
+
+    async def chains(self, which: Filter, limit: int = 50, cursor: str | None = None) -> ChainPage:
+        """Return chains of more than one job, newest first."""
+        if type(limit) is not int or limit < 1:
+            raise ConfigError(f"limit={limit!r}: a whole number from 1")
+        return await self.store.chains(which, limit=limit, cursor=cursor)
+
+    async def delete_chain(self, queue: str, id: str, run: int | None = None, cascade: bool = False) -> Deleted:
+        """Every job of the chain is gone, or the answer says who waits for it."""
+        deleted = await self.store.delete_chain(queue, id, run, cascade)
+        if deleted.reply is Reply.OK:
+            self._tell("delete", queue, id, run, None)
+        return deleted
 
     async def requeue(self, which: Filter, limit: int, dry_run: bool) -> list[tuple[str, str, int]]:
         """Finished jobs that match run anew: (queue, id, run) of each."""
@@ -365,6 +414,15 @@ def _warn_of_gap(missed: int | None) -> None:
         log.warning("%d events were trimmed before they could be read", missed)
 
 
+def refuse_update(queue: str, answer: Answer) -> None:
+    """Raise when an update was refused, so that no dispatch is dropped unheard."""
+    if answer.status == "refused":
+        raise ConfigError(
+            f'{queue}/{answer.id} is a later job of a chain, which on_conflict="update" cannot change: '
+            "give your job another id"
+        )
+
+
 def _enqueued(queue: str, answer: Answer) -> Happening:
     name = {"queued": "enqueue", "requeued": "requeue"}.get(answer.status, "update")
     return Happening(name=name, queue=queue, id=answer.id, run=answer.run, state=answer.state)
@@ -382,9 +440,9 @@ def missing(queue: str, id: str, run: int | None = None) -> JobMissing:
 def _result(queue: str, id: str, run: int, record: JobRecord | None) -> bytes:
     if record is None:
         raise missing(queue, id, run)
-    if record.state is State.COMPLETED and record.result is not None:
+    if record.outcome is State.COMPLETED and record.result is not None:
         return record.result
-    if record.state is State.CANCELLED:
+    if record.outcome is State.CANCELLED:
         raise JobCancelled(f"{queue}/{id} was cancelled", queue=queue, job_id=id, run=run)
     error = record.error
     told = f"{error.type}: {error.message}" if error else "no error was stored"

@@ -4,7 +4,8 @@ HoldfastError
 ├── ConfigError            an option, URL or declaration that cannot be right
 │   ├── UnknownScheme      a store URL of a kind that nobody registered
 │   ├── MissingExtra       the package for this feature is not installed
-│   └── PolicyConflict     the same version of a declaration with another value
+│   ├── PolicyConflict     the same version of a declaration with another value
+│   └── ScheduleMissing    there is no schedule of that name
 ├── PayloadError           arguments or a result that would not come back as they went in
 ├── StoreError             the store could not do it
 │   ├── StoreBusy          another process held the store for too long
@@ -66,6 +67,10 @@ class PayloadError(HoldfastError, TypeError):
 
 class PolicyConflict(ConfigError):
     """The same version of a declaration was made with another value."""
+
+
+class ScheduleMissing(ConfigError, LookupError):
+    """There is no schedule of that name."""
 
 
 class StoreError(HoldfastError):

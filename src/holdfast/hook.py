@@ -22,6 +22,7 @@ WORKER_EVENTS = (
     "lease_lost",
     "wakeup_degraded",
     "wakeup_restored",
+    "schedule_fired",
 )
 KNOWN = (*TRANSITIONS, *WORKER_EVENTS)
 

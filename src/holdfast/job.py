@@ -7,12 +7,14 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 from datetime import datetime
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 import msgspec
 
 from .abort import Signal
 from .codec import codec as find_codec
+from .continuation import Blocker, Continued
+from .core.chain import ChainRef
 from .core.duration import Duration, to_datetime, to_ms
 from .core.job import ErrorRecord, Progress
 from .core.policy import Counters
@@ -20,7 +22,14 @@ from .core.transition import Reply
 from .errors import ConfigError, LeaseLost
 from .store.contract import Abort, Claimed, Lease
 
+if TYPE_CHECKING:
+    from .task import Task
+
+P = ParamSpec("P")
+R = TypeVar("R")
 FAILED_HEADER = "holdfast-failed"
+SCHEDULE_HEADER = "holdfast-schedule"
+TICK_HEADER = "holdfast-tick"
 MOST_CHECKPOINT = 64 * 1024
 _making = threading.Lock()
 _current: ContextVar[Job | None] = ContextVar("holdfast_job", default=None)
@@ -67,17 +76,21 @@ class Desk(Protocol):
 
 
 Report = Callable[[Lease, Progress | None, bytes | None], Awaitable[Reply]]
+WaitedFor = Callable[[Lease], Awaitable[list[Blocker]]]
 
 
 class Job:
     """The attempt that a handler is running. Ask for it by annotation: `async def send(job: Job, to: str)`."""
 
-    __slots__ = ("_claimed", "_context", "_desk", "_report", "_signal", "_ttl_ms")
+    __slots__ = ("_claimed", "_context", "_desk", "_report", "_signal", "_ttl_ms", "_waited_for")
 
-    def __init__(self, claimed: Claimed, report: Report, desk: Callable[[], Desk]) -> None:
+    def __init__(
+        self, claimed: Claimed, report: Report, desk: Callable[[], Desk], waited_for: WaitedFor | None = None
+    ) -> None:
         self._claimed = claimed
         self._report = report
         self._desk = desk
+        self._waited_for = waited_for
         self._ttl_ms: int | None = None
         self._signal: Signal | None = None
         self._context: dict[str, Any] | None = None
@@ -176,6 +189,17 @@ class Job:
         return to_datetime(self._claimed.enqueued_at_ms)
 
     @property
+    def schedule(self) -> str | None:
+        """The schedule that enqueued it, if one did."""
+        return self.headers.get(SCHEDULE_HEADER)
+
+    @property
+    def tick(self) -> datetime | None:
+        """The tick of the schedule for which it runs; `None` for a job that no tick enqueued."""
+        name = self.headers.get(TICK_HEADER)
+        return datetime.fromisoformat(name) if name else None
+
+    @property
     def failed(self) -> FailedJob | None:
         """In a fail handler: the job that failed, with its counters and error."""
         header = self.headers.get(FAILED_HEADER)
@@ -198,8 +222,11 @@ class Job:
 
     async def progress(self, fraction: float | None = None, message: str = "") -> None:
         """Whoever looks at the job sees how far it is. In a `def` handler: `app.sync(job.progress(0.5))`."""
-        if fraction is not None and not 0 <= fraction <= 1:
-            raise ConfigError(f"progress {fraction!r}: a fraction from 0 to 1")
+        number = fraction is None or (isinstance(fraction, int | float) and not isinstance(fraction, bool))
+        if not number or (fraction is not None and not 0 <= fraction <= 1):
+            raise ConfigError(f"progress({fraction!r}): a fraction from 0 to 1, or None with a message alone")
+        if not isinstance(message, str):
+            raise ConfigError(f"progress(message={message!r}): a string")
         self._check(await self._report(self.lease, Progress(fraction=fraction, message=message), None))
 
     async def save(self, checkpoint: Any) -> None:
@@ -227,6 +254,30 @@ class Job:
         With `completion="atomic"` it stays open instead, and `complete` goes on in it.
         """
         return self._desk().prepare(self)
+
+    @property
+    def chain(self) -> ChainRef:
+        """The chain that it belongs to, known by its first job, which may be itself."""
+        return self._claimed.chain or ChainRef(self.queue, self.id, self.run)
+
+    @property
+    def position(self) -> int:
+        """Its place in its chain: 0 for the first job."""
+        return self._claimed.position
+
+    def continue_with(self, task: Task[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Continued[R]:
+        """Return what the handler returns to go on with another job of the same chain.
+
+            async def reserve(job: Job, order: int) -> Continued[Receipt]:
+                return job.continue_with(charge, order)
+
+        The step that completes this job enqueues the next, with the options that `task.options(...)` set.
+        """
+        return task.continued(args, kwargs)
+
+    async def blockers(self) -> list[Blocker]:
+        """Return the chains that this job waited for, with their results, in the order of its `blockers` option."""
+        return await self._waited_for(self.lease) if self._waited_for is not None else []
 
     def _check(self, reply: Reply) -> None:
         if reply is not Reply.OK:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from types import NoneType
+from typing import Any, Literal, Protocol
 
 import msgspec
 
+from .core.chain import BlockerRef, OnBlockerFailed
 from .core.duration import Duration, Instant, instant_ms, to_ms
 from .core.limit import check_priority
 from .core.policy import Overrides, Retry
@@ -37,6 +39,21 @@ class Dedup(msgspec.Struct, frozen=True):
         return DedupSpec(key=self.key, scope=self.scope, window_ms=window_ms, exclude=tuple(self.exclude))
 
 
+class Run(Protocol):
+    """Whatever names a run of a job: a handle, a record, a reference."""
+
+    @property
+    def queue(self) -> str: ...
+    @property
+    def id(self) -> str: ...
+    @property
+    def run(self) -> int: ...
+
+
+Waitable = Run | tuple[str, str] | tuple[str, str, int]
+"""A job or chain that another waits for; with no run, the one that answers for the id."""
+
+
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that can be said of one job; `None` leaves it to the task, the queue and the app."""
 
@@ -57,6 +74,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     headers: dict[str, str] | None = None
     connection: Any = None
     """The caller's own database connection: the job is there once its transaction commits."""
+    blockers: tuple[Waitable, ...] = ()
+    """Jobs or chains that must be over before this one may run."""
+    on_blocker_failed: OnBlockerFailed = "fail"
 
     def with_(self, **changes: Any) -> Options:
         """Return these options with some of them changed."""
@@ -92,7 +112,15 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             overrides=overrides if overrides else None,
             result_ttl_ms=None if self.result_ttl is None else to_ms(self.result_ttl, "result_ttl"),
             dedup=_dedup(self.dedup),
+            blockers=self._blockers(),
         )
+
+    def _blockers(self) -> tuple[BlockerRef, ...]:
+        if self.on_blocker_failed not in ("fail", "cancel", "ignore"):
+            raise ConfigError(f'on_blocker_failed={self.on_blocker_failed!r}: "fail", "cancel" or "ignore"')
+        if self.blockers and self.on_conflict == "update":
+            raise ConfigError('blockers= and on_conflict="update" exclude each other: a job keeps what it waits for')
+        return tuple(_blocker(each) for each in self.blockers)
 
     def _conflict(self) -> Conflict:
         if self.on_conflict not in ("keep", "update"):
@@ -129,6 +157,18 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     overrides: Overrides | None
     result_ttl_ms: int | None
     dedup: DedupSpec | None
+    blockers: tuple[BlockerRef, ...] = ()
+
+
+def _blocker(given: Waitable) -> BlockerRef:
+    """Return a job or chain to wait for as stores take it."""
+    if isinstance(given, tuple):
+        queue, id, run = (*given, None)[:3] if 2 <= len(given) <= 3 else ("", "", None)
+    else:
+        queue, id, run = (getattr(given, name, None) for name in ("queue", "id", "run"))
+    if not isinstance(queue, str) or not isinstance(id, str) or not queue or not id or type(run) not in (int, NoneType):
+        raise ConfigError(f"blockers: {given!r} is neither a handle, nor a job, nor (queue, id) or (queue, id, run)")
+    return BlockerRef(queue, id, run)
 
 
 def refuse_to_wait(options: Options) -> None:
@@ -165,6 +205,8 @@ def _check_headers(headers: Any) -> None:
         raise ConfigError(f"headers={headers!r}: a dict of strings") from None
     except UnicodeEncodeError:
         raise ConfigError(f"headers={headers!r}: one holds half a surrogate pair, which is no text") from None
+    if any("\0" in name + value for name, value in headers.items()):
+        raise ConfigError(f"headers={headers!r}: one holds a NUL character, which not every store can keep")
 
 
 def _dedup(dedup: Any) -> DedupSpec | None:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Coroutine, Iterable, M
 from typing import Any
 
 from .bulk import Counts, enqueue_all
-from .client import DEFAULT_WAIT, Client, Handle, handed_over, new_id
+from .client import DEFAULT_WAIT, Client, Handle, handed_over, new_id, refuse_update
 from .core.duration import Duration, to_ms
 from .core.event import Event
 from .core.job import JobRecord
@@ -57,8 +57,14 @@ class Queue:
             result_ttl_ms=prepared.result_ttl_ms,
             dedup=prepared.dedup,
             watcher=watcher,
+            blockers=prepared.blockers,
+            on_blocker_failed=options.on_blocker_failed,
         )
         return Call(self.name, job, prepared, options.connection)
+
+    def args(self, payload: Any, **options: Any) -> Call[Any]:
+        """Return a payload with its options: one job that is not enqueued yet."""
+        return self._call(payload, Options().with_(**options))
 
     def enqueue(self, payload: Any, **options: Any) -> Coroutine[Any, Any, Handle[Any]]:
         """The payload is a job in the store, once awaited, for the handler that the worker's queue names.
@@ -67,13 +73,14 @@ class Queue:
         """
         if options.get("connection") is None:
             return self._enqueue(payload, options)
-        call = self._call(payload, Options().with_(**options))
+        call = self.args(payload, **options)
         answers = self._client.enqueue_in(call.connection, self.name, [call.job], call.prepared.conflict)
         return handed_over(self._client, self.name, answers, self._decode)
 
     async def _enqueue(self, payload: Any, options: Mapping[str, Any], watcher: str | None = None) -> Handle[Any]:
         call = self._call(payload, Options().with_(**options), watcher)
         answers = await self._client.enqueue(self.name, [call.job], call.prepared.conflict)
+        refuse_update(self.name, answers[0])
         return Handle(self._client, self.name, answers[0], self._decode, watcher is not None)
 
     async def call(self, payload: Any, *, wait: Duration | None = DEFAULT_WAIT, **options: Any) -> Any:

@@ -11,14 +11,17 @@ import msgspec
 from .client import Client, transactional
 from .codec import Codec, Signature
 from .codec import codec as find_codec
+from .continuation import Blocker
 from .core.duration import to_ms
 from .core.limit import check_priority
 from .core.policy import FAIL_HANDLER_RETRY, Policy, Retry
+from .core.schedule import Plan
+from .core.state import State
 from .errors import ConfigError
 from .hook import Hooks
 from .job import Job
 from .settings import Layer, resolve
-from .store.contract import Declaration
+from .store.contract import BlockerRecord, Declaration
 from .task import Task
 
 Next = Callable[[], Awaitable[Any]]
@@ -43,6 +46,7 @@ class Registry:
         self.version = version
         self.tasks: dict[str, Task[Any, Any]] = {}
         self.queues: dict[str, QueueDeclaration] = {}
+        self.schedules: dict[tuple[str, str], Plan] = {}
         self.middleware: list[Middleware] = []
         self.fail_handlers: set[str] = set()
         self._app_layer = app_layer
@@ -173,6 +177,19 @@ class Registry:
             return {**declared, "result_ttl_ms": to_ms(ttl.value, "result_ttl")}
         return declared
 
+    def add_schedule(self, queue: str, name: str, plan: Plan) -> None:
+        """Workers of the queue declare the schedule when they start."""
+        if (queue, name) in self.schedules:
+            raise ConfigError(f"there is a schedule named {name!r} in queue {queue!r} already; give one another name")
+        self.schedules[queue, name] = plan
+        self.queue(queue)
+
+    def decoder(self, queue: str, task: str | None) -> Callable[[bytes], Any]:
+        """Return what reads the results of a task, or of a queue's plain jobs."""
+        if task is not None and task in self.tasks:
+            return self.tasks[task].decode_result
+        return self.codec(resolve("result_codec", self.layers(queue)).value).decode
+
     # --- running
 
     def handler(self, queue: str, task: str | None) -> Task[Any, Any] | None:
@@ -181,6 +198,30 @@ class Registry:
             return self.tasks.get(task)
         declared = self.queues.get(queue)
         return self._plain(declared) if declared and declared.handler else None
+
+    def encode_result(self, queue: str, task: str | None, result: Any) -> bytes:
+        """Return a result as a job's handler would have it stored; by the queue's codec where it is not known here."""
+        handler = self.handler(queue, task)
+        if handler is not None:
+            return handler.signature.encode_result(result, handler.result_codec)
+        return self._result_codec(queue).encode(result, Any, path="result")
+
+    def decode_result(self, queue: str, task: str | None, data: bytes) -> Any:
+        """Return a stored result, decoded as the task that gave it says, where it is known here."""
+        handler = self.handler(queue, task)
+        return handler.decode_result(data) if handler is not None else self._result_codec(queue).decode(data)
+
+    def blocker(self, record: BlockerRecord) -> Blocker:
+        """Return what a job waited for, decoded as the task that gave the result says, where it is known here."""
+        ref, queue = record.ref, record.queue or record.ref.queue
+        result = None if record.result is None else self.decode_result(queue, record.task, record.result)
+        return Blocker(
+            queue=ref.queue, id=ref.id, run=ref.run, state=record.state or State.CANCELLED, result=result,
+            error=record.error,
+        )  # fmt: skip
+
+    def _result_codec(self, queue: str) -> Codec:
+        return self.codec(resolve("result_codec", self.layers(queue)).value)
 
     def _plain(self, declared: QueueDeclaration) -> Task[Any, Any]:
         """A plain queue's handler as a task. The path is this worker's configuration, never the job's."""
@@ -199,6 +240,8 @@ def check_queue_name(name: str) -> str:
     """Return the name, or raise when no queue can have it."""
     if not isinstance(name, str) or not 0 < len(name.encode("utf-8", "replace")) <= 255 or not _is_text(name):
         raise ConfigError(f"queue {name!r}: a queue's name has 1 to 255 bytes")
+    if "\0" in name:
+        raise ConfigError(f"queue {name!r}: it holds a NUL character, which not every store can keep")
     return name
 
 

@@ -8,12 +8,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar
 
 from .bulk import Counts, enqueue_all
-from .client import DEFAULT_WAIT, Handle, handed_over, new_id
+from .client import DEFAULT_WAIT, Handle, handed_over, new_id, refuse_update
 from .codec import Codec, Signature
+from .continuation import Continued, refuse_options
+from .core.chain import OnBlockerFailed
 from .core.duration import Duration, Instant
 from .core.job import JobRecord
 from .core.policy import Policy, Retry
-from .option import Dedup, Options, Prepared, refuse_to_wait
+from .core.transition import Reply
+from .option import Dedup, Options, Prepared, Waitable, refuse_to_wait
 from .settings import Layer, Won, adjust, resolve, resolve_all
 from .store.contract import Cancelled, NewJob, OnConflict, OnFailed, Running
 
@@ -128,6 +131,8 @@ class Task(Generic[P, R]):
         result_ttl: Duration | None = None,
         headers: dict[str, str] | None = None,
         connection: Any = None,
+        blockers: Iterable[Waitable] | None = None,
+        on_blocker_failed: OnBlockerFailed | None = None,
     ) -> Task[P, R]:
         """Return this task with options for the jobs that are enqueued through it."""
         given = {
@@ -135,7 +140,8 @@ class Task(Generic[P, R]):
             "on_conflict": on_conflict, "on_failed": on_failed, "update_payload": update_payload,
             "update_run_at": update_run_at, "reset_counts": reset_counts, "dedup": dedup, "retry": retry,
             "timeout": timeout, "result_ttl": result_ttl, "headers": headers,
-            "connection": connection,
+            "connection": connection, "on_blocker_failed": on_blocker_failed,
+            "blockers": None if blockers is None else tuple(blockers),
         }  # fmt: skip
         changed = {name: value for name, value in given.items() if value is not None}
         twin = object.__new__(type(self))
@@ -167,7 +173,14 @@ class Task(Generic[P, R]):
             result_ttl_ms=result_ttl if result_ttl is not None else self._registry.task_ttl_ms(self),
             dedup=prepared.dedup,
             watcher=watcher,
+            blockers=prepared.blockers,
+            on_blocker_failed=options.on_blocker_failed,
         )
+
+    def continued(self, args: Any, kwargs: Any) -> Continued[R]:
+        """Return this call as the next job of a chain; what `job.continue_with` does."""
+        refuse_options(self.name, self._options)
+        return Continued(self.queue, self._job(args, kwargs), self.result_codec)
 
     def _priority(self) -> int:
         if self._options.priority is not None:
@@ -191,6 +204,7 @@ class Task(Generic[P, R]):
         client = self._registry.client
         job = self._job(args, kwargs, watcher)
         answers = await client.enqueue(self.queue, [job], self._prepared.conflict)
+        refuse_update(self.queue, answers[0])
         return Handle(client, self.queue, answers[0], self.decode_result, watched=watcher is not None)
 
     async def call(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -237,6 +251,11 @@ class Task(Generic[P, R]):
         """Return the result of the job with this id, waiting for it if need be."""
         record = await self.status(job_id)
         return self.decode_result(await self._registry.client.wait(self.queue, job_id, record.run, timeout))
+
+    async def complete(self, job_id: str, result: R, run: int | None = None) -> Reply:
+        """The job with this id, and the chain that it began, are over with this result, whoever works on it."""
+        data = self.signature.encode_result(result, self.result_codec)
+        return await self._registry.client.complete_chain(self.queue, job_id, run, data)
 
     async def cancel(self, job_id: str, running: Running = "refuse") -> Cancelled:
         """The job with this id is cancelled, or the answer says why not."""

@@ -546,6 +546,7 @@ async def test_promote_delete_and_keep_result(app: Holdfast, tasks: dict[str, An
         ({"headers": {"n": 1}}, "headers={'n': 1}: a dict of strings"),
         ({"headers": "x"}, "headers='x': a dict of strings"),
         ({"headers": {"x": "\ud800"}}, "half a surrogate pair"),
+        ({"headers": {"x": "a\0b"}}, "one holds a NUL character, which not every store can keep"),
     ],
 )
 async def test_a_bad_option_gives_one_clear_line(
@@ -560,6 +561,11 @@ async def test_a_bad_option_gives_one_clear_line(
             await app.queue("plain").enqueue({}, **options)
         assert message in str(caught.value)
         assert (await app.jobs()).jobs == []
+
+
+def test_a_queue_has_no_nul_in_its_name(app: Holdfast) -> None:
+    with pytest.raises(ConfigError, match="it holds a NUL character, which not every store can keep"):
+        app.queue("a\0b")
 
 
 async def test_an_unknown_option_is_named(app: Holdfast) -> None:

@@ -13,7 +13,9 @@ from support import Flaky, Running, burst, eventually, transitions, working
 
 from holdfast import Counters, Holdfast, Job, Retry, State, StoreBusy, StoreError
 from holdfast.store import open_store
+from holdfast.store.contract import Session
 from holdfast.worker import Report
+from holdfast.worker.lease import Heartbeat
 
 
 async def evict(app: Holdfast, *, times: int = 1) -> None:
@@ -212,6 +214,7 @@ async def test_a_loop_that_is_wedged_past_its_limit_loses_its_jobs(
     @app.task()
     async def wedge(job: Job) -> str:
         attempts.append(job.attempt)
+        elsewhere.start()
         reaped.wait(20)  # the whole loop stands still
         return "from the wedged one"
 
@@ -230,10 +233,9 @@ async def test_a_loop_that_is_wedged_past_its_limit_loses_its_jobs(
 
         return asyncio.run(work())
 
+    elsewhere = threading.Thread(target=work_elsewhere)
     async with working(app, lease=0.6, wedged_after=0.3, poll=300) as running:
         handle = await wedge.enqueue()
-        elsewhere = threading.Thread(target=work_elsewhere)
-        await eventually(lambda: attempts or (not elsewhere.is_alive() and elsewhere.start()))
         result = await handle.result()
         await asyncio.to_thread(elsewhere.join)
         report = await running.end()
@@ -433,3 +435,20 @@ async def test_a_lost_reply_of_an_enqueue_is_repeated_with_the_same_answer(url: 
         assert again.status == "duplicate", "the caller itself repeats, with a request of its own"
         assert (await app.queue("default").jobs()).jobs[0].id == "x"
         assert len((await app.queue("default").jobs()).jobs) == 1
+
+
+async def test_a_heartbeat_that_finds_the_store_away_begins_when_it_is_back(app: Holdfast, url: str) -> None:
+    heard: list[Any] = []
+    session = Session(id="s1", name="w", host="h", pid=1, queues=("default",), lease_ms=15_000)
+    away = Flaky(open_store(url))
+    away.twin = lambda: away
+    away.refuse("open", StoreError("the server cannot be reached"), 3)
+    async with app:
+        await app.store.register(session)
+        heartbeat = Heartbeat(away, session, 0.01, 30, heard.append)  # type: ignore[arg-type]
+        heartbeat.start()
+        try:
+            await eventually(lambda: heard)
+        finally:
+            await heartbeat.stop()
+    assert not heard[0].evicted

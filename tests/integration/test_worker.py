@@ -463,7 +463,7 @@ async def test_progress_out_of_range_and_a_large_checkpoint_are_refused(app: Hol
 
     @app.task()
     async def wrong(job: Job) -> None:
-        for attempt in (job.progress(1.5), job.save("x" * 70_000)):
+        for attempt in (job.progress(1.5), job.progress("x"), job.progress(0.1, 7), job.save("x" * 70_000)):  # type: ignore[arg-type]
             try:
                 await attempt
             except ConfigError as error:
@@ -472,7 +472,9 @@ async def test_progress_out_of_range_and_a_large_checkpoint_are_refused(app: Hol
     async with working(app):
         await wrong.call()
     assert errors == [
-        "progress 1.5: a fraction from 0 to 1",
+        "progress(1.5): a fraction from 0 to 1, or None with a message alone",
+        "progress('x'): a fraction from 0 to 1, or None with a message alone",
+        "progress(message=7): a string",
         "a checkpoint is at most 64 kB, and this one has 70002 bytes: store a reference",
     ]
 

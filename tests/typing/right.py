@@ -7,7 +7,26 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, assert_type
 
-from holdfast import Call, Counts, Dedup, Handle, Happening, Holdfast, Job, JobRecord, Retry, Task, current_job
+from holdfast import (
+    Blocker,
+    Call,
+    ChainRecord,
+    Continued,
+    Counts,
+    Dedup,
+    FlowProgress,
+    Group,
+    Handle,
+    Happening,
+    Holdfast,
+    Job,
+    JobRecord,
+    Node,
+    Reply,
+    Retry,
+    Task,
+    current_job,
+)
 from holdfast.testing import ManualClock, Ran, drain
 from holdfast.worker import Report
 
@@ -54,6 +73,49 @@ async def anything(payload: Any) -> None: ...
 @app.task()
 def whatever(value: object) -> int:
     return 1
+
+
+@app.task(queue="bank")
+async def charge(order: int) -> Receipt:
+    return Receipt(str(order))
+
+
+@app.task()
+async def reserve(job: Job, order: int) -> Continued[Receipt]:
+    return job.continue_with(charge.options(delay=5), order)
+
+
+@app.task()
+async def branch(job: Job, order: int) -> Receipt | Continued[Receipt]:
+    return Receipt("") if order < 0 else job.continue_with(reserve, order=order)
+
+
+@app.task()
+def loop(job: Job, n: int) -> int | Continued[int]:
+    return n if n > 9 else job.continue_with(loop, n + 1)
+
+
+@app.task()
+async def gather(job: Job) -> int:
+    assert_type(await job.blockers(), list[Blocker])
+    return job.position
+
+
+async def chained() -> None:
+    assert_type(await reserve.call(1), Receipt)
+    assert_type(await branch.call(1), Receipt)
+    assert_type(await loop.call(1), int)
+    handle = await branch.enqueue(1)
+    assert_type(await handle.result(), Receipt)
+    assert_type(await handle.chain(), ChainRecord)
+    assert_type(await branch.complete("o1", Receipt("")), Reply)
+    await gather.options(blockers=[handle, (await handle.chain()).ref, ("bank", "o1")]).enqueue()
+    flow = app.flow("f")
+    assert_type(flow.map(charge, [1, 2]), Group[Receipt])
+    assert_type(flow.map(send, ["ann", "bob"]), Group[Receipt])
+    assert_type(flow.reduce(flow.map(loop, range(5)), gather.args()), Node[int])
+    assert_type(await flow.result(flow.add(charge.args(1))), Receipt)
+    assert_type(await flow.progress(), FlowProgress)
 
 
 async def main() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast import Holdfast, Job, Retry
+from holdfast import Continued, Holdfast, Job, Retry
 
 app = Holdfast("memory://")
 
@@ -22,7 +22,39 @@ async def with_job(job: Job, to: str) -> int:
     return job.attempt
 
 
+@app.task()
+async def wrong_result(job: Job) -> Continued[str]:
+    return job.continue_with(send, "ann")  # wrong: expected "Task[[str, str], str]"
+
+
+@app.task()
+async def wrong_arguments(job: Job) -> Continued[int]:
+    return job.continue_with(send, 5)  # wrong: incompatible type "int"; expected "str"
+
+
+@app.task()
+async def missing_arguments(job: Job) -> Continued[int]:
+    return job.continue_with(send)  # wrong: Missing positional argument "to"
+
+
+@app.task()
+async def not_said(job: Job) -> int:
+    return job.continue_with(send, "ann")  # wrong: got "Continued[int]", expected "int"
+
+
+@app.task()
+async def right_chain(job: Job) -> Continued[int]:
+    return job.continue_with(send, "ann")
+
+
 async def main() -> None:
+    number: str = await right_chain.call()  # wrong: expression has type "int", variable has type "str"
+    await right_chain.complete("x", "done")  # wrong: incompatible type "str"; expected "int"
+    send.options(blockers=["j"])  # wrong: List item 0 has incompatible type "str"
+    send.options(on_blocker_failed="wait")  # wrong: incompatible type "Literal['wait']"
+    app.flow("f").map(send, [1])  # wrong: incompatible type
+    app.flow("f").add(send)  # wrong: incompatible type
+    print(number)
     await send.enqueue(5)  # wrong: incompatible type "int"; expected "str"
     await send.enqueue()  # wrong: Missing positional argument "to"
     await send.enqueue("ann", tmplate="x")  # wrong: Unexpected keyword argument "tmplate"

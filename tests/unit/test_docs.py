@@ -14,17 +14,28 @@ import pytest
 
 import holdfast
 from holdfast import (
+    At,
+    Blocker,
+    ChainPage,
+    ChainRecord,
     Counters,
     Counts,
+    Cron,
     Dedup,
+    Deleted,
     ErrorRecord,
     Event,
+    Every,
     FailedJob,
+    Flow,
+    FlowProgress,
     Handle,
     Happening,
     Holdfast,
     Job,
     JobRecord,
+    Node,
+    Plan,
     Policy,
     Progress,
     Queue,
@@ -32,6 +43,8 @@ from holdfast import (
     Rate,
     Retention,
     Retry,
+    Schedule,
+    Schedules,
     Signal,
     State,
     Task,
@@ -61,10 +74,13 @@ NOT_FOR_USERS = {
 DESCRIBED = (
     Holdfast, Task, Queue, Handle, Job, Signal, Worker, Counts, Report, JobRecord, Event, ErrorRecord, FailedJob,
     Counters, Progress, Happening, Policy, Retry, Rate, Retention, Dedup, QueueSettings, Cancelled, EventPage, JobPage,
-    QueueInfo, SessionInfo,
+    QueueInfo, SessionInfo, Schedules, Schedule, Plan, Cron, Every, At, ChainRecord, ChainPage, Deleted, Blocker, Flow,
+    FlowProgress, Node,
 )  # fmt: skip
 CALLED = (Holdfast.__init__, Holdfast.task, Holdfast.queue, Worker.__init__, Task.options, Task.enqueue_many,
-          Holdfast.requeue, Holdfast.jobs, Holdfast.events, Worker.run, Handle.result, Queue.call)  # fmt: skip
+          Holdfast.requeue, Holdfast.jobs, Holdfast.events, Worker.run, Handle.result, Queue.call,
+          Holdfast.schedule, Schedules.add, Schedules.change, Holdfast.chains, Holdfast.complete_chain,
+          Holdfast.delete_chain, Holdfast.flow, Flow.add, Flow.map, Flow.start)  # fmt: skip
 
 
 def code_words(path: Path) -> set[str]:

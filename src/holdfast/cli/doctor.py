@@ -14,6 +14,7 @@ import click
 from ..app import Holdfast
 from ..core.state import State
 from ..errors import StoreError
+from ..store import shown
 from ..store.contract import Filter, QueueInfo, SessionInfo
 from .group import Command
 from .show import json_out, span, table
@@ -81,7 +82,7 @@ async def _store(app: Holdfast) -> AsyncIterator[Check]:
     """Yield what is to be said of a store, up to where it fails."""
     try:
         async with app:
-            yield Check("store", True, f"{app.store.url} opens, and its schema is current")
+            yield Check("store", True, f"{shown(app.store.url)} opens, and its schema is current")
             for name, fine, detail in await app.store.doctor():
                 yield Check(f"store: {name}", fine, detail, "restore the file from a backup")
             yield await _clock(app)

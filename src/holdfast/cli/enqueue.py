@@ -104,24 +104,32 @@ def _print(answer: dict[str, Any]) -> None:
 
 
 async def _plain(app: Holdfast, order: Order) -> Handle[Any]:
-    """The words are the payload: one JSON value, or an object of NAME=VALUE."""
-    if order.args is not None:
+    return await app.queue(order.queue or "").enqueue(payload_of(order.words, order.args), **order.options)
+
+
+def payload_of(words: tuple[str, ...], args: str | None) -> Any:
+    """Return the words as a payload: one JSON value, or an object of NAME=VALUE."""
+    if args is not None:
         raise ConfigError("--args are a task's positional arguments, and --queue takes a plain payload: give one")
-    words, payload = order.words, {}
     if len(words) == 1 and ("=" not in words[0] or words[0][:1] in '{["'):
-        payload = _json(words[0], "the payload")
-    elif words:
-        payload = {name: plain(value) for name, value in pairs(words).items()}
-    return await app.queue(order.queue or "").enqueue(payload, **order.options)
+        return _json(words[0], "the payload")
+    return {name: plain(value) for name, value in pairs(words).items()}
 
 
 async def _task(app: Holdfast, order: Order) -> Handle[Any]:
-    task, words = _find(app, order.words)
-    positional = _json(order.args, "--args") if order.args is not None else []
-    if type(positional) is not list:
-        raise ConfigError(f"--args={order.args!r}: a JSON array")
-    args, kwargs = _typed(task, positional, _named(task, words))
+    task, args, kwargs = bound(app, order.words, order.args)
     return await task.options(**order.options).enqueue(*args, **kwargs)
+
+
+def bound(
+    app: Holdfast, words: tuple[str, ...], args: str | None
+) -> tuple[Task[Any, Any], tuple[Any, ...], dict[str, Any]]:
+    """Return the task that the words name, and its arguments."""
+    task, rest = _find(app, words)
+    positional = _json(args, "--args") if args is not None else []
+    if type(positional) is not list:
+        raise ConfigError(f"--args={args!r}: a JSON array")
+    return task, *_typed(task, positional, _named(task, rest))
 
 
 def _find(app: Holdfast, words: tuple[str, ...]) -> tuple[Task[Any, Any], list[str]]:

@@ -11,7 +11,8 @@ from ..app import Holdfast
 from ..codec import codec
 from ..core.event import Event
 from ..core.job import JobRecord
-from ..store.contract import QueueInfo, SessionInfo
+from ..core.schedule import Schedule
+from ..store.contract import ChainRecord, QueueInfo, SessionInfo
 from .show import iso
 
 
@@ -39,7 +40,37 @@ def job(record: JobRecord) -> dict[str, Any]:
         "holds_id": record.holds_id,
         "cancel_requested": record.cancel_requested,
         "successor": record.successor,
+        "chain": msgspec.to_builtins(record.chain),
+        "position": record.position,
+        "chain_state": record.chain_state,
+        "blockers": record.blockers,
     }
+
+
+def chain(record: ChainRecord) -> dict[str, Any]:
+    """Return a chain as a list shows it."""
+    error = record.error
+    return {
+        "queue": record.ref.queue,
+        "id": record.ref.id,
+        "run": record.ref.run,
+        "task": record.task,
+        "state": record.state,
+        "position": record.position,
+        "current": msgspec.to_builtins(record.current),
+        "enqueued_at": iso(record.enqueued_at_ms),
+        "finished_at": iso(record.finished_at_ms),
+        "expires_at": iso(record.expires_at_ms),
+        "error": {"type": error.type, "message": error.message, "kind": error.kind} if error else None,
+    }
+
+
+def chain_result(app: Holdfast, record: ChainRecord) -> Any:
+    """Return the result of a chain, by the codec of its first task where the app is known."""
+    if record.result is None:
+        return None
+    task = app.registry.tasks.get(record.task or "")
+    return _untyped(task.result_codec if task is not None else "json", record.result)
 
 
 def job_detail(app: Holdfast, record: JobRecord, timeline: list[Event]) -> dict[str, Any]:
@@ -52,6 +83,32 @@ def job_detail(app: Holdfast, record: JobRecord, timeline: list[Event]) -> dict[
         "result": decoded(app, record, "result_codec", record.result),
         "checkpoint": None if record.checkpoint is None else _untyped("json", record.checkpoint),
         "timeline": [event(each) for each in timeline],
+    }
+
+
+def schedule(app: Holdfast, found: Schedule) -> dict[str, Any]:
+    """Return a schedule with all that it does."""
+    plan = found.plan
+    task = app.registry.tasks.get(plan.task or "")
+    return {
+        "queue": found.queue,
+        "name": found.name,
+        "task": plan.task,
+        "spec": msgspec.to_builtins(plan.spec),
+        "payload": _untyped(task.codec if task is not None else "json", plan.payload),
+        "priority": plan.priority,
+        "key": plan.key,
+        "catch_up": plan.catch_up,
+        "limit": plan.limit,
+        "grace_ms": plan.grace_ms,
+        "overlap": plan.overlap,
+        "paused": found.paused,
+        "next_at": iso(found.next_at_ms),
+        "last_at": iso(found.last_at_ms),
+        "fired": found.fired,
+        "declared": found.declared is not None,
+        "version": found.version,
+        "changed": sorted(found.changes) if found.declared is not None else [],
     }
 
 

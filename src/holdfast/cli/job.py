@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable
+from typing import Any, TypeVar
 
 import click
 import msgspec
@@ -15,6 +16,8 @@ from . import form
 from .group import Group
 from .show import clean, console, json_out, span, table
 from .source import Source, json_option, source_options
+
+T = TypeVar("T")
 
 
 @click.group(cls=Group, default="list")
@@ -46,7 +49,7 @@ def list_(source: Source, as_json: bool, **which: Any) -> None:
       holdfast jobs list --queue mail --state failed --limit 10
       holdfast jobs --state waiting --json
     """
-    page, now = source.run(lambda app: _page(app, which))
+    page, now = source.run(lambda app: timed(app, app.jobs(**which)))
     if as_json:
         json_out({"jobs": [form.job(job) for job in page.jobs], "cursor": page.cursor})
         return
@@ -56,8 +59,9 @@ def list_(source: Source, as_json: bool, **which: Any) -> None:
         click.echo(f"there are more: --cursor {page.cursor}", err=True)
 
 
-async def _page(app: Holdfast, which: dict[str, Any]) -> tuple[Any, int]:
-    return await app.jobs(**which), await app.store.now_ms()
+async def timed(app: Holdfast, page: Awaitable[T]) -> tuple[T, int]:
+    """Return a page, and the store's time at which it was read."""
+    return await page, await app.store.now_ms()
 
 
 def _row(job: JobRecord, now: int) -> tuple[Any, ...]:
@@ -137,6 +141,10 @@ def _marks(detail: dict[str, Any]) -> list[tuple[str, str]]:
         marks.append(("cancel", "its handler has been told to stop"))
     if detail["successor"]:
         marks.append(("successor", "another dispatch waits for this run to end"))
+    if chain := detail["chain"]:
+        marks.append(("chain", f"{chain['queue']}/{chain['id']} run {chain['run']}, position {detail['position']}"))
+    if detail["blockers"]:
+        marks.append(("blockers", f"{detail['blockers']} still open"))
     return marks
 
 

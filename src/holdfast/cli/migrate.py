@@ -8,6 +8,7 @@ import click
 
 from ..app import Holdfast
 from ..errors import ConfigError
+from ..store import shown
 from .group import Command
 from .source import Source, source_options
 
@@ -36,7 +37,7 @@ def migrate(source: Source, as_sql: bool) -> None:
     if as_sql:
         store = source.app(create=True).store
         if not isinstance(store, Scripted):
-            raise ConfigError(f"{store.url}: only a postgresql:// store has its schema as SQL")
+            raise ConfigError(f"{shown(store.url)}: only a postgresql:// store has its schema as SQL")
         click.echo(store.script(), nl=False)
         return
     click.echo(source.run(_opened, create=True))

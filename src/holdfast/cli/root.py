@@ -15,6 +15,7 @@ import click
 
 from .. import __version__
 from ..errors import ConfigError, HoldfastError, PayloadError
+from .chain import chains
 from .doctor import doctor
 from .enqueue import enqueue
 from .event import events
@@ -23,6 +24,7 @@ from .job import jobs
 from .lake import lake
 from .migrate import migrate
 from .queue import pause, queues, resume
+from .schedule import schedules
 from .session import workers
 from .setting import settings
 from .steer import cancel, delete, promote, requeue
@@ -112,8 +114,8 @@ def cli(ctx: click.Context) -> None:
 
 
 for _command in (
-    worker, enqueue, jobs, queues, tasks, workers, events, cancel, requeue, promote, delete, pause, resume, settings,
-    doctor, migrate, lake,
+    worker, enqueue, jobs, chains, queues, tasks, schedules, workers, events, cancel, requeue, promote, delete, pause,
+    resume, settings, doctor, migrate, lake,
 ):  # fmt: skip
     cli.add_command(_command)
 

@@ -15,6 +15,7 @@ import msgspec
 
 from ..app import Holdfast
 from ..errors import ConfigError, MissingExtra
+from ..store import shown
 from ..worker.fleet import Fleet, stop_with_parent
 from ..worker.pump import Report
 from ..worker.worker import Worker
@@ -131,11 +132,11 @@ async def _work(order: Order, app: Holdfast) -> None:
 
 def _say_started(order: Order, app: Holdfast, worker: Worker) -> None:
     if order.as_json:
-        told = {"worker": worker.name, "pid": os.getpid(), "url": app.store.url, "queues": list(worker.queues)}
+        told = {"worker": worker.name, "pid": os.getpid(), "url": shown(app.store.url), "queues": list(worker.queues)}
         json_line({"event": "started", **told, "slots": order.slots})
     else:
         queues = ", ".join(worker.queues)
-        click.echo(f"worker {worker.name} serves {queues} with {order.slots} slots on {app.store.url}")
+        click.echo(f"worker {worker.name} serves {queues} with {order.slots} slots on {shown(app.store.url)}")
     sys.stdout.flush()
 
 
@@ -154,7 +155,7 @@ def _fleet(order: Order) -> int:
     app = order.app()
     order.worker(app)
     if not app.store.shared:
-        raise ConfigError(f"--processes: {app.store.url} is one process's own memory; use sqlite:///jobs.db")
+        raise ConfigError(f"--processes: {shown(app.store.url)} is one process's own memory; use sqlite:///jobs.db")
     restarts = RESTARTS_IN_BURST if order.burst else None
     fleet = Fleet(order.child, order.processes, lambda text: click.echo(text, err=True), most_restarts=restarts)
     return asyncio.run(fleet.run())

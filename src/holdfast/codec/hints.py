@@ -91,6 +91,19 @@ def payload_type(parameter: Parameter, hint: Any) -> Any:
     return hint
 
 
+def without(hint: Any, wrapper: type) -> Any:
+    """The annotation with each `wrapper[T]` in it, alone or in a union, replaced by T."""
+    if get_origin(hint) in (Awaitable, Coroutine):
+        return without(get_args(hint)[-1], wrapper)
+    if hint is wrapper:
+        return Any
+    if get_origin(hint) is wrapper:
+        return get_args(hint)[0]
+    if get_origin(hint) in (Union, UnionType) and any(wrapper in (get_origin(part), part) for part in get_args(hint)):
+        return Union[tuple(without(part, wrapper) for part in get_args(hint))]  # noqa: UP007 (members are computed)
+    return hint
+
+
 def result_type(hint: Any) -> Any:
     """The type of a result: the awaited one of an Awaitable, and Any where nothing is promised."""
     if get_origin(hint) in (Awaitable, Coroutine):

@@ -13,7 +13,7 @@ from typing import Any
 from ..errors import ConfigError, PayloadError
 from .binder import Binder, binder
 from .format import Codec
-from .hints import Parameter, hints_of, is_injected, parameters_of, payload_type, result_type
+from .hints import Parameter, hints_of, is_injected, parameters_of, payload_type, result_type, without
 from .shape import arguments_type
 
 _POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
@@ -47,10 +47,15 @@ class Signature:
         self._by_name = not (self._positional_only or self._rest or self._options)
 
     @classmethod
-    def of(cls, fn: Callable[..., Any], *, inject: tuple[type, ...] = ()) -> Signature:
-        """The signature of a handler, without the parameters that are annotated with a class of `inject`."""
+    def of(cls, fn: Callable[..., Any], *, inject: tuple[type, ...] = (), wrapper: type | None = None) -> Signature:
+        """The signature of a handler, without the parameters that are annotated with a class of `inject`.
+
+        A return annotation `wrapper[T]` counts as T.
+        """
         name = getattr(fn, "__name__", None) or type(fn).__name__
-        hints = hints_of(fn, inject)
+        hints = hints_of(fn, inject if wrapper is None else (*inject, wrapper))
+        if wrapper is not None and "return" in hints:
+            hints["return"] = without(hints["return"], wrapper)
         parameters = parameters_of(fn)
         injected = [each for each in parameters if is_injected(hints.get(each.name), inject)]
         _check_injected(name, injected, parameters)

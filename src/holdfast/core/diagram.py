@@ -35,8 +35,7 @@ start of its handler is an **attempt**. This page is about one run. It is made f
 file that does it, of the contract test and of the [event](reference/events.md)."""
 
 _OUTSIDE_COMPLETE = (
-    "`complete` from outside, with no lease, is in the table for a later version. "
-    "It will apply to any unfinished state: "
+    "`complete` from outside, with no lease (`complete_chain`), applies to any unfinished state: "
     + ", ".join(f"`{state}`" for state in State if state in EXTERNAL_COMPLETE)
     + "."
 )

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from .chain import ChainRef
 from .duration import LATEST_MS, to_datetime
 from .policy import Counters
 from .state import State
@@ -67,6 +68,25 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     cancel_requested: bool = False
     successor: bool = False
     """True when another dispatch of this id waits for this run to end."""
+    chain: ChainRef | None = None
+    """The first job of its chain; `None` for a job that neither continued nor continues another."""
+    position: int = 0
+    """Its place in its chain: 0 for the first job."""
+    chain_state: State | None = None
+    """Of a first job that continued: `active` while its chain goes on, then how the chain ended."""
+    blockers: int = 0
+    """How many of its blockers are still open."""
+
+    @property
+    def outcome(self) -> State:
+        """Where the chain that this job began stands; for a job that did not continue, its own state."""
+        return self.state if self.chain_state is None else self.chain_state
+
+    @property
+    def continued(self) -> bool:
+        """True when it completed and another job of its chain took over: the chain has the result, not this job."""
+        ended = self.position > 0 and self.result is not None
+        return self.chain is not None and self.state is State.COMPLETED and not ended
 
     @property
     def run_at(self) -> datetime:

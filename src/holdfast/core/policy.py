@@ -21,6 +21,7 @@ class Cause(StrEnum):
     PERMANENT = "permanent"
     CORRUPT = "corrupt"
     CANCELLED = "cancelled"
+    BLOCKER = "blocker"
 
 
 COUNTER = {

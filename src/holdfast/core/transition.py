@@ -51,7 +51,7 @@ TRANSITIONS: dict[str, Transition] = {
     ),
     "update": Transition(
         PENDING,
-        (State.WAITING, State.SCHEDULED),
+        (State.WAITING, State.SCHEDULED, State.BLOCKED),
         "the run has not started; an active one gets a successor instead",
         "change payload, run_at and counters by the update flags, append event",
     ),
@@ -92,7 +92,7 @@ TRANSITIONS: dict[str, Transition] = {
         _from(State.ACTIVE),
         (State.COMPLETED,),
         _LEASE,
-        "drop lease, store result, start the successor, append event, tell waiters",
+        "drop lease, store result, continue or end the chain, start the successor, append event, tell waiters",
         fenced=True,
     ),
     "retry": Transition(
@@ -103,10 +103,11 @@ TRANSITIONS: dict[str, Transition] = {
         fenced=True,
     ),
     "fail": Transition(
-        _from(State.ACTIVE, State.WAITING),
+        _from(State.ACTIVE, State.WAITING, State.BLOCKED),
         (State.FAILED,),
-        "the caller holds the lease, or a limit is reached at claim, reap or release",
-        "drop lease, store error, enqueue the fail handler, start the successor, append event, tell waiters",
+        "the caller holds the lease, or a limit is reached at claim, reap or release, or a blocker failed",
+        "drop lease, store error, enqueue the fail handler, end the chain, start the successor, append event, "
+        "tell waiters",
         fenced=True,
     ),
     "snooze": Transition(
@@ -127,7 +128,7 @@ TRANSITIONS: dict[str, Transition] = {
         PENDING,
         (State.CANCELLED,),
         "the run has not started; an active one is refused or signalled",
-        "free the id, drop the successor, append event, tell waiters",
+        "free the id, end the chain, drop the successor, append event, tell waiters",
     ),
     "reap": Transition(
         _from(State.ACTIVE),
@@ -137,7 +138,7 @@ TRANSITIONS: dict[str, Transition] = {
     ),
     "requeue": Transition(
         FINISHED,
-        (State.WAITING, State.SCHEDULED),
+        (State.WAITING, State.SCHEDULED, State.BLOCKED),
         "no other run holds the id",
         "number a new run with fresh counters, append event, wake one worker",
     ),
@@ -159,15 +160,19 @@ EXTERNAL_COMPLETE = UNFINISHED
 """`complete` from outside, with no lease, applies to any unfinished state."""
 
 
-def judge(name: str, state: State | None, *, holds_lease: bool = False, repeated: bool = False) -> Reply:
+def judge(
+    name: str, state: State | None, *, holds_lease: bool = False, repeated: bool = False, outside: bool = False
+) -> Reply:
     """Say what a store must answer. The order of the checks is part of the contract.
 
     `state` is the run's state, `None` when there is no such run. `repeated` says that this very
-    call, with the same lease token or request id, was answered `ok` before.
+    call, with the same lease token or request id, was answered `ok` before. `outside` is `complete` with no lease.
     """
     transition = TRANSITIONS[name]
     if repeated:
         return Reply.OK
+    if outside:
+        return Reply.MISSING if state is None else Reply.OK if state in EXTERNAL_COMPLETE else Reply.WRONG_STATE
     if not transition.source:
         return Reply.OK if state is None or state.finished else Reply.WRONG_STATE
     if state is None:

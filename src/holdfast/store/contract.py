@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from ..core.chain import BlockerRef, ChainRef, OnBlockerFailed
 from ..core.event import Event
 from ..core.job import ErrorRecord, JobRecord, Progress
 from ..core.limit import QueueSettings
@@ -27,7 +28,7 @@ OnFailed = Literal["keep", "requeue"]
 UpdateRunAt = Literal["always", "never", "if_later", "if_earlier"]
 Running = Literal["refuse", "signal", "kill"]
 Abort = Literal["cancelled", "timeout", "lease_lost", "completed_elsewhere", "deleted", "shutdown"]
-Status = Literal["queued", "duplicate", "completed", "updated", "successor", "requeued"]
+Status = Literal["queued", "duplicate", "completed", "updated", "successor", "requeued", "refused"]
 
 
 class DedupSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +78,9 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     dedup: DedupSpec | None = None
     watcher: str | None = None
     """The address of a listener that wants to hear when the answering run ends."""
+    blockers: tuple[BlockerRef, ...] = ()
+    """Chains that must be over before it may run."""
+    on_blocker_failed: OnBlockerFailed = "fail"
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,6 +121,16 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint: bytes | None = None
     timeout_ms: int | None = None
     """How long its handler may run, by policy and overrides as they stand at the claim."""
+    chain: ChainRef | None = None
+    """The first job of its chain; `None` for a job that continues no other."""
+    position: int = 0
+
+
+class Continuation(msgspec.Struct, frozen=True):
+    """The next job of a chain. Its id is made by `continuation_id`; dedup and watcher are not for it."""
+
+    queue: str
+    job: NewJob
 
 
 class Complete(msgspec.Struct, frozen=True, tag="complete"):
@@ -125,6 +139,8 @@ class Complete(msgspec.Struct, frozen=True, tag="complete"):
     lease: Lease
     result: bytes
     result_ttl_ms: int | None = None
+    then: Continuation | None = None
+    """The chain goes on with this job, in the same step; `result` does not count then."""
 
 
 class Retried(msgspec.Struct, frozen=True, tag="retry"):
@@ -245,6 +261,8 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     ids: tuple[str, ...] = ()
     enqueued_after_ms: int | None = None
     enqueued_before_ms: int | None = None
+    chain: ChainRef | None = None
+    """Jobs of this chain, its first included."""
 
 
 class JobPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -252,6 +270,53 @@ class JobPage(msgspec.Struct, frozen=True, kw_only=True):
 
     jobs: list[JobRecord]
     cursor: str | None = None
+
+
+class ChainRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A chain as it stands. A job that never continued is a chain of one."""
+
+    ref: ChainRef
+    task: str | None
+    state: State
+    """How it ended; while it goes on, the state of its current job."""
+    position: int = 0
+    """The place of its current job, or of its last."""
+    current: ChainRef
+    """Its current job, or its last."""
+    enqueued_at_ms: int
+    finished_at_ms: int | None = None
+    result: bytes | None = None
+    error: ErrorRecord | None = None
+    expires_at_ms: int | None = None
+
+
+class ChainPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some chains, newest first, and where the next page begins."""
+
+    chains: list[ChainRecord]
+    cursor: str | None = None
+
+
+class BlockerRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One of the chains that a job waits for, or waited for. `state` is `None` while it is open."""
+
+    ref: BlockerRef
+    state: State | None = None
+    queue: str | None = None
+    task: str | None = None
+    """The queue and task of the chain's last job, whose result it is."""
+    result: bytes | None = None
+    error: ErrorRecord | None = None
+
+
+class Deleted(msgspec.Struct, frozen=True, kw_only=True):
+    """What `delete_chain` did, or who else waits for the chain."""
+
+    reply: Reply
+    chains: int = 0
+    """How many chains are gone, with `cascade` those that waited for it included."""
+    waiting: tuple[ChainRef, ...] = ()
+    """Jobs outside that wait for the chain, for whose sake it was refused."""
 
 
 class EventPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -299,6 +364,46 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     tasks: dict[str, Policy] = {}
 
 
+class ScheduleRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule as stores keep it: the body is for `core.schedule` alone."""
+
+    queue: str
+    name: str
+    revision: str
+    """Another one with every change, made by whoever makes it."""
+    next_at_ms: int | None
+    body: bytes
+
+
+class ScheduleChange(msgspec.Struct, frozen=True, kw_only=True):
+    """What a schedule is to become, if it is still as it was read."""
+
+    queue: str
+    name: str
+    expected: str | None
+    """The revision that was read; `None`: there was no such schedule."""
+    revision: str
+    next_at_ms: int | None = None
+    body: bytes | None = None
+    """`None`: the schedule is removed."""
+
+
+class Fired(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a change: `stale` when the schedule is another one by now, `missing` when it is gone."""
+
+    reply: Reply
+    answers: list[Answer] = []
+
+
+class Due(msgspec.Struct, frozen=True, kw_only=True):
+    """The schedules whose tick has come, and when the next one's does."""
+
+    now_ms: int
+    rows: list[ScheduleRow] = []
+    next_at_ms: int | None = None
+    """Of those that are not due yet; `None` when there is none."""
+
+
 class Finished(msgspec.Struct, frozen=True):
     """What a waiter hears: which run ended, and how; or, with the state `active`, that it got further."""
 
@@ -331,6 +436,8 @@ class Store(Protocol):
     """True when it is `Transactional`: jobs can be taken in, and completed, in a caller's own transaction."""
     shared: bool
     """True when other processes can reach the same jobs."""
+    turns_at_once: int
+    """How many calls of `settle_and_claim` a worker has under way under load: 2 where the store works elsewhere."""
 
     def absent(self) -> str | None:
         """Return the place where `open` would make a new store, or `None` when there is one already."""
@@ -370,6 +477,20 @@ class Store(Protocol):
 
     async def set_result_ttl(self, queue: str, id: str, ttl_ms: int) -> Reply:
         """A finished job's result is kept for so long from now; an unfinished one's from its end."""
+
+    async def complete_chain(
+        self,
+        queue: str,
+        id: str,
+        run: int | None,
+        result: bytes,
+        result_ttl_ms: int | None = None,
+        request: str | None = None,
+    ) -> Reply:
+        """complete, from outside: the chain is over with this result, whoever works on its current job."""
+
+    async def delete_chain(self, queue: str, id: str, run: int | None = None, cascade: bool = False) -> Deleted:
+        """Every job of the chain is gone. Refused while a job outside waits for it, unless that goes too."""
 
     # --- working
 
@@ -446,6 +567,15 @@ class Store(Protocol):
         A reader that is not heard of for `FORGOTTEN_MS` holds nothing. Past that, or past the cap, it is told of a gap.
         """
 
+    async def chain(self, queue: str, id: str, run: int | None = None) -> ChainRecord | None:
+        """Return the chain of a job: the one that it began, or belongs to."""
+
+    async def chains(self, which: Filter, *, limit: int = 50, cursor: str | None = None) -> ChainPage:
+        """Return chains of more than one job, newest first. Queue, task, ids and times are of their first jobs."""
+
+    async def blockers(self, queue: str, id: str, run: int) -> list[BlockerRecord]:
+        """Return what a run waits for, or waited for, in the order given."""
+
     # --- steering
 
     async def configure(self, queue: str, set: Mapping[str, Any], clear: Sequence[str] = ()) -> QueueSettings:
@@ -456,6 +586,22 @@ class Store(Protocol):
 
     async def limit_key(self, queue: str, key: str, concurrency: int | None) -> None:
         """One key has a concurrency of its own; `None` takes it away."""
+
+    # --- schedules
+
+    async def put_schedule(
+        self, change: ScheduleChange, jobs: Sequence[NewJob] = (), conflict: Conflict = KEEP
+    ) -> Fired:
+        """The schedule is changed and the jobs are taken in, in one step; or, with another word than `ok`, nothing is.
+
+        Its new revision is the request id: a repeat gets the first answer.
+        """
+
+    async def schedules(self, queue: str | None = None, name: str | None = None) -> list[ScheduleRow]:
+        """Return every schedule, or those of one queue or name, by queue and name."""
+
+    async def due(self, queues: Sequence[str], limit: int = 100) -> Due:
+        """Return schedules of these queues whose tick has come, at most `limit`, the longest overdue first."""
 
     # --- hearing
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -44,6 +45,17 @@ def open_store(url: str, **options: Any) -> Store:
     return _factory(scheme, url)(url, **options)
 
 
+def shown(url: str) -> str:
+    """Return a URL with its passwords hidden, fit for logs and errors."""
+    head, mark, rest = url.partition("://")
+    login, at, place = rest.rpartition("@")
+    if "/" in login:
+        login, at, place = "", "", rest  # the @ is part of a path
+    user, colon, _ = login.partition(":")
+    hidden = f"{head}{mark}{user}{colon and ':***'}{at}{place}"
+    return re.sub(r"(?i)([?&](?:ssl)?password=)[^&]*", r"\1***", hidden)
+
+
 def _factory(scheme: str, url: str) -> Factory:
     if scheme in _registered:
         return _registered[scheme]
@@ -54,7 +66,7 @@ def _factory(scheme: str, url: str) -> Factory:
             factory: Factory = entry.load()
             return factory
     known = ", ".join(sorted(name for name in {*_BUILT_IN, *_registered} if "+" not in name))
-    raise UnknownScheme(f"{url!r}: there is no store for {scheme}://; known are {known}")
+    raise UnknownScheme(f"{shown(url)!r}: there is no store for {scheme}://; known are {known}")
 
 
 def _load(scheme: str, path: str) -> Factory:

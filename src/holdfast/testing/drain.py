@@ -13,7 +13,9 @@ from ..errors import ConfigError, HoldfastError, JobError
 from ..executor import ThreadExecutor, run_inline
 from ..store.contract import Claimed, Complete, Failed, Retried, Session, Settled, Settlement
 from ..worker.attempt import Attempt
+from ..worker.flight import Flight
 from ..worker.pump import Pump
+from ..worker.ticker import Ticker
 from ..worker.upkeep import tidy
 
 Outcome = Literal["completed", "retried", "failed", "snoozed", "released", "cancelled", "lost"]
@@ -55,10 +57,12 @@ async def drain(
     async with app:
         session = _session(served)
         await app.store.declare(app.registry.declarations(served))
+        await app.schedules.declare(served)
         await app.store.register(session)
         try:
             for queue in served:
                 await tidy(app.store, queue, session, app.hooks)
+            await Ticker(app.store, app.registry, served, app.hooks, 1.0).round()
             return await _InPlace(app, threads, limit).drain(session, raise_errors)
         finally:
             await app.store.leave(session)
@@ -102,7 +106,7 @@ class _InPlace(Pump):
     async def _step(self, session: Session, room: int) -> bool:
         """What has ended is settled and what there is room for started; return whether there was anything."""
         settlements, self._finished = self._finished, []
-        turn = await self._turn(session, settlements, room)
+        turn = await self._turn(session, Flight(settlements, room))
         if turn.evicted:
             raise JobError("drain() was declared dead while it ran a job: its handler moved the clock by over a day")
         self._after(turn, settlements)
@@ -124,7 +128,7 @@ class _InPlace(Pump):
         ran = self._ran[attempt.lease.run, attempt.lease.attempt]
         ran.error = attempt.error
         if isinstance(settlement, Complete):
-            ran.result = attempt.handler.decode_result(settlement.result)
+            ran.result = None if settlement.then else attempt.handler.decode_result(settlement.result)
         elif isinstance(settlement, Retried | Failed):
             self._raise = self._raise or attempt.error
         super()._end(attempt, settlement)

@@ -12,11 +12,11 @@ from ..core.duration import instant_ms, to_ms
 from ..core.policy import Cause
 from ..errors import Aborted, ConfigError, Permanent, Snooze
 from ..executor import ThreadExecutor, run_inline
-from ..job import Job, Report, _current
+from ..job import Job, Report, WaitedFor, _current
 from ..registry import Registry
 from ..store.contract import Abort, Claimed, Complete, Failed, Lease, Released, Retried, Settled, Settlement, Snoozed
 from ..task import Task
-from .completion import VOID, Desk
+from .completion import VOID, Desk, completed
 from .failure import describe
 
 log = logging.getLogger("holdfast")
@@ -37,11 +37,17 @@ class Attempt:
     )  # fmt: skip
 
     def __init__(
-        self, claimed: Claimed, handler: Task[Any, Any], report: Report, finished: Finished, desk: MakeDesk
+        self,
+        claimed: Claimed,
+        handler: Task[Any, Any],
+        report: Report,
+        finished: Finished,
+        desk: MakeDesk,
+        waited_for: WaitedFor | None = None,
     ) -> None:
         self.claimed = claimed
         self.handler = handler
-        self.job = Job(claimed, report, self._at_desk)
+        self.job = Job(claimed, report, self._at_desk, waited_for)
         self._make_desk = desk
         self._desk: Desk | None = None
         self._finished = finished
@@ -157,8 +163,7 @@ class Attempt:
             return None
         if reason == "timeout":
             return self._raised(TimedOut("the handler returned after its time-out"))
-        data = self.handler.signature.encode_result(result, self.handler.result_codec)
-        return Complete(self.lease, data, self.job.result_ttl_ms)
+        return completed(self.job, result, self.handler)
 
     def _raised(self, error: BaseException) -> Settlement | None:
         self.error = error

@@ -3,32 +3,41 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from ..client import transactional
+from ..continuation import Continued
 from ..core.transition import Reply
 from ..errors import Aborted, ConfigError, LeaseLost
 from ..job import Completion, Job, Transaction
 from ..store.contract import Abort, Complete, Opened, Session, Settled, Store
+from ..task import Task
 
-Encode = Callable[[Any], bytes]
 VOID: frozenset[Abort | None] = frozenset({"lease_lost", "deleted", "completed_elsewhere"})
 """Reasons after which nothing that the attempt says counts."""
+
+
+def completed(job: Job, result: Any, handler: Task[Any, Any]) -> Complete:
+    """Return the word for what a handler returned: a result, or the job with which its chain goes on."""
+    if isinstance(result, Continued):
+        return Complete(job.lease, b"", job.result_ttl_ms, result.after(job.chain, job.position, handler.result_codec))
+    data = handler.signature.encode_result(result, handler.result_codec)
+    return Complete(job.lease, data, job.result_ttl_ms)
 
 
 class Desk:
     """Where one attempt writes and completes. What it completed is `done`, and not to be settled again."""
 
-    __slots__ = ("_atomic", "_encode", "_kept", "_loop", "_opened", "_session", "_store", "done")
+    __slots__ = ("_atomic", "_handler", "_kept", "_loop", "_opened", "_session", "_store", "done")
 
     def __init__(
-        self, store: Store, session: Session, encode: Encode, loop: asyncio.AbstractEventLoop, *, atomic: bool
+        self, store: Store, session: Session, handler: Task[Any, Any], loop: asyncio.AbstractEventLoop, *, atomic: bool
     ) -> None:
         self._store = store
         self._session = session
-        self._encode = encode
+        self._handler = handler
         self._atomic = atomic
         self._loop = loop
         self._kept = AsyncExitStack()
@@ -59,7 +68,7 @@ class Desk:
             opened = await self._go_on()
             completion = Completion(opened.connection, result)
             yield completion
-            entry = Complete(job.lease, self._encode(completion.result), job.result_ttl_ms)
+            entry = completed(job, completion.result, self._handler)
             settled = await self._settle(job, opened, entry)
         self.done = entry, settled
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from ..errors import StoreError
 from ..store.contract import Extended, Session, Store
@@ -40,6 +40,7 @@ class Heartbeat:
         self._thread = threading.Thread(target=self._run, name="holdfast-heartbeat", daemon=True)
         self._ticker: asyncio.TimerHandle | None = None
         self.wedged = False
+        self._evicted = False
 
     def start(self) -> None:
         """Heartbeats are sent."""
@@ -62,25 +63,35 @@ class Heartbeat:
 
     async def _beat(self) -> None:
         store = self._store.twin()
-        await store.open()
+        opened = await self._tried(store.open)
         try:
             while not self._stop.wait(self._interval):
                 if self._loop_is_stuck():
                     continue
-                try:
-                    extended = await store.extend(self._session)
-                except StoreError as error:
-                    log.warning("a heartbeat failed, the next may not: %s", error)
-                    continue
-                except Exception:
-                    log.exception("a heartbeat failed, the next may not")
-                    continue
-                if not self._stop.is_set():
-                    self._loop.call_soon_threadsafe(self._heard, extended)
-                if extended.evicted:
+                opened = opened or await self._tried(store.open)
+                if opened and await self._tried(lambda: self._extend(store)) and self._evicted:
                     return
         finally:
-            await store.close()
+            if opened:
+                await store.close()
+
+    async def _tried(self, call: Callable[[], Awaitable[None]]) -> bool:
+        """True when the store answered. A store that is away must not end the thread: it may come back."""
+        try:
+            await call()
+        except StoreError as error:
+            log.warning("a heartbeat failed, the next may not: %s", error)
+        except Exception:
+            log.exception("a heartbeat failed, the next may not")
+        else:
+            return True
+        return False
+
+    async def _extend(self, store: Store) -> None:
+        extended = await store.extend(self._session)
+        self._evicted = extended.evicted
+        if not self._stop.is_set():
+            self._loop.call_soon_threadsafe(self._heard, extended)
 
     def _loop_is_stuck(self) -> bool:
         stuck = time.monotonic() - self._ticked

@@ -1,6 +1,7 @@
 """The pump: one call at a time settles every finished attempt and claims as many jobs as there are free slots.
 
-Idle, that is one job at lowest latency; loaded, it is many; no timer is needed to gather a batch.
+Idle, that is one job at lowest latency; loaded, it is many; no timer is needed to gather a batch. Where the store
+works in another process, a second call is under way while the handlers of the first run.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from ..continuation import Blocker
 from ..core.job import ErrorRecord
 from ..core.state import State
 from ..core.transition import Reply
@@ -26,6 +28,7 @@ from ..task import Task
 from .alarm import Alarm
 from .attempt import Attempt
 from .completion import Desk
+from .flight import Flight, Flights
 
 log = logging.getLogger("holdfast")
 FIRST_PAUSE = 0.05
@@ -71,6 +74,14 @@ class Pump:
         self._threads = ThreadExecutor(slots)
         self._finished: list[Settlement] = []
         self._unsure = False
+        self._flights = Flights()
+        self._share = -(-slots // store.turns_at_once)
+        """How much one turn claims at most, so that the others have their part."""
+        self._loaded = False
+        """The last turn found as many jobs as there was room for."""
+        self._ordered = True
+        self._pause = FIRST_PAUSE
+        self._listening = False
         self._called = False
         self._polled = self._deaf = False
         self._missed = 0
@@ -96,49 +107,84 @@ class Pump:
 
     async def run(self, session: Session, evicted: Callable[[], None]) -> None:
         """Works until it no longer claims and nothing is left to settle; or the session is declared dead."""
-        pause = FIRST_PAUSE
-        first = len(session.queues) > 1  # which of them comes first, only a reply can tell
-        while self.claiming or self.running or self._finished or self._unsure:
-            room = 0 if first else self._room()
-            if room <= 0 and not (first or self._finished or self._unsure or self._called):
-                await self.alarm.wait()
-                continue
-            self._called = False
-            settlements, self._finished = self._finished, []
-            try:
-                turn = await self._turn(session, settlements, room)
-            except Exception as error:
-                if settlements and not isinstance(error, StoreError):
-                    log.error("an outcome could not be written, so each is told by itself: %s", error)
-                    await self._tell_apart(session, settlements)
-                    continue
-                self._finished = settlements + self._finished
-                self._unsure = True
-                self.trouble(error)
-                if self.last_try is not None and time.monotonic() > self.last_try:
-                    self._give_up_telling()
-                    return
-                await self.alarm.wait(pause * random.uniform(0.5, 1.0))
-                pause = min(pause * 2, LONGEST_PAUSE)
-                continue
-            pause = FIRST_PAUSE
-            if turn.evicted:
-                self._finished = settlements + self._finished
-                evicted()
-                return
-            self._after(turn, settlements)
-            if first:
-                first = False
-                continue
-            await self._rest(turn, room)
+        self._ordered = len(session.queues) == 1  # which of several comes first, only a reply can tell
+        self._loaded = False
+        try:
+            while self.claiming or self.running or self._finished or self._unsure or self._flights:
+                if self._may_ask():
+                    self._ask(session)
+                    await _soon(len(self._flights) > 1)
+                elif (flight := self._flights.land()) is not None:
+                    if not await self._landed(session, flight, evicted):
+                        return
+                    await _soon(len(self._flights) > 0)
+                else:
+                    self._listening = True
+                    await self.alarm.wait()
+                    self._listening = False
+        finally:
+            self._flights.cancel()
 
-    async def _turn(self, session: Session, settlements: list[Settlement], room: int) -> Turn:
+    def _may_ask(self) -> bool:
+        """One turn at a time; but under load, one more while the store works, when it is worth the call."""
+        room = self._room() - self._flights.room
+        if not self._flights:
+            return room > 0 or not self._ordered or bool(self._finished or self._unsure or self._called)
+        worth = len(self._finished) + room >= self._share
+        return worth and self._loaded and not self._unsure and len(self._flights) < self._store.turns_at_once
+
+    def _ask(self, session: Session) -> None:
+        self._called = False
+        room = min(self._room() - self._flights.room, self._share) if self._ordered else 0
+        settlements, self._finished = self._finished, []
+        flight = Flight(settlements, max(0, room))
+        self._flights.send(flight, self._turn(session, flight), self._on_landing)
+
+    def _on_landing(self) -> None:
+        if self._listening:  # or else it will look by itself, and a bell would cost a turn for nothing
+            self.alarm.ring()
+
+    async def _landed(self, session: Session, flight: Flight, evicted: Callable[[], None]) -> bool:
+        """What the turn brought is at work. False: there is no use in going on."""
+        try:
+            turn = flight.call.result()
+        except Exception as error:
+            return await self._failed(session, flight.settlements, error)
+        self._pause = FIRST_PAUSE
+        if turn.evicted:
+            self._finished = flight.settlements + self._finished
+            evicted()
+            return False
+        self._after(turn, flight.settlements)
+        self._loaded = 0 < flight.room <= len(turn.claimed)
+        if self._ordered and not self._flights:
+            await self._rest(turn, flight.room)
+        self._ordered = True
+        return True
+
+    async def _failed(self, session: Session, settlements: list[Settlement], error: Exception) -> bool:
+        """What could not be told will be told again, after a pause. False: it is too late for that."""
+        if settlements and not isinstance(error, StoreError):
+            log.error("an outcome could not be written, so each is told by itself: %s", error)
+            await self._tell_apart(session, settlements)
+            return True
+        self._finished = settlements + self._finished
+        self._unsure = True
+        self.trouble(error)
+        if self.last_try is not None and time.monotonic() > self.last_try:
+            self._give_up_telling()
+            return False
+        await self.alarm.wait(self._pause * random.uniform(0.5, 1.0))
+        self._pause = min(self._pause * 2, LONGEST_PAUSE)
+        return True
+
+    async def _turn(self, session: Session, flight: Flight) -> Turn:
         if self._unsure:
-            await self._take_stock(session, settlements)
-            room = min(room, self._room())
+            await self._take_stock(session, flight.settlements)
+            flight.room = min(flight.room, self._room())
             self._unsure = False
-        queues = sorted(session.queues, key=self._order) if room else ()
-        return await self._store.settle_and_claim(session, settlements, queues, room, park=self.claiming)
+        queues = sorted(session.queues, key=self._order) if flight.room else ()
+        return await self._store.settle_and_claim(session, flight.settlements, queues, flight.room, park=self.claiming)
 
     def _room(self) -> int:
         """Return how many handlers may start. A thread that was given up keeps its slot until it returns."""
@@ -213,7 +259,7 @@ class Pump:
         """Sleep until there is something to do, exactly as long as nothing can be claimed."""
         if not self.running and not self._finished:
             self.empty.ring()
-        if not self.claiming or self._finished:
+        if not self.claiming or self._finished or self._called:
             return
         if len(turn.claimed) >= room:
             if self._slots > len(self.running):
@@ -245,7 +291,7 @@ class Pump:
             handler = self._handler(claimed)
             if handler is None:
                 continue
-            attempt = Attempt(claimed, handler, self._store_progress, self._end, self._desk)
+            attempt = Attempt(claimed, handler, self._store_progress, self._end, self._desk, self._blockers)
             self.running[claimed.lease] = attempt
             self.report.started += 1
             if hooked:
@@ -281,11 +327,13 @@ class Pump:
         """Return where an attempt writes and completes in a transaction of its own."""
         assert self.session is not None
         assert self._loop is not None
-        codec, signature = handler.result_codec, handler.signature
-        return Desk(
-            self._store, self.session, lambda result: signature.encode_result(result, codec), self._loop,
-            atomic=handler.setting("completion") == "atomic",
-        )  # fmt: skip
+        atomic = handler.setting("completion") == "atomic"
+        return Desk(self._store, self.session, handler, self._loop, atomic=atomic)
+
+    async def _blockers(self, lease: Lease) -> list[Blocker]:
+        """Return what a job waited for, decoded by the tasks that gave the results."""
+        found = await self._store.blockers(lease.queue, lease.id, lease.run)
+        return [self._registry.blocker(each) for each in found]
 
     def _end(self, attempt: Attempt, settlement: Settlement | None) -> None:
         """The attempt's slot is free, and what it says will be told at the next turn."""
@@ -370,3 +418,10 @@ class Pump:
     def close(self) -> None:
         """No handler starts any more."""
         self._threads.close()
+
+
+async def _soon(busy: bool) -> None:
+    """What was just begun is under way: a call is written, handlers have started. Without this, two turns soon go in
+    step, and the store and the handlers wait for each other."""
+    for _ in range(2 if busy else 0):
+        await asyncio.sleep(0)

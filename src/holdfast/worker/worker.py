@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import os
 import random
@@ -19,6 +20,7 @@ from ..hook import Happening, Hook, Hooks
 from ..store.contract import Extended, Session
 from .lease import Heartbeat
 from .pump import FIRST_PAUSE, LONGEST_PAUSE, Pump, Report
+from .ticker import Ticker
 from .upkeep import keep_up
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("holdfast")
 GRACE = 5.0
 """How long handlers have, once they were told to stop, before what is left is handed back."""
+TICKER_INTERVAL = 5.0
+"""After so many seconds at the latest, a worker knows of schedules that others have changed."""
 
 
 class Worker:
@@ -122,11 +126,28 @@ class Worker:
 
     async def _run(self, pump: Pump, burst: bool, signals: bool) -> Report:
         with self._signals(signals):
-            declarations = self._app.registry.declarations(self.queues)
-            if await self._insist(pump, lambda: self._app.store.declare(declarations)):
+            if await self._prepare(pump, burst):
                 await self._serve(pump, burst)
         self.hooks.tell(Happening(name="worker_stopped", worker=self.name, detail=str(pump.report)))
         return pump.report
+
+    async def _prepare(self, pump: Pump, burst: bool) -> bool:
+        """Everything is declared and, for a burst, what is due is fired. False: the worker was told to stop."""
+        app, declarations = self._app, self._app.registry.declarations(self.queues)
+        calls: list[Callable[[], Awaitable[object]]] = [
+            lambda: app.store.declare(declarations),
+            lambda: app.schedules.declare(self.queues),
+        ]
+        if burst:
+            calls.append(self._ticker().round)
+        for call in calls:
+            if not await self._insist(pump, call):
+                return False
+        return True
+
+    def _ticker(self) -> Ticker:
+        interval = min(TICKER_INTERVAL, self._lease_ms / 3000)
+        return Ticker(self._app.store, self._app.registry, self.queues, self.hooks, interval)
 
     async def _serve(self, pump: Pump, burst: bool) -> None:
         """One session after another, until the worker is told to stop."""
@@ -167,6 +188,10 @@ class Worker:
         heartbeat = self._heartbeat = Heartbeat(store, session, self._lease_ms / 3000, self._wedged, on_heartbeat)
         heartbeat.start()
         upkeep = asyncio.create_task(keep_up(store, session, self._lease_ms / 3000, self.hooks))
+        ticker = self._ticker()
+        ticking = asyncio.create_task(ticker.run())
+        bell = functools.partial(asyncio.get_running_loop().call_soon_threadsafe, ticker.alarm.ring)
+        self._app.schedules.bells.add(bell)
         watching = asyncio.create_task(self._stop_when_empty(pump)) if burst else None
         pumping = asyncio.create_task(pump.run(session, on_evicted))
         self.hooks.tell(Happening(name="worker_started", worker=session.id))
@@ -175,7 +200,8 @@ class Worker:
             if not pumping.cancelled() and (error := pumping.exception()):
                 raise error
         finally:
-            for task in (upkeep, watching):
+            self._app.schedules.bells.discard(bell)
+            for task in (upkeep, ticking, watching):
                 if task is not None:
                     task.cancel()
             if not pumping.done():
@@ -201,7 +227,7 @@ class Worker:
         except StoreError as error:
             log.warning("this worker could not take its leave, and will be missed when its lease is over: %s", error)
 
-    async def _insist(self, pump: Pump, call: Callable[[], Awaitable[None]]) -> bool:
+    async def _insist(self, pump: Pump, call: Callable[[], Awaitable[object]]) -> bool:
         """The call to the store is done, however often it had to be repeated. False: the worker was told to stop."""
         pause = FIRST_PAUSE
         while True:

@@ -20,6 +20,7 @@ from ...errors import (
     StoreFull,
     StoreReadOnly,
 )
+from ..url import shown
 
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 TRY_AGAIN = frozenset({"40001", "40P01", "55P03"})
@@ -64,7 +65,7 @@ def parse(url: str) -> Place:
         psycopg.conninfo.conninfo_to_dict(conninfo)
     except psycopg.ProgrammingError as error:
         known = ", ".join(f"{name}={form}" for name, (form, _) in _OPTIONS.items())
-        raise ConfigError(f"{url!r}: {error}; besides libpq's own options, known are {known}") from None
+        raise ConfigError(f"{shown(url)!r}: {error}; besides libpq's own options, known are {known}") from None
     return Place(conninfo=conninfo, **given)
 
 
@@ -83,7 +84,7 @@ _OPTIONS = {
 def _option(url: str, name: str, value: str) -> Any:
     form, pattern = _OPTIONS[name]
     if not re.fullmatch(pattern, value):
-        raise ConfigError(f"{url!r}: {name}={value!r} is not {name}={form}")
+        raise ConfigError(f"{shown(url)!r}: {name}={value!r} is not {name}={form}")
     if form == "on|off":
         return value == "on"
     return value if form == "NAME" else float(value) if form == "SECONDS" else int(value)

@@ -13,6 +13,7 @@ SCHEMA = "holdfast."
 FUNCTIONS = (
     "prelude", "lane", "update", "complete", "retry", "release", "snooze", "fail", "cancel", "promote", "delete",
     "requeue", "enqueue", "claim", "extend", "progress", "reap", "reader", "expire", "turn", "join",
+    "schedule",
 )  # fmt: skip
 _STATEMENT = re.compile(r"^-- :(\w+)\n(.*?);\s*$", re.MULTILINE | re.DOTALL)
 

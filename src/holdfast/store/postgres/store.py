@@ -26,11 +26,13 @@ from ..contract import (
     Claimed,
     Conflict,
     Declaration,
+    Due,
     EventPage,
     Extended,
     Failed,
     Filter,
     Finished,
+    Fired,
     JobPage,
     Joined,
     Lease,
@@ -40,13 +42,16 @@ from ..contract import (
     QueueInfo,
     Reaped,
     Running,
+    ScheduleChange,
+    ScheduleRow,
     Session,
     SessionInfo,
     Settlement,
     Store,
     Turn,
 )
-from . import call, look, migration, sql
+from ..unchained import Unchained
+from . import call, look, migration, schedule, sql
 from .array import blob, texts
 from .connection import TRY_AGAIN, Connection, Pool, connect, is_lost, parse, translate
 from .join import Identity, joined
@@ -65,10 +70,11 @@ LOST_CALLS = 3
 _json = msgspec.json.Encoder().encode
 
 
-class PostgresStore:
+class PostgresStore(Unchained):
     """Jobs in a schema of a PostgreSQL database (`postgresql://user@host/database?schema=holdfast`)."""
 
     transactional = True
+    turns_at_once = 1
     atomic = True
     shared = True
 
@@ -414,6 +420,32 @@ class PostgresStore:
 
     async def limit_key(self, queue: str, key: str, concurrency: int | None) -> None:
         await self._steer(lambda steering: steering.limit_key(queue, key, concurrency))
+
+    # --- schedules
+
+    async def put_schedule(
+        self, change: ScheduleChange, jobs: Sequence[NewJob] = (), conflict: Conflict = KEEP
+    ) -> Fired:
+        values = schedule.values(self._now(), change)
+        request = f"{change.revision}/jobs"
+
+        async def work(connection: Connection, again: bool) -> tuple[str, Rows]:
+            async with connection.transaction(), connection.cursor(binary=True) as cursor:
+                await cursor.execute(self._named(schedule.PUT), values)
+                ((word,),) = await cursor.fetchall()
+                if word != Reply.OK or not jobs:
+                    return word, []
+                await cursor.execute(self._enqueue, call.enqueue(self._now(), change.queue, jobs, conflict, request))
+                return word, await cursor.fetchall()
+
+        word, rows = await self._insist(work, repeatable=True)
+        return Fired(reply=Reply(word), answers=[call.answer(row) for row in rows])
+
+    async def schedules(self, queue: str | None = None, name: str | None = None) -> list[ScheduleRow]:
+        return [ScheduleRow(**row) for row in await self._look("schedules", queue=queue, schedule=name)]
+
+    async def due(self, queues: Sequence[str], limit: int = 100) -> Due:
+        return schedule.due(await self._look("due", queues=texts(queues), limit=limit))
 
     # --- hearing
 

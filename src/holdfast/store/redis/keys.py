@@ -42,6 +42,8 @@ ENDINGS = {
     "answered": (":answered", "list", "request ids by age"),
     "outbox": (":outbox", "zset", "messages for other queues, by number"),
     "inbox": (":inbox", "hash", "sender -> the last message that was applied"),
+    "schedules": (":schedules", "hash", "schedule -> its revision and what it does"),
+    "ticks": (":ticks", "zset", "schedules by their next tick"),
     "corrupt": (":corrupt", "hash", "run -> a record that could not be read, set aside"),
     "readers": (
         ":readers",

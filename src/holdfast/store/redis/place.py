@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import msgspec
 
 from ...errors import ConfigError
+from ..url import shown
 
 Kind = Literal["single", "cluster", "sentinel"]
 _KINDS: dict[str, Kind] = {"": "single", "cluster": "cluster", "sentinel": "sentinel"}
@@ -50,7 +51,7 @@ def parse(url: str) -> Place:
     parts = urlsplit(url)
     base, _, form = parts.scheme.partition("+")
     if form not in _KINDS:
-        raise ConfigError(f"{url!r}: {form!r} is not a form; try redis+cluster:// or redis+sentinel://")
+        raise ConfigError(f"{shown(url)!r}: {form!r} is not a form; try redis+cluster:// or redis+sentinel://")
     kind = _KINDS[form]
     login, _, hosts = parts.netloc.rpartition("@")
     username, _, password = login.partition(":")
@@ -70,7 +71,7 @@ def parse(url: str) -> Place:
 def _host(url: str, text: str, kind: Kind) -> tuple[str, int]:
     found = re.fullmatch(r"(\[[^]]*\]|[^:]*)(?::(\d+))?", text)
     if found is None:
-        raise ConfigError(f"{url!r}: {text!r} is no host and port")
+        raise ConfigError(f"{shown(url)!r}: {text!r} is no host and port")
     return found[1].strip("[]") or "localhost", int(found[2] or (26379 if kind == "sentinel" else 6379))
 
 
@@ -78,16 +79,16 @@ def _path(url: str, kind: Kind, path: str) -> dict[str, Any]:
     if kind == "sentinel":
         master, _, db = path.partition("/")
         if not master:
-            raise ConfigError(f"{url!r}: name the master, as in redis+sentinel://host:26379/mymaster")
+            raise ConfigError(f"{shown(url)!r}: name the master, as in redis+sentinel://host:26379/mymaster")
         return {"master": unquote(master), "db": _db(url, db)}
     if kind == "cluster" and path not in ("", "0"):
-        raise ConfigError(f"{url!r}: a cluster has only the database 0")
+        raise ConfigError(f"{shown(url)!r}: a cluster has only the database 0")
     return {"db": _db(url, path)}
 
 
 def _db(url: str, text: str) -> int:
     if text and not text.isdigit():
-        raise ConfigError(f"{url!r}: {text!r} is not the number of a database")
+        raise ConfigError(f"{shown(url)!r}: {text!r} is not the number of a database")
     return int(text or 0)
 
 
@@ -102,4 +103,4 @@ def _option(url: str, name: str, value: str) -> Any:
         return value == "1" if name == "verify" else int(value)
     if name == "ca" and value:
         return value
-    raise ConfigError(f"{url!r}: {name}={value!r} is not an option here; known are {_KNOWN}")
+    raise ConfigError(f"{shown(url)!r}: {name}={value!r} is not an option here; known are {_KNOWN}")

@@ -24,10 +24,12 @@ from ..contract import (
     Claimed,
     Conflict,
     Declaration,
+    Due,
     EventPage,
     Extended,
     Filter,
     Finished,
+    Fired,
     JobPage,
     Lease,
     Listener,
@@ -35,6 +37,8 @@ from ..contract import (
     QueueInfo,
     Reaped,
     Running,
+    ScheduleChange,
+    ScheduleRow,
     Session,
     SessionInfo,
     Settled,
@@ -42,7 +46,8 @@ from ..contract import (
     Store,
     Turn,
 )
-from . import record, steer
+from ..unchained import Unchained
+from . import record, schedule, steer
 from .ear import Ear
 from .keys import Keys, long, short
 from .look import Reader, rid
@@ -63,10 +68,11 @@ _SETTLED = {
 _STALE = Settled(Reply.STALE)
 
 
-class RedisStore:
+class RedisStore(Unchained):
     """Jobs in Redis or Valkey: `redis://`, `rediss://`, `valkey://`, `redis+cluster://`, `redis+sentinel://`."""
 
     transactional = False
+    turns_at_once = 2
     shared = True
 
     def __init__(self, url: str, *, clock: Callable[[], int] | None = None) -> None:
@@ -168,16 +174,8 @@ class RedisStore:
 
     async def _enqueue(self, queue: str, jobs: Sequence[NewJob], conflict: Conflict, request: str) -> list[Answer]:
         args: list[Any] = [self._now(), queue, request, self.place.history, _conflict(conflict), len(jobs)]
-        for job in jobs:
-            args += (short(job.id), job.task or "", job.payload, _spec(job))
-        reply = await self._server.call("enqueue", [self._keys.declared(queue)], *args)
-        if reply[0] == b"new":
-            first, letters = reply[1], reply[2].decode()
-            return [
-                Answer(status="queued", id=job.id, run=first + index, state=record.LETTERS[letters[index]])
-                for index, job in enumerate(jobs)
-            ]
-        return [_answer(job, each) for job, each in zip(jobs, reply[1:], strict=True)]
+        reply = await self._server.call("enqueue", [self._keys.declared(queue)], *args, *_asked(jobs))
+        return _answers(jobs, reply)
 
     async def cancel(self, queue: str, id: str, running: Running = "refuse", request: str | None = None) -> Cancelled:
         key = self._keys.declared(queue)
@@ -465,6 +463,30 @@ class RedisStore:
         await self._know(queue)
         await steer.change(self._server, self._keys, queue, self._now(), steer.limit_key(key, concurrency))
 
+    # --- schedules
+
+    async def put_schedule(
+        self, change: ScheduleChange, jobs: Sequence[NewJob] = (), conflict: Conflict = KEEP
+    ) -> Fired:
+        await self._know(change.queue)
+        word, *answers = await self._server.call(
+            "put_schedule", [self._keys.declared(change.queue)], self._now(), change.queue,
+            *schedule.arguments(change), self.place.history, _conflict(conflict), len(jobs), *_asked(jobs),
+        )  # fmt: skip
+        if self.place.wait_aof or self.place.wait_replicas:
+            await self._durability.wait(self._keys.declared(change.queue))
+        return Fired(reply=Reply(word.decode()), answers=_answers(jobs, answers[0]) if answers else [])
+
+    async def schedules(self, queue: str | None = None, name: str | None = None) -> list[ScheduleRow]:
+        queues = [queue] if queue is not None else await self._reader.names()
+        looks = (self._server.look("schedules", [self._keys.declared(each)], name or "") for each in queues)
+        found = zip(queues, await asyncio.gather(*looks), strict=True)
+        return [row for each, flat in found for row in schedule.rows(each, flat)]
+
+    async def due(self, queues: Sequence[str], limit: int = 100) -> Due:
+        looks = (self._server.look("due", [self._keys.declared(queue)], self._now(), limit) for queue in queues)
+        return schedule.due(queues, await asyncio.gather(*looks), limit)
+
     # --- hearing
 
     async def listen(self, on_wake: Callable[[], None], on_finished: Callable[[Finished], None]) -> Listener:
@@ -548,6 +570,21 @@ def _spec(job: NewJob) -> bytes:
         spec["dedup"] = dedup if job.dedup.window_ms is None else {**dedup, "window": job.dedup.window_ms}
     given = {name: value for name, value in spec.items() if value is not None}
     return _json(given) if given else b""
+
+
+def _asked(jobs: Sequence[NewJob]) -> list[Any]:
+    """Return jobs as arguments: four for each."""
+    return [part for job in jobs for part in (short(job.id), job.task or "", job.payload, _spec(job))]
+
+
+def _answers(jobs: Sequence[NewJob], reply: list[Any]) -> list[Answer]:
+    if reply[0] == b"new":
+        first, letters = reply[1], reply[2].decode()
+        return [
+            Answer(status="queued", id=job.id, run=first + index, state=record.LETTERS[letters[index]])
+            for index, job in enumerate(jobs)
+        ]
+    return [_answer(job, each) for job, each in zip(jobs, reply[1:], strict=True)]
 
 
 def _answer(job: NewJob, reply: list[Any]) -> Answer:

@@ -10,12 +10,13 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from ...core.chain import ChainRef
 from ...core.job import ErrorRecord
 from ...core.limit import Bucket, QueueSettings, next_token_ms, refill
 from ...core.policy import Cause, Counters, Overrides, Policy, effective, spent
 from ..contract import Claimed, Lease, Session
 from . import lane
-from .settle import fail
+from .end import fail
 from .tx import Tx
 
 MOST_PROMOTED = 200
@@ -194,7 +195,7 @@ def _refuse(tx: Tx, run: int, cause: Cause, error: ErrorRecord | None) -> None:
 
 def _claimed(queue: str, row: Sequence[Any], now: int) -> Claimed:
     (run, attempts, id, task, priority, key, run_at, enqueued_at, failures, stalls, timeouts, releases,
-     overrides, headers, error, checkpoint, payload) = row  # fmt: skip
+     overrides, headers, error, checkpoint, payload, chain_queue, chain_id, chain, position) = row  # fmt: skip
     if attempts == 1 and not (failures or stalls or timeouts or releases):
         counters = _FRESH
     else:
@@ -213,6 +214,8 @@ def _claimed(queue: str, row: Sequence[Any], now: int) -> Claimed:
         overrides=_overrides(overrides) if overrides else None,
         last_error=_error(error) if error else None,
         checkpoint=checkpoint,
+        chain=ChainRef(chain_queue, chain_id, chain) if chain is not None and chain_id is not None else None,
+        position=position,
     )
 
 
@@ -222,5 +225,7 @@ def claimed_again(tx: Tx, row: dict[str, Any]) -> Claimed:
         "run", "attempts", "id", "task", "priority", "key", "run_at_ms", "enqueued_at_ms", "failures", "stalls",
         "timeouts", "releases", "overrides", "headers", "error", "checkpoint", "payload",
     )  # fmt: skip
-    job = _claimed(row["queue"], tuple(row[name] for name in columns), row["claimed_at_ms"])
+    home = tx.run("chain", "ref", run=row["chain"]).fetchone() or (None, None, None)
+    values = (*(row[name] for name in columns), *home, row["position"])
+    job = _claimed(row["queue"], values, row["claimed_at_ms"])
     return replace(job, timeout_ms=effective(tx.policy(row["queue"], row["task"]), job.overrides).timeout_ms)

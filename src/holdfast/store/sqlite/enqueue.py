@@ -8,10 +8,11 @@ from typing import Any
 
 import msgspec
 
+from ...core.chain import OPEN
 from ...core.job import ErrorRecord
 from ...core.state import State
 from ..contract import Answer, Conflict, NewJob, Status
-from . import lane
+from . import blocker, lane
 from .tx import Row, Tx
 
 _json = msgspec.json.Encoder().encode
@@ -20,7 +21,7 @@ MOST_LOOKED_AT = 50
 
 def enqueue(tx: Tx, queue: str, jobs: Sequence[NewJob], conflict: Conflict) -> list[Answer]:
     """Every job has its answer, in the order given."""
-    if all(job.dedup is None for job in jobs):
+    if all(job.dedup is None and not job.blockers for job in jobs):
         answers = _all_new(tx, queue, jobs)
         if answers is not None:
             return answers
@@ -37,10 +38,7 @@ def _all_new(tx: Tx, queue: str, jobs: Sequence[NewJob]) -> list[Answer] | None:
         return None
     first = tx.next_runs(len(jobs))
     rows = [_row(tx, queue, job, run) for run, job in enumerate(jobs, first)]
-    tx.run_many("enqueue", "insert", rows)
-    payload = tx.queue(queue).settings.history == "payloads"
-    tx.run("event", "append_range", now=tx.now, first=first, last=first + len(jobs) - 1, payload=payload)
-    _arrived(tx, queue, jobs, rows)
+    _insert_all(tx, queue, jobs, rows)
     for run, job in enumerate(jobs, first):
         if job.watcher is not None:
             tx.watch(queue, job.id, run, job.watcher)
@@ -55,6 +53,32 @@ def _all_new(tx: Tx, queue: str, jobs: Sequence[NewJob]) -> list[Answer] | None:
     ]
 
 
+def _insert_all(tx: Tx, queue: str, jobs: Sequence[NewJob], rows: Sequence[tuple[Any, ...]]) -> None:
+    """These rows, numbered one after the other, are there, in the log, and known to workers."""
+    tx.run_many("enqueue", "insert", rows)
+    payload = tx.queue(queue).settings.history == "payloads"
+    tx.run("event", "append_range", now=tx.now, first=rows[0][0], last=rows[-1][0], payload=payload)
+    _arrived(tx, queue, jobs, rows)
+
+
+def follow(tx: Tx, queue: str, jobs: Sequence[tuple[NewJob, int, int]]) -> list[int]:
+    """Each job, with the chain that it continues and its position there, is a new run; return their numbers."""
+    if any(job.blockers for job, _, _ in jobs) or not _all_free(tx, queue, [job.id for job, _, _ in jobs]):
+        return [_follow_one(tx, queue, *each) for each in jobs]
+    first = tx.next_runs(len(jobs))
+    rows = [_row(tx, queue, job, run, chain, at) for run, (job, chain, at) in enumerate(jobs, first)]
+    _insert_all(tx, queue, [job for job, _, _ in jobs], rows)
+    return list(range(first, first + len(jobs)))
+
+
+def _follow_one(tx: Tx, queue: str, job: NewJob, chain: int, position: int) -> int:
+    taken = holder(tx, queue, job.id)
+    if taken is not None:  # somebody gave another job the very id: the chain goes on under one of its own
+        job = msgspec.structs.replace(job, id=f"{job.id}/{taken['run']}"[-1024:])
+        return _follow_one(tx, queue, job, chain, position)
+    return insert(tx, queue, job, "queued", place=(chain, position)).run
+
+
 def _all_free(tx: Tx, queue: str, ids: list[str]) -> bool:
     """True when no run holds any of these ids, and none is there twice."""
     if not ids:
@@ -64,7 +88,7 @@ def _all_free(tx: Tx, queue: str, ids: list[str]) -> bool:
     return not tx.value("enqueue", "any_held", queue=queue, ids=json.dumps(ids))
 
 
-def _row(tx: Tx, queue: str, job: NewJob, run: int) -> tuple[Any, ...]:
+def _row(tx: Tx, queue: str, job: NewJob, run: int, chain: int | None = None, position: int = 0) -> tuple[Any, ...]:
     run_at = starts_at(tx, job)
     dedup = job.dedup
     return (
@@ -84,6 +108,8 @@ def _row(tx: Tx, queue: str, job: NewJob, run: int) -> tuple[Any, ...]:
         _json(job.overrides) if job.overrides else None,
         _json(job.headers) if job.headers else None,
         job.payload,
+        chain,
+        position,
     )
 
 
@@ -115,8 +141,10 @@ def _one(tx: Tx, queue: str, job: NewJob, conflict: Conflict) -> Answer:
     existing = holder(tx, queue, job.id)
     if existing is None:
         return insert(tx, queue, job, "queued")
-    state = State(existing["state"])
+    state = outcome(existing)
     if conflict.on_conflict == "update":
+        if existing["position"]:
+            return Answer(status="refused", id=job.id, run=existing["run"], state=state)
         if state is State.ACTIVE:
             return _succeed(tx, existing, job, conflict)
         if not state.finished:
@@ -127,6 +155,13 @@ def _one(tx: Tx, queue: str, job: NewJob, conflict: Conflict) -> Answer:
     answer = insert(tx, queue, job, "requeued" if state is State.FAILED else "queued")
     tx.run("requeue", "mark", run=existing["run"], requeued_as=answer.run)
     return answer
+
+
+def outcome(row: Row) -> State:
+    """Return where the chain stands that a job began: `active` while another job of it is on; else its own state."""
+    if row["chain_state"] is None:
+        return State(row["state"])
+    return State.ACTIVE if row["chain_state"] == OPEN else State(row["chain_state"])
 
 
 def holder(tx: Tx, queue: str, id: str) -> Row | None:
@@ -144,31 +179,48 @@ def _deduplicated(tx: Tx, queue: str, job: NewJob) -> Row | None:
     found = tx.rows("enqueue", "deduplicated", queue=queue, task=job.task, key=spec.key, most=MOST_LOOKED_AT)
     for row in found:
         gone = row["expires_at_ms"] is not None and row["expires_at_ms"] <= tx.now
-        over = State(row["state"]).finished and (spec.scope == "incomplete" or row["state"] == "cancelled")
+        state = outcome(row)
+        over = state.finished and (spec.scope == "incomplete" or state is State.CANCELLED)
         old = spec.window_ms is not None and row["enqueued_at_ms"] + spec.window_ms <= tx.now
         if not (gone or over or old or row["id"] in spec.exclude):
             return row
     for row in tx.rows("enqueue", "deduplicated_successors", queue=queue, task=job.task, key=spec.key):
         old = spec.window_ms is not None and row["enqueued_at_ms"] + spec.window_ms <= tx.now
         if not (old or row["id"] in spec.exclude):
-            return {**row, "state": "active", "result": None, "error": None}
+            return {**row, "state": "active", "chain_state": None, "result": None, "error": None}
     return None
 
 
-def insert(tx: Tx, queue: str, job: NewJob, status: Status, *, cause: str | None = None) -> Answer:
-    """A new run of a free id is there."""
+def insert(
+    tx: Tx, queue: str, job: NewJob, status: Status, *, place: tuple[int, int] | tuple[None, int] = (None, 0)
+) -> Answer:
+    """A new run of a free id is there, at its place in a chain."""
     run = tx.next_runs(1)
-    row = _row(tx, queue, job, run)
+    row = _row(tx, queue, job, run, *place)
     tx.run_many("enqueue", "insert", [row])
+    state = State(row[3])
+    if job.blockers:
+        state = wait(tx, run, state, blocker.register(tx, run, job), job.on_blocker_failed)
     transition = "requeue" if status == "requeued" else "enqueue"
     payload = tx.queue(queue).settings.history == "payloads"
-    tx.append(transition, [run], cause=cause, payload=payload)
-    _arrived(tx, queue, [job], [row])
-    return Answer(status=status, id=job.id, run=run, state=State(row[3]))
+    tx.append(transition, [run], payload=payload)
+    if state in (State.WAITING, State.SCHEDULED):
+        _arrived(tx, queue, [job], [row])
+    return Answer(status=status, id=job.id, run=run, state=state)
+
+
+def wait(tx: Tx, run: int, state: State, waits: blocker.Waits, policy: str) -> State:
+    """The run is blocked, or not; return its state, once whatever its blockers lead to is done."""
+    at_first = State.BLOCKED if waits.blocked else state
+    tx.run("unblock", "waits", run=run, open=waits.open, policy=policy, state=at_first)
+    if waits.failed is None:
+        return at_first
+    tx.dependants[run] = (0, waits.failed)
+    return State.CANCELLED if policy == "cancel" else State.FAILED
 
 
 def _as_it_is(row: Row) -> Answer:
-    state = State(row["state"])
+    state = outcome(row)
     error = row["error"]
     return Answer(
         status="completed" if state is State.COMPLETED else "duplicate",
@@ -300,7 +352,7 @@ def succeed(tx: Tx, row: Row) -> bool:
     values = (
         new["run"], row["queue"], row["id"], state, new["task"], new["priority"], new["key"], run_at, run_at,
         new["enqueued_at_ms"], new["result_ttl_ms"], new["dedup_key"], new["dedup_until_ms"], new["overrides"],
-        new["headers"], new["payload"],
+        new["headers"], new["payload"], None, 0,
     )  # fmt: skip
     tx.run_many("enqueue", "insert", [values])
     payload = tx.queue(row["queue"]).settings.history == "payloads"
@@ -317,6 +369,7 @@ def absorb(tx: Tx, row: Row) -> None:
     if new is None:
         return
     tx.run("update", "drop_successor", queue=row["queue"], id=row["id"])
+    tx.run("unblock", "repoint", run=row["run"], absorbed=new["run"])
     current = tx.job(row["run"])
     assert current is not None
     merge(tx, current, new, cause="successor")

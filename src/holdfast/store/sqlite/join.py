@@ -14,7 +14,7 @@ from typing import Any
 from ...errors import ConfigError
 from .. import driver
 from ..contract import KEEP, Answer, Conflict, NewJob
-from . import enqueue, sql
+from . import end, enqueue, sql
 from .connection import Place
 from .tx import Tx
 
@@ -73,7 +73,9 @@ class SqliteJoined:
                 with _savepoint(connection):
                     _check_tables(self._place, connection)
                     tx = _JoinedTx(_Cursors(connection), sql.statements(self._place.namespace), self._clock(), {}, [])
-                    return enqueue.enqueue(tx, queue, jobs, conflict) if jobs else []
+                    answers = enqueue.enqueue(tx, queue, jobs, conflict) if jobs else []
+                    end.release(tx)
+                    return answers
 
         return self._do(work)
 

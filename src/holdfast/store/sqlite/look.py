@@ -7,12 +7,14 @@ from typing import Any
 
 import msgspec
 
+from ...core.chain import ChainRef
 from ...core.event import Event
 from ...core.job import ErrorRecord, JobRecord, Progress
 from ...core.policy import Counters, Policy
 from ...core.state import State
 from ...errors import ConfigError
 from ..contract import EventPage, Filter, JobPage, QueueInfo, Session, SessionInfo
+from .enqueue import outcome
 from .tx import Row, Tx
 
 _LAST = 2**62
@@ -20,10 +22,16 @@ _LAST = 2**62
 
 def get(tx: Tx, queue: str, id: str, run: int | None) -> JobRecord | None:
     """Return the run that answers for an id, or else its latest that is still kept; or a given run of it."""
+    row = find(tx, queue, id, run)
+    return None if row is None else record(tx, row)
+
+
+def find(tx: Tx, queue: str, id: str, run: int | None) -> Row | None:
+    """Return the row of the run that answers for an id, or else of its latest; or of a given run of it."""
     row = tx.row("job", "run", queue=queue, id=id, run=run) if run is not None else _held(tx, queue, id)
     if row is None or (row["queue"], row["id"]) != (queue, id) or _is_gone(tx, row):
         return None
-    return record(tx, row)
+    return row
 
 
 def _held(tx: Tx, queue: str, id: str) -> Row | None:
@@ -54,15 +62,26 @@ def record(tx: Tx, row: Row) -> JobRecord:
         counters=_counters(row, row["attempts"]),
         worker=row["session"],
         result=row["result"],
-        error=_decoded(row["error"], ErrorRecord),
-        progress=_decoded(row["progress"], Progress),
+        error=decoded(row["error"], ErrorRecord),
+        progress=decoded(row["progress"], Progress),
         checkpoint=row["checkpoint"],
-        headers=_decoded(row["headers"], dict[str, str]) or {},
+        headers=decoded(row["headers"], dict[str, str]) or {},
         holds_id=bool(row["held"]) and not (row["free_at_ms"] is not None and row["free_at_ms"] <= tx.now),
         expires_at_ms=row["expires_at_ms"],
         cancel_requested=bool(row["cancel"]),
         successor=bool(row["successor"]),
+        chain=_chain(tx, row),
+        position=row["position"],
+        chain_state=None if row["chain_state"] is None else outcome(row),
+        blockers=(row["blockers"] or 0) if row["state"] == "blocked" else 0,
     )
+
+
+def _chain(tx: Tx, row: Row) -> ChainRef | None:
+    if row["chain"] is None:
+        return None
+    found = tx.run("chain", "ref", run=row["chain"]).fetchone()
+    return ChainRef(*found) if found else None
 
 
 def _counters(row: Row, attempts: int) -> Counters:
@@ -75,7 +94,8 @@ def _counters(row: Row, attempts: int) -> Counters:
     )
 
 
-def _decoded(blob: bytes | None, type: Any) -> Any:
+def decoded(blob: bytes | None, type: Any) -> Any:
+    """Return what was stored as JSON, or `None`."""
     if blob is None:
         return None
     try:
@@ -86,21 +106,24 @@ def _decoded(blob: bytes | None, type: Any) -> Any:
 
 def rows(tx: Tx, which: Filter, limit: int, cursor: str | None, *, requeued: bool) -> list[Row]:
     """Return rows that match, newest first. Without `requeued`, those that were started anew are left out."""
-    return tx.rows(
-        "job",
-        "list",
-        before=_before(cursor),
-        queue=which.queue,
-        states=json.dumps(which.states) if which.states else None,
-        task=which.task,
-        key=which.key,
-        ids=json.dumps(which.ids) if which.ids else None,
-        after=which.enqueued_after_ms,
-        until=which.enqueued_before_ms,
-        now=tx.now,
-        requeued=requeued,
-        limit=limit,
-    )
+    chain = which.chain.run if which.chain else None
+    return tx.rows("job", "list", requeued=requeued, chain=chain, **conditions(tx, which, limit, cursor))
+
+
+def conditions(tx: Tx, which: Filter, limit: int, cursor: str | None) -> dict[str, Any]:
+    """Return a filter as the statements that list take it."""
+    return {
+        "before": _before(cursor),
+        "queue": which.queue,
+        "states": json.dumps(which.states) if which.states else None,
+        "task": which.task,
+        "key": which.key,
+        "ids": json.dumps(which.ids) if which.ids else None,
+        "after": which.enqueued_after_ms,
+        "until": which.enqueued_before_ms,
+        "now": tx.now,
+        "limit": limit,
+    }
 
 
 def _before(cursor: str | None) -> int:

@@ -14,6 +14,7 @@ from ...errors import ConfigError
 from ..contract import ENDED, Session, Settled, Settlement
 from . import sql
 from .connection import Place, connect, translate, translated
+from .end import release
 from .session import pass_on
 from .settle import is_alive, settle
 from .thread import After, follow_up
@@ -40,6 +41,7 @@ class SqliteOpened:
             if not is_alive(tx, session):
                 return Settled(Reply.STALE)
             (settled,) = settle(tx, session, [settlement])
+            release(tx)
             pass_on(tx, [settlement])
         return settled
 

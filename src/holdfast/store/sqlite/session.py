@@ -13,7 +13,8 @@ from ...core.state import PENDING, State
 from ..contract import HELD, Abort, Claimed, Extended, Lease, Reaped, Session, Settlement, Turn
 from . import lane, reader
 from .claim import claim, claimed_again, corrupt
-from .settle import cancelled, come_back, fail, is_alive, settle
+from .end import cancelled, fail, release
+from .settle import come_back, is_alive, settle
 from .tx import Tx
 
 
@@ -62,6 +63,7 @@ def turn(tx: Tx, session: Session, settlements: list[Settlement], queues: list[s
     if not alive:
         return Turn(evicted=True, now_ms=tx.now)
     settled = settle(tx, session, settlements) if settlements else []
+    release(tx)
     claimed: list[Claimed] = []
     next_at: int | None = None
     more = False
@@ -178,7 +180,11 @@ def expire(tx: Tx, queue: str, limit: int, history: int, remembered_ms: int) -> 
         crowd = tx.run("expire", "crowded", queue=queue, now=tx.now, most=most, limit=limit - len(runs))
         runs += [run for (run,) in crowd if run not in set(runs)]
     if runs:
+        others = tx.run("chain", "others", runs=json.dumps(runs), limit=limit).fetchall()
+        if others:  # a chain goes as a whole; a long one in several sweeps, its first job last
+            runs = [run for (run,) in others] + ([] if len(others) == limit else runs)
         numbers = json.dumps(runs)
+        tx.run("unblock", "remove", runs=numbers)
         tx.run("event", "append_gone", now=tx.now, transition="expire", runs=numbers)
         tx.run("expire", "remove", runs=numbers)
     tx.run("expire", "events", most=history, cap=HELD * history, unread=reader.unread(tx), limit=limit)

@@ -9,15 +9,13 @@ from collections.abc import Sequence
 import msgspec
 
 from ...core.job import ErrorRecord, Progress
-from ...core.policy import COUNTER, Cause, Overrides, effective, verdict
+from ...core.policy import COUNTER, Cause, effective, verdict
 from ...core.state import State
 from ...core.transition import Reply, judge
 from ..contract import (
-    KEEP,
     Complete,
     Failed,
     Lease,
-    NewJob,
     Released,
     Retried,
     Session,
@@ -25,7 +23,8 @@ from ..contract import (
     Settlement,
     Snoozed,
 )
-from . import enqueue, lane
+from . import blocker, chain, enqueue, lane
+from .end import cancelled, fail, over, overrides
 from .tx import Row, Tx
 
 _json = msgspec.json.Encoder().encode
@@ -43,35 +42,61 @@ def settle(tx: Tx, session: Session, settlements: Sequence[Settlement]) -> list[
 
 def _complete_all(tx: Tx, session: Session, entries: Sequence[Complete]) -> list[Settled] | None:
     """complete: a whole batch at once; `None`, with nothing changed, when one of it needs a closer look."""
+    last = [entry for entry in entries if entry.then is None]
+    going_on = [entry for entry in entries if entry.then is not None]
     results = _results(entries)
-    if results is None or any(tx.run("session", "busy").fetchone()) or not _holds_all(tx, session, entries):
+    if results is None or any(tx.run("session", "busy").fetchone()):
         return None
+    held = _holds_all(tx, session, entries)
+    if held is None:
+        return None
+    if last:
+        _finish_all(tx, last, results, chained=held > 0)
+    if going_on:
+        chain.go_on(tx, going_on)
+    return [Settled(Reply.OK, State.COMPLETED)] * len(entries)
+
+
+def _finish_all(tx: Tx, entries: Sequence[Complete], results: str, *, chained: bool) -> None:
+    """These jobs, which do not continue, are over, and so are the chains whose last job one of them was."""
     settings = tx.settings(entries[0].lease.queue)
     kept = settings.retention.completed_ms
+    runs = [entry.lease.run for entry in entries]
     tx.run("complete", "finish_all", results=results, now=tx.now, queue_ttl=settings.result_ttl_ms, kept=kept)
-    tx.append("complete", [entry.lease.run for entry in entries], ran=True)
-    return [Settled(Reply.OK, State.COMPLETED)] * len(entries)
+    tx.append("complete", runs, ran=True)
+    if chained:
+        later = [run for (run,) in tx.run("chain", "members_among", runs=json.dumps(runs)).fetchall()]
+        for run in later:
+            over(tx, tx.job(run) or {}, State.COMPLETED)
+        runs = list({*runs} - {*later})
+    blocker.report(tx, runs)
 
 
 def _results(entries: Sequence[Complete]) -> str | None:
     """Return the results by run as one JSON text, for one statement; `None` when they are not all alike text."""
     queue = entries[0].lease.queue
-    results = {}
+    results, seen = {}, set()
     for entry in entries:
+        seen.add(entry.lease.run)
+        if entry.then is not None and entry.lease.queue == queue:
+            continue
         if entry.lease.queue != queue or entry.result_ttl_ms is not None or b"\0" in entry.result:
             return None
         try:
             results[entry.lease.run] = entry.result.decode()
         except UnicodeDecodeError:
             return None
-    return json.dumps(results) if len(results) == len(entries) else None
+    return json.dumps(results) if len(seen) == len(entries) else None
 
 
-def _holds_all(tx: Tx, session: Session, entries: Sequence[Complete]) -> bool:
-    """True when every lease is held. A run's attempts never fall, so equal sums mean equal attempts."""
+def _holds_all(tx: Tx, session: Session, entries: Sequence[Complete]) -> int | None:
+    """Return how many continue a chain; `None` unless every lease is held.
+
+    A run's attempts never fall, so equal sums mean equal attempts.
+    """
     runs = [entry.lease.run for entry in entries]
-    held = tx.run("complete", "held", session=session.id, runs=json.dumps(runs)).fetchone()
-    return bool(held == (len(runs), sum(entry.lease.attempt for entry in entries)))
+    *held, chained = tx.run("complete", "held", session=session.id, runs=json.dumps(runs)).fetchone()
+    return int(chained) if held == [len(runs), sum(entry.lease.attempt for entry in entries)] else None
 
 
 def _completion(tx: Tx, session: Session, entry: Complete) -> tuple[object, ...]:
@@ -85,7 +110,7 @@ def _completion(tx: Tx, session: Session, entry: Complete) -> tuple[object, ...]
 def _settle(tx: Tx, session: Session, entry: Settlement) -> Settled:
     row = tx.job(entry.lease.run)
     reply = _word(session, row, entry.lease, _NAME[type(entry)])
-    if row is None:
+    if row is None or (reply is Reply.STALE and row["session"] == session.id):  # it knows by now
         tx.run("session", "forget_abort", run=entry.lease.run, attempt=entry.lease.attempt)
     if row is None or reply is not Reply.OK:
         return Settled(reply)
@@ -136,21 +161,20 @@ def _apply(tx: Tx, session: Session, row: Row, entry: Settlement) -> State:
 
 
 def _complete(tx: Tx, session: Session, row: Row, entry: Complete) -> State:
+    if entry.then is not None:
+        chain.go_on(tx, [entry])
+        if row["position"]:  # who waits for the first job waits for the chain
+            tx.tell_watchers(row, State.COMPLETED)
+        return State.COMPLETED
     tx.run_many("complete", "finish", [_completion(tx, session, entry)])
     tx.append("complete", [row["run"]], ran=True)
     over(tx, row, State.COMPLETED)
     return State.COMPLETED
 
 
-def over(tx: Tx, row: Row, state: State) -> None:
-    """What follows from a run's end: its successor starts, and its waiters hear of it."""
-    enqueue.succeed(tx, row)
-    tx.tell_watchers(row, state)
-
-
 def come_back(tx: Tx, row: Row, cause: Cause, error: ErrorRecord | None, *, exit: str, delay: int = 0) -> State:
     """retry, release, reap: the run counts its cause and waits again, or fails at its limit."""
-    policy = effective(tx.policy(row["queue"], row["task"]), _overrides(row))
+    policy = effective(tx.policy(row["queue"], row["task"]), overrides(row))
     counter = COUNTER[cause]
     counted = row[counter] + 1
     if verdict(policy.retry, cause, counted) == "fail":
@@ -198,91 +222,6 @@ def _snooze(tx: Tx, row: Row, entry: Snoozed) -> State:
     run_at = tx.now + (entry.delay_ms or 0) if entry.run_at_ms is None else max(entry.run_at_ms, tx.now)
     _put_back(tx, row, "snooze", None, run_at=run_at, cause=None)
     return State(tx.job(row["run"])["state"])  # type: ignore[index]
-
-
-def fail(
-    tx: Tx,
-    row: Row,
-    error: ErrorRecord,
-    cause: Cause,
-    *,
-    exit: str = "fail",
-    ttl: int | None = None,
-    count: bool = False,
-    ran: bool = True,
-) -> State:
-    """fail: the run is a dead letter, and its fail handler, if it has one, is enqueued."""
-    settings = tx.queue(row["queue"]).settings
-    counters = {name: row[name] for name in COUNTER.values()}
-    if count:
-        counters[COUNTER.get(cause, "failures")] += 1
-    tx.run(
-        "fail",
-        "finish",
-        run=row["run"],
-        exit=exit,
-        error=_json(error),
-        now=tx.now,
-        ttl=ttl,
-        queue_ttl=settings.result_ttl_ms,
-        kept=settings.retention.failed_ms,
-        **counters,
-    )
-    tx.append("fail", [row["run"]], cause=cause, ran=ran, error=error)
-    _enqueue_fail_handler(tx, {**row, **counters}, error)
-    over(tx, row, State.FAILED)
-    lane.recheck_all(tx, row["queue"], {row["key"]})
-    return State.FAILED
-
-
-def _enqueue_fail_handler(tx: Tx, row: Row, error: ErrorRecord) -> None:
-    """A failure job with the original payload, counters and error, once for each failed run."""
-    handler = effective(tx.policy(row["queue"], row["task"]), _overrides(row)).on_failure
-    if handler is None:
-        return
-    queue, task = handler
-    job = NewJob(
-        id=f"{row['id']}/failed/{row['run']}"[-1024:],
-        task=task,
-        payload=row["payload"],
-        headers={
-            **_headers(row),
-            "holdfast-failed": _json(
-                {
-                    "queue": row["queue"],
-                    "id": row["id"],
-                    "run": row["run"],
-                    "task": row["task"],
-                    "counters": {name: row[name] for name in ("attempts", *COUNTER.values())},
-                    "error": error,
-                }
-            ).decode(),
-        },
-    )
-    enqueue.enqueue(tx, queue, [job], KEEP)
-
-
-def cancelled(tx: Tx, row: Row, exit: str, *, ran: bool = True) -> State:
-    """cancel: the run is over and its id free."""
-    settings = tx.queue(row["queue"]).settings
-    tx.run("cancel", "finish", run=row["run"], exit=exit, now=tx.now, queue_ttl=settings.result_ttl_ms)
-    tx.append("cancel", [row["run"]], cause=exit if ran else None, ran=ran)
-    over(tx, row, State.CANCELLED)
-    return State.CANCELLED
-
-
-def _headers(row: Row) -> dict[str, str]:
-    try:
-        return msgspec.json.decode(row["headers"], type=dict[str, str]) if row["headers"] else {}
-    except msgspec.MsgspecError:
-        return {}  # unreadable headers must not keep a broken job from its fail handler
-
-
-def _overrides(row: Row) -> Overrides | None:
-    try:
-        return msgspec.json.decode(row["overrides"], type=Overrides) if row["overrides"] else None
-    except msgspec.MsgspecError:
-        return None  # an unreadable override must not keep the job from being put back; claim sets it aside
 
 
 def progress(tx: Tx, session: Session, lease: Lease, report: Progress | None, checkpoint: bytes | None) -> Reply:

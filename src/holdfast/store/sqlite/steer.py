@@ -7,14 +7,15 @@ from typing import Any
 
 import msgspec
 
+from ...core.chain import ChainRef
 from ...core.limit import QueueSettings
 from ...core.policy import ADJUSTABLE, Policy, adjusted
 from ...core.state import State
 from ...core.transition import Reply, judge
 from ...errors import ConfigError, PolicyConflict
-from ..contract import Cancelled, Declaration, Filter, Running
-from . import enqueue, lane, look
-from .settle import cancelled
+from ..contract import Cancelled, Declaration, Deleted, Filter, Running
+from . import blocker, chain, enqueue, lane, look
+from .end import abort, cancelled
 from .tx import Row, Tx
 
 MANY = 1_000_000
@@ -57,6 +58,7 @@ def _drop_successor(tx: Tx, row: Row, *, note: bool = True) -> bool:
         tx.run("cancel", "bury", queue=row["queue"], id=row["id"], now=tx.now, queue_ttl=ttl)
         tx.append("cancel", [successor["run"]], cause="successor")
     tx.run("update", "drop_successor", queue=row["queue"], id=row["id"])
+    blocker.report(tx, [successor["run"]], gone=True)
     tx.tell_watchers({**row, "run": successor["run"], "absorbed_to": None}, State.CANCELLED)
     return True
 
@@ -64,15 +66,6 @@ def _drop_successor(tx: Tx, row: Row, *, note: bool = True) -> bool:
 def _signal(tx: Tx, row: Row) -> None:
     tx.run("cancel", "signal", run=row["run"])
     abort(tx, row, "cancelled")
-
-
-def abort(tx: Tx, row: Row, reason: str) -> None:
-    """The handler of an active run will hear that it must stop."""
-    tx.run(
-        "cancel", "tell", session=row["session"], run=row["run"], attempt=row["attempts"],
-        queue=row["queue"], id=row["id"], reason=reason,
-    )  # fmt: skip
-    tx.ring_session(row["session"])
 
 
 def promote(tx: Tx, queue: str, id: str) -> Reply:
@@ -96,7 +89,7 @@ def requeue(tx: Tx, which: Filter, limit: int, dry_run: bool) -> list[tuple[str,
     done = []
     for row in reversed(found):
         holder = enqueue.holder(tx, row["queue"], row["id"])
-        if holder is not None and holder["run"] != row["run"]:
+        if (holder is not None and holder["run"] != row["run"]) or not chain.is_last(tx, row):
             continue
         done.append((row["queue"], row["id"], row["run"] if dry_run else _again(tx, row)))
     return done
@@ -108,8 +101,14 @@ def _again(tx: Tx, row: Row) -> int:
     values = (
         run, row["queue"], row["id"], "waiting", row["task"], row["priority"], row["key"], tx.now, tx.now, tx.now,
         row["result_ttl_ms"], row["dedup_key"], None, row["overrides"], row["headers"], row["payload"],
+        row["chain"] if row["position"] else None, row["position"],
     )  # fmt: skip
     tx.run_many("enqueue", "insert", [values])
+    if row["position"]:
+        chain.reopen(tx, row, run)
+    if row["blockers"] is not None:
+        waits = blocker.again(tx, row["run"], run, row["on_blocker_failed"])
+        enqueue.wait(tx, run, State.WAITING, waits, row["on_blocker_failed"])
     payload = tx.queue(row["queue"]).settings.history == "payloads"
     tx.append("requeue", [run], payload=payload)
     lane.recheck_all(tx, row["queue"], {row["key"]})
@@ -118,20 +117,62 @@ def _again(tx: Tx, row: Row) -> int:
 
 
 def delete(tx: Tx, queue: str, id: str) -> Reply:
-    """delete: the job is gone, in whatever state; its handler, if it runs, is told to stop."""
+    """delete: the job is gone, in whatever state, and with a first job its chain; handlers are told to stop."""
     row = answering(tx, queue, id)
     reply = judge("delete", State(row["state"]) if row else None)
     if row is None or reply is not Reply.OK:
         return reply
-    tx.run("event", "append_gone", now=tx.now, transition="delete", runs=f"[{row['run']}]")
-    tx.run("delete", "remove", run=row["run"])
-    if row["state"] == "active":
-        _drop_successor(tx, row, note=False)
-        abort(tx, row, "deleted")
-        tx.wake(queue, 1)
-    lane.recheck_all(tx, queue, {row["key"]})
-    tx.tell_watchers(row, State.CANCELLED)
+    if not row["position"]:
+        _remove_chain(tx, row)
+        return reply
+    first = chain.end(tx, row, State.CANCELLED)
+    _remove(tx, row)
+    if first is not None:
+        enqueue.succeed(tx, first)
+        blocker.report(tx, [first["run"]])
+        tx.tell_watchers(first, State.CANCELLED)
     return reply
+
+
+def _remove_chain(tx: Tx, first: Row) -> None:
+    """Every job of the chain is gone; whoever waits for it hears that it was cancelled."""
+    blocker.report(tx, [first["run"]], gone=True)
+    for row in tx.rows("chain", "members", run=first["run"]):
+        _remove(tx, row)
+    if enqueue.outcome(first) is State.ACTIVE:
+        _drop_successor(tx, first, note=False)
+
+
+def _remove(tx: Tx, row: Row) -> None:
+    runs = f"[{row['run']}]"
+    tx.run("event", "append_gone", now=tx.now, transition="delete", runs=runs)
+    tx.run("delete", "remove", run=row["run"])
+    tx.run("unblock", "remove", runs=runs)
+    if row["state"] == "active":
+        abort(tx, row, "deleted")
+        tx.wake(row["queue"], 1)
+    lane.recheck_all(tx, row["queue"], {row["key"]})
+    tx.tell_watchers(row, State.CANCELLED)
+
+
+def delete_chain(tx: Tx, queue: str, id: str, run: int | None, cascade: bool) -> Deleted:
+    """delete: the chain is gone, and with `cascade` every chain that waits for it; else it must not be waited for."""
+    first = chain.first_of(tx, queue, id, run)
+    if first is None:
+        return Deleted(reply=judge("delete", None))
+    waiting = tx.rows("unblock", "dependants", run=first["run"])
+    if waiting and not cascade:
+        refs = tuple(ChainRef(row["queue"], row["id"], row["run"]) for row in waiting)
+        return Deleted(reply=Reply.WRONG_STATE, waiting=refs)
+    todo, gone = [first["run"]], 0
+    while todo:
+        row = tx.job(todo.pop())
+        if row is None:
+            continue
+        todo += [each["chain"] or each["run"] for each in tx.rows("unblock", "dependants", run=row["run"])]
+        _remove_chain(tx, row)
+        gone += 1
+    return Deleted(reply=Reply.OK, chains=gone)
 
 
 def set_result_ttl(tx: Tx, queue: str, id: str, ttl_ms: int) -> Reply:

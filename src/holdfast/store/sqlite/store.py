@@ -20,14 +20,20 @@ from ...core.transition import Reply
 from ..contract import (
     KEEP,
     Answer,
+    BlockerRecord,
     Cancelled,
+    ChainPage,
+    ChainRecord,
     Claimed,
     Conflict,
     Declaration,
+    Deleted,
+    Due,
     EventPage,
     Extended,
     Filter,
     Finished,
+    Fired,
     JobPage,
     Joined,
     Lease,
@@ -37,13 +43,15 @@ from ..contract import (
     QueueInfo,
     Reaped,
     Running,
+    ScheduleChange,
+    ScheduleRow,
     Session,
     SessionInfo,
     Settlement,
     Store,
     Turn,
 )
-from . import enqueue, look, reader, session, settle, sql, steer
+from . import blocker, chain, end, enqueue, look, reader, schedule, session, settle, sql, steer
 from .bell import Ear
 from .connection import parse
 from .join import joined
@@ -67,6 +75,7 @@ class SqliteStore:
     """Jobs in a SQLite file (`sqlite:///path`) or in this process's memory (`memory://`)."""
 
     atomic = False
+    turns_at_once = 1
 
     def __init__(self, url: str, *, clock: Callable[[], int] | None = None) -> None:
         self.url = url
@@ -134,9 +143,13 @@ class SqliteStore:
         return SqliteScan(self.place)
 
     async def _write(self, work: Callable[[Tx], T], *, small: bool = False) -> T:
-        return await self._writer.ask(
-            lambda connection, after: work(Tx(connection, self._sql, self._clock(), self._cache, after)), small=small
-        )
+        def whole(connection: Any, after: After) -> T:
+            tx = Tx(connection, self._sql, self._clock(), self._cache, after)
+            result = work(tx)
+            end.release(tx)
+            return result
+
+        return await self._writer.ask(whole, small=small)
 
     async def _write_once(self, request: str | None, work: Callable[[Tx], T], answer: Any, *, small: bool = False) -> T:
         """Like `_write`; a repeat of the same request gets the first answer."""
@@ -197,6 +210,22 @@ class SqliteStore:
 
     async def set_result_ttl(self, queue: str, id: str, ttl_ms: int) -> Reply:
         return await self._write(lambda tx: steer.set_result_ttl(tx, queue, id, ttl_ms))
+
+    async def complete_chain(
+        self,
+        queue: str,
+        id: str,
+        run: int | None,
+        result: bytes,
+        result_ttl_ms: int | None = None,
+        request: str | None = None,
+    ) -> Reply:
+        return await self._write_once(
+            request, lambda tx: end.complete_chain(tx, queue, id, run, result, result_ttl_ms), Reply, small=True
+        )
+
+    async def delete_chain(self, queue: str, id: str, run: int | None = None, cascade: bool = False) -> Deleted:
+        return await self._write(lambda tx: steer.delete_chain(tx, queue, id, run, cascade))
 
     async def declare(self, declarations: Sequence[Declaration]) -> None:
         await self._write(lambda tx: steer.declare(tx, declarations))
@@ -286,6 +315,15 @@ class SqliteStore:
     async def hold(self, reader_: str, position: str | None) -> None:
         await self._write(lambda tx: reader.hold(tx, reader_, position))
 
+    async def chain(self, queue: str, id: str, run: int | None = None) -> ChainRecord | None:
+        return await self._read(lambda tx: chain.get(tx, queue, id, run), small=True)
+
+    async def chains(self, which: Filter, *, limit: int = 50, cursor: str | None = None) -> ChainPage:
+        return await self._read(lambda tx: chain.chains(tx, which, limit, cursor))
+
+    async def blockers(self, queue: str, id: str, run: int) -> list[BlockerRecord]:
+        return await self._read(lambda tx: blocker.look(tx, run))
+
     async def configure(self, queue: str, set: Mapping[str, Any], clear: Sequence[str] = ()) -> QueueSettings:
         return await self._write(lambda tx: steer.configure(tx, queue, set, clear))
 
@@ -295,13 +333,26 @@ class SqliteStore:
     async def limit_key(self, queue: str, key: str, concurrency: int | None) -> None:
         await self._write(lambda tx: steer.limit_key(tx, queue, key, concurrency))
 
+    async def put_schedule(
+        self, change: ScheduleChange, jobs: Sequence[NewJob] = (), conflict: Conflict = KEEP
+    ) -> Fired:
+        return await self._write_once(
+            change.revision, lambda tx: schedule.put(tx, change, jobs, conflict), Fired, small=len(jobs) <= SMALL
+        )
+
+    async def schedules(self, queue: str | None = None, name: str | None = None) -> list[ScheduleRow]:
+        return await self._read(lambda tx: schedule.found(tx, queue, name))
+
+    async def due(self, queues: Sequence[str], limit: int = 100) -> Due:
+        return await self._read(lambda tx: schedule.due(tx, queues, limit), small=True)
+
     async def listen(self, on_wake: Callable[[], None], on_finished: Callable[[Finished], None]) -> Listener:
         return await Ear(on_wake, on_finished).open(other_processes=self.shared)
 
     async def watch(self, listener: Listener, queue: str, id: str, run: int) -> bool:
         def work(tx: Tx) -> bool:
             job = look.get(tx, queue, id, run)
-            if job is None or job.state.finished:
+            if job is None or job.outcome.finished:
                 successor = tx.row("update", "successor", queue=queue, id=id)
                 if successor is None or successor["run"] != run:
                     return False

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from ...core.chain import BlockerRef
 from ...core.job import ErrorRecord
 from ...core.limit import QueueSettings
 from ...core.policy import Policy, adjusted
@@ -47,7 +48,7 @@ class Statements(Protocol):
 class Tx:
     """What every transition works with."""
 
-    __slots__ = ("_after", "_cache", "_connection", "_sql", "_views", "now")
+    __slots__ = ("_after", "_cache", "_connection", "_sql", "_views", "dependants", "now")
 
     def __init__(
         self,
@@ -63,6 +64,8 @@ class Tx:
         self._after = after
         self._views: dict[str, QueueView] = {}
         self.now = now
+        self.dependants: dict[int, tuple[int, BlockerRef | None]] = {}
+        """Blocked runs of which some blockers are done: how many, and one that failed. `end.release` takes them up."""
 
     # --- statements
 

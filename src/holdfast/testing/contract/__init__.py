@@ -6,8 +6,10 @@ import pytest
 
 _PARTS = (
     "bench",
+    "blocker",
     "cancel",
     "case",
+    "chain",
     "conflict",
     "counter",
     "effect",
@@ -19,11 +21,14 @@ _PARTS = (
     "race",
     "result",
     "rival",
+    "schedule",
 )
 pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in _PARTS))
 
 from .bench import Bench  # noqa: E402
+from .blocker import Blockers  # noqa: E402
 from .cancel import Cancels  # noqa: E402
+from .chain import Chains  # noqa: E402
 from .conflict import Conflicts  # noqa: E402
 from .counter import Counting  # noqa: E402
 from .effect import Effects  # noqa: E402
@@ -36,10 +41,25 @@ from .machine import Machine, StoreMachine  # noqa: E402
 from .odd import Oddities  # noqa: E402
 from .race import Races  # noqa: E402
 from .result import Results  # noqa: E402
+from .schedule import ScheduleKeeping  # noqa: E402
 
 
 class StoreContract(
-    Grid, Effects, Conflicts, Cancels, Counting, Results, Leases, Limits, Log, Oddities, Races, Machine
+    Grid,
+    Effects,
+    Conflicts,
+    Cancels,
+    Counting,
+    Results,
+    Leases,
+    Limits,
+    Log,
+    Oddities,
+    Races,
+    Chains,
+    Blockers,
+    ScheduleKeeping,
+    Machine,
 ):
     """Every test of the contract. Subclass it and override the fixture `harness`."""
 

@@ -6,19 +6,13 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from ...core.chain import BlockerRef
 from ...core.job import Progress
 from ...core.state import FINISHED, State
 from ...core.transition import TRANSITIONS, Reply, judge
 from ...store.contract import Filter, Lease, Session, Settlement
 from .bench import DAY, QUEUE, UPDATE, Bench, complete, fail, release, retry, snooze
 from .case import Case
-
-NOT_YET: dict[str, str] = {
-    "unblock": "blockers come with chains: no store method leads to or out of `blocked`",
-    "blocked": "blockers come with chains: no store method leads to or out of `blocked`",
-    "complete from outside": "`complete_chain` comes with chains: `complete` always needs its lease",
-}
-"""What the table promises and no store method reaches yet. `test_the_grid_is_whole` holds it to the truth."""
 
 SETTLEMENTS: dict[str, Callable[[Lease], Settlement]] = {
     "complete": complete,
@@ -28,11 +22,13 @@ SETTLEMENTS: dict[str, Callable[[Lease], Settlement]] = {
     "release": release,
 }
 FENCED = (*SETTLEMENTS, "progress")
-BY_ID = ("enqueue", "update", "promote", "cancel", "requeue", "delete", "claim", "reap", "expire")
+BY_ID = ("enqueue", "update", "promote", "unblock", "cancel", "requeue", "delete", "claim", "reap", "expire")
 BY_SESSION = ("extend",)
 
-REACHABLE = tuple(state for state in State if state not in NOT_YET)
-STATES: tuple[State | None, ...] = (None, *REACHABLE)
+STATES: tuple[State | None, ...] = (None, *State)
+TRIED: tuple[State | None, ...] = tuple(state for state in STATES if state is not State.BLOCKED)
+"""Where a run can stand that was started before: none is blocked any more."""
+ELSEWHERE = "elsewhere"
 ENDED_BY = {
     State.WAITING: "release",
     State.SCHEDULED: "retry",
@@ -47,13 +43,16 @@ class Grid(Case):
     """What a store answers, for each cell of the grid; and a refusal changes nothing."""
 
     def test_the_grid_is_whole(self) -> None:
-        assert {*FENCED, *BY_ID, *BY_SESSION, "unblock"} == set(TRANSITIONS)
-        assert {*NOT_YET} == {"unblock", "blocked", "complete from outside"}
-        assert {*REACHABLE, State.BLOCKED} == set(State)
+        assert {*FENCED, *BY_ID, *BY_SESSION} == set(TRANSITIONS)
 
-    async def test_what_is_not_yet_reachable_has_no_method(self, bench: Bench) -> None:
-        assert not hasattr(bench.store, "unblock")
-        assert not hasattr(bench.store, "complete_chain")
+    @pytest.mark.parametrize("state", STATES, ids=str)
+    async def test_complete_from_outside(self, bench: Bench, state: State | None) -> None:
+        worker = await bench.session()
+        await _bring(bench, worker, state)
+        expected = judge("complete", state, outside=True)
+        changes = expected is Reply.OK
+        await _expect(bench, changes, expected, lambda: bench.store.complete_chain(QUEUE, "j", None, b"done"))
+        assert not changes or await bench.state("j") is State.COMPLETED
 
     @pytest.mark.parametrize("state", STATES, ids=str)
     @pytest.mark.parametrize("name", FENCED)
@@ -73,7 +72,7 @@ class Grid(Case):
         expected = judge(name, state, holds_lease=False)
         await _expect(bench, False, expected, lambda: _word(bench, stranger, name, lease))
 
-    @pytest.mark.parametrize("state", STATES, ids=str)
+    @pytest.mark.parametrize("state", TRIED, ids=str)
     @pytest.mark.parametrize("name", FENCED)
     async def test_by_the_holder_of_an_earlier_attempt(self, bench: Bench, name: str, state: State | None) -> None:
         former, worker = await bench.session(), await bench.session()
@@ -84,7 +83,7 @@ class Grid(Case):
         expected = judge(name, state, holds_lease=False, repeated=repeated)
         await _expect(bench, False, expected, lambda: _word(bench, former, name, first.lease))
 
-    @pytest.mark.parametrize("state", STATES, ids=str)
+    @pytest.mark.parametrize("state", TRIED, ids=str)
     @pytest.mark.parametrize("name", FENCED)
     async def test_by_a_session_that_was_reaped(self, bench: Bench, name: str, state: State | None) -> None:
         zombie, worker = await bench.session(), await bench.session(lease_ms=3_600_000)
@@ -142,6 +141,10 @@ class Grid(Case):
 
 async def _bring(bench: Bench, worker: Session, state: State | None, *, fresh: bool = True) -> Lease:
     """The job `j` has this state, by real calls; return the lease of its last attempt."""
+    if state is State.BLOCKED:
+        await bench.add("b", queue=ELSEWHERE)
+        answer = await bench.add("j", blockers=(BlockerRef(ELSEWHERE, "b"),))
+        return Lease(QUEUE, "j", answer.run, 1)
     if fresh:
         await bench.add("j")
     (claimed,) = await bench.claim(worker)
@@ -159,7 +162,7 @@ async def _prepare(bench: Bench, name: str, worker: Session) -> None:
     """Whatever the transition's own guard asks, besides the state, is so."""
     if name == "enqueue":
         bench.clock.advance(3600)  # no finished run holds the id any more
-        await bench.add("the-clock-moved", queue="elsewhere")
+        await bench.add("the-clock-moved", queue=ELSEWHERE)
     if name == "expire":
         bench.clock.advance(8 * DAY)
     if name == "reap":
@@ -207,6 +210,13 @@ async def _promote(bench: Bench, _: Session) -> Reply:
     return await bench.store.promote(QUEUE, "j")
 
 
+async def _unblock(bench: Bench, _: Session) -> Reply:
+    """It is asked of nobody: it follows from the end of the last blocker."""
+    before = await bench.told("j")
+    await bench.store.complete_chain(ELSEWHERE, "b", None, b"done")
+    return await _refusal(bench, (await bench.told("j"))[len(before) :] == ["unblock"])
+
+
 async def _cancel(bench: Bench, _: Session) -> Reply:
     return (await bench.store.cancel(QUEUE, "j")).reply
 
@@ -247,6 +257,7 @@ _ASK: dict[str, Callable[[Bench, Session], Awaitable[Reply]]] = {
     "enqueue": _enqueue,
     "update": _update,
     "promote": _promote,
+    "unblock": _unblock,
     "cancel": _cancel,
     "requeue": _requeue,
     "delete": _delete,

@@ -8,9 +8,10 @@ import sys
 from collections.abc import Awaitable, Callable
 
 from ...store import Store, open_store
-from ...store.contract import Complete, DedupSpec, NewJob, Session
+from ...store.contract import Complete, DedupSpec, NewJob, ScheduleChange, Session
 
 QUEUE = "race"
+TICKS = 50
 
 
 async def enqueue(store: Store, me: str) -> list[str]:
@@ -50,11 +51,31 @@ async def reap(store: Store, me: str) -> list[int]:
     return [(await store.reap(QUEUE, limit=5)).returned for _ in range(10)]
 
 
+async def fire(store: Store, me: str) -> list[int]:
+    """Return the ticks that this rival fired, until none was left. Each is a millisecond after the one before."""
+    fired: list[int] = []
+    while rows := (await store.due([QUEUE])).rows:
+        tick = int(rows[0].body)
+        change = ScheduleChange(
+            queue=QUEUE,
+            name=rows[0].name,
+            expected=rows[0].revision,
+            revision=f"{me}-{tick}",
+            next_at_ms=(rows[0].next_at_ms or 0) + 1 if tick + 1 < TICKS else None,
+            body=b"%d" % (tick + 1),
+        )
+        job = NewJob(id=f"s/{tick}", task="t", payload=me.encode())
+        if (await store.put_schedule(change, [job])).reply == "ok":
+            fired.append(tick)
+    return fired
+
+
 RACES: dict[str, Callable[[Store, str], Awaitable[list[object]]]] = {
     "enqueue": enqueue,  # type: ignore[dict-item]
     "dedup": dedup,  # type: ignore[dict-item]
     "work": work,  # type: ignore[dict-item]
     "reap": reap,  # type: ignore[dict-item]
+    "fire": fire,  # type: ignore[dict-item]
 }
 
 

@@ -1,6 +1,6 @@
 -- cancel: blocked | scheduled | waiting -> cancelled
 -- guard: the run has not started; an active one is refused or signalled
--- effects: free the id, drop the successor, append event, tell waiters
+-- effects: free the id, end the chain, drop the successor, append event, tell waiters
 
 -- The run is over and its id free.
 CREATE OR REPLACE FUNCTION holdfast.finish_cancelled(p_now bigint, j holdfast.job, p_exit text, p_ran boolean)

@@ -1,6 +1,6 @@
 -- complete: active -> completed
 -- guard: the caller holds the lease
--- effects: drop lease, store result, start the successor, append event, tell waiters
+-- effects: drop lease, store result, continue or end the chain, start the successor, append event, tell waiters
 
 -- A whole batch at once. Return the numbers of those entries that were held and are completed now.
 CREATE OR REPLACE FUNCTION holdfast.complete(p_now bigint, p_session text, p_queues text[], p_ids text[],

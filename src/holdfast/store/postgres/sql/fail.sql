@@ -1,6 +1,6 @@
--- fail: waiting | active -> failed
--- guard: the caller holds the lease, or a limit is reached at claim, reap or release
--- effects: drop lease, store error, enqueue the fail handler, start the successor, append event, tell waiters
+-- fail: blocked | waiting | active -> failed
+-- guard: the caller holds the lease, or a limit is reached at claim, reap or release, or a blocker failed
+-- effects: drop lease, store error, enqueue the fail handler, end the chain, start the successor, append event, tell waiters
 
 CREATE OR REPLACE FUNCTION holdfast.fail(p_now bigint, j holdfast.job, p_error bytea, p_type text, p_signature text,
     p_cause text, p_exit text, p_ttl bigint, p_count boolean, p_ran boolean) RETURNS text LANGUAGE plpgsql AS $$

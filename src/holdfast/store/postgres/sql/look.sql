@@ -88,3 +88,18 @@ WITH log AS (
 )
 SELECT log.epoch, log.trimmed, log.snapshot, log.newest, log.last, page.xid::text AS xid_, page.*
 FROM log LEFT JOIN page ON true ORDER BY page.xid, page.seq;
+
+-- :schedules
+SELECT queue, name, revision, next_at_ms, body FROM holdfast.schedule
+WHERE (%(queue)s::text IS NULL OR queue = %(queue)s) AND (%(schedule)s::text IS NULL OR name = %(schedule)s)
+ORDER BY queue COLLATE "C", name COLLATE "C";
+
+-- :due
+SELECT t.now, s.queue, s.name, s.revision, s.next_at_ms, s.body,
+    (SELECT min(n.next_at_ms) FROM holdfast.schedule n
+     WHERE n.queue = ANY (%(queues)s::text[]) AND n.next_at_ms > t.now) AS later
+FROM (SELECT holdfast.clock(%(now)s::bigint) AS now OFFSET 0) AS t
+LEFT JOIN LATERAL (
+    SELECT * FROM holdfast.schedule WHERE queue = ANY (%(queues)s::text[]) AND next_at_ms <= t.now
+    ORDER BY next_at_ms LIMIT %(limit)s::integer
+) AS s ON true;

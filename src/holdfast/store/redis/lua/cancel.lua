@@ -1,6 +1,6 @@
 -- cancel: blocked | scheduled | waiting -> cancelled
 -- guard: the run has not started; an active one is refused or signalled
--- effects: free the id, drop the successor, append event, tell waiters
+-- effects: free the id, end the chain, drop the successor, append event, tell waiters
 
 -- The run is over and its id free. `exit` is how its attempt ended, nil when none did.
 function H.cancelled(q, job, exit)

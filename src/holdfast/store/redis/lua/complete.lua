@@ -1,6 +1,6 @@
 -- complete: active -> completed
 -- guard: the caller holds the lease
--- effects: drop lease, store result, start the successor, append event, tell waiters
+-- effects: drop lease, store result, continue or end the chain, start the successor, append event, tell waiters
 
 -- How long a run that ends now holds its id, and when it is gone.
 function H.end_times(q, job, ttl)

@@ -164,19 +164,22 @@ function H.enqueue(q, batch, conflict)
   return answers
 end
 
+-- The next `count` jobs of the arguments are taken in, or answered by those that hold their ids.
+function H.take_in(q, arg, count, conflict, history)
+  local batch = {}
+  for index = 1, count do
+    local id, task, payload, spec = arg(), H.optional(arg()), arg(), arg()
+    batch[index] = { id = id, task = task, payload = payload, spec = spec == '' and EMPTY or cjson.decode(spec) }
+  end
+  local answers = H.enqueue(q, batch, conflict)
+  H.bound_log(q, history)
+  return answers
+end
+
 H.serve('enqueue', function(keys, args)
   local arg = H.reader(args)
   local now, name, request, history = H.now(arg()), arg(), arg(), tonumber(arg())
   local conflict, count = H.json(arg()), tonumber(arg())
   local q = H.opened(keys[1], now, name)
-  return H.once(q, request, function()
-    local batch = {}
-    for index = 1, count do
-      local id, task, payload, spec = arg(), H.optional(arg()), arg(), arg()
-      batch[index] = { id = id, task = task, payload = payload, spec = spec == '' and EMPTY or cjson.decode(spec) }
-    end
-    local answers = H.enqueue(q, batch, conflict)
-    H.bound_log(q, history)
-    return answers
-  end)
+  return H.once(q, request, function() return H.take_in(q, arg, count, conflict, history) end)
 end)

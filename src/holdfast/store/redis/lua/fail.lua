@@ -1,6 +1,6 @@
--- fail: waiting | active -> failed
--- guard: the caller holds the lease, or a limit is reached at claim, reap or release
--- effects: drop lease, store error, enqueue the fail handler, start the successor, append event, tell waiters
+-- fail: blocked | waiting | active -> failed
+-- guard: the caller holds the lease, or a limit is reached at claim, reap or release, or a blocker failed
+-- effects: drop lease, store error, enqueue the fail handler, end the chain, start the successor, append event, tell waiters
 
 local LONGEST_ID = 1024
 

@@ -24,6 +24,7 @@ local FINISHED = { completed = true, failed = true, cancelled = true }
 local LOOKS, DRAINS = { 'no-writes' }, { 'allow-oom' }
 local FLAGS = {
   get = LOOKS, records = LOOKS, glance = LOOKS, pending = LOOKS, sessions = LOOKS, version = LOOKS,
+  schedules = LOOKS, due = LOOKS,
   turn = DRAINS, extend = DRAINS, leave = DRAINS, held = DRAINS, reap = DRAINS, expire = DRAINS, delete = DRAINS,
   cancel = DRAINS, outbox = DRAINS, hear = DRAINS,
 }

@@ -1,4 +1,4 @@
--- requeue: completed | failed | cancelled -> waiting | scheduled
+-- requeue: completed | failed | cancelled -> waiting | scheduled | blocked
 -- guard: no other run holds the id
 -- effects: number a new run with fresh counters, append event, wake one worker
 

@@ -1,6 +1,6 @@
 -- cancel: blocked | scheduled | waiting -> cancelled
 -- guard: the run has not started; an active one is refused or signalled
--- effects: free the id, drop the successor, append event, tell waiters
+-- effects: free the id, end the chain, drop the successor, append event, tell waiters
 
 -- :finish
 UPDATE holdfast_job

@@ -18,11 +18,12 @@ SET state = 'active', attempts = attempts + 1, session = :session, claimed_at_ms
 WHERE run IN (SELECT value FROM json_each(:runs));
 
 -- :read
-SELECT json_group_array(json_array(run, attempts, id, task, priority, key, run_at_ms, enqueued_at_ms,
-    failures, stalls, timeouts, releases, hex(overrides), hex(headers), hex(error),
-    CASE WHEN checkpoint IS NOT NULL THEN hex(checkpoint) END,
-    CASE WHEN length(payload) <= 65536 THEN hex(payload) END))
-FROM holdfast_job WHERE run IN (SELECT value FROM json_each(:runs));
+SELECT json_group_array(json_array(j.run, j.attempts, j.id, j.task, j.priority, j.key, j.run_at_ms, j.enqueued_at_ms,
+    j.failures, j.stalls, j.timeouts, j.releases, hex(j.overrides), hex(j.headers), hex(j.error),
+    CASE WHEN j.checkpoint IS NOT NULL THEN hex(j.checkpoint) END,
+    CASE WHEN length(j.payload) <= 65536 THEN hex(j.payload) END, f.queue, f.id, j.chain, j.position))
+FROM holdfast_job j LEFT JOIN holdfast_job f ON f.run = j.chain
+WHERE j.run IN (SELECT value FROM json_each(:runs));
 
 -- :payload
 SELECT payload FROM holdfast_job WHERE run = :run;

@@ -1,6 +1,6 @@
 -- complete: active -> completed
 -- guard: the caller holds the lease
--- effects: drop lease, store result, start the successor, append event, tell waiters
+-- effects: drop lease, store result, continue or end the chain, start the successor, append event, tell waiters
 
 -- :finish
 UPDATE holdfast_job
@@ -8,6 +8,13 @@ SET state = 'completed', exit = 'complete', result = ?1, finished_at_ms = ?2, er
     free_at_ms = ?2 + coalesce(?3, result_ttl_ms, ?4),
     expires_at_ms = max(?2 + max(coalesce(?3, result_ttl_ms, ?4), ?5), coalesce(dedup_until_ms, 0))
 WHERE run = ?6 AND attempts = ?7 AND session = ?8 AND state = 'active';
+
+-- :from_outside
+UPDATE holdfast_job
+SET state = 'completed', exit = 'outside', result = :result, finished_at_ms = :now, error = NULL,
+    free_at_ms = :now + coalesce(:ttl, result_ttl_ms, :queue_ttl),
+    expires_at_ms = max(:now + max(coalesce(:ttl, result_ttl_ms, :queue_ttl), :kept), coalesce(dedup_until_ms, 0))
+WHERE run = :run;
 
 -- :finish_all
 UPDATE holdfast_job
@@ -18,5 +25,5 @@ FROM json_each(:results) AS entry
 WHERE run = CAST(entry.key AS INTEGER);
 
 -- :held
-SELECT count(*), sum(attempts) FROM holdfast_job
+SELECT count(*), sum(attempts), count(chain) FROM holdfast_job
 WHERE run IN (SELECT value FROM json_each(:runs)) AND state = 'active' AND session = :session;

@@ -4,8 +4,8 @@
 
 -- :insert
 INSERT INTO holdfast_job (run, queue, id, state, task, priority, key, run_at_ms, ready_at_ms, enqueued_at_ms,
-    result_ttl_ms, dedup_key, dedup_until_ms, overrides, headers, payload)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+    result_ttl_ms, dedup_key, dedup_until_ms, overrides, headers, payload, chain, position)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- :any_held
 SELECT EXISTS (SELECT 1 FROM holdfast_job

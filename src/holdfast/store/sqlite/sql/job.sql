@@ -37,6 +37,7 @@ WHERE j.run < :before
     AND (:ids IS NULL OR j.id IN (SELECT value FROM json_each(:ids)))
     AND (:after IS NULL OR j.enqueued_at_ms >= :after)
     AND (:until IS NULL OR j.enqueued_at_ms < :until)
+    AND (:chain IS NULL OR j.chain = :chain OR j.run = :chain)
     AND (j.expires_at_ms IS NULL OR j.expires_at_ms > :now)
     AND (:requeued OR j.requeued_as IS NULL)
 ORDER BY j.run DESC LIMIT :limit;
@@ -44,9 +45,9 @@ ORDER BY j.run DESC LIMIT :limit;
 -- :set_ttl
 UPDATE holdfast_job
 SET result_ttl_ms = :ttl,
-    free_at_ms = CASE WHEN finished_at_ms IS NULL THEN NULL ELSE :now + :ttl END,
+    free_at_ms = CASE WHEN finished_at_ms IS NULL OR chain_state = 'open' THEN NULL ELSE :now + :ttl END,
     expires_at_ms = CASE
-        WHEN finished_at_ms IS NOT NULL THEN max(:now + :ttl, finished_at_ms + :kept, coalesce(dedup_until_ms, 0)) END
+        WHEN finished_at_ms IS NOT NULL AND chain_state IS NOT 'open' THEN max(:now + :ttl, finished_at_ms + :kept, coalesce(dedup_until_ms, 0)) END
 WHERE run = :run;
 
 -- :events

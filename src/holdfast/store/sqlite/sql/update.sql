@@ -1,4 +1,4 @@
--- update: blocked | scheduled | waiting -> waiting | scheduled
+-- update: blocked | scheduled | waiting -> waiting | scheduled | blocked
 -- guard: the run has not started; an active one gets a successor instead
 -- effects: change payload, run_at and counters by the update flags, append event
 

@@ -1,0 +1,154 @@
+"""`holdfast chains`: list, show, complete and delete."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ..app import Holdfast
+from ..core.state import State
+from ..core.transition import Reply
+from ..store.contract import ChainRecord, Deleted
+from . import form
+from .group import Group, NotDone
+from .job import timed
+from .show import clean, json_out, span, table
+from .source import Source, json_option, source_options
+from .value import plain
+
+
+@click.group(cls=Group, default="list")
+def chains() -> None:
+    """List, show, complete and delete chains of jobs. Alone, it lists.
+
+    \b
+    Examples:
+      holdfast chains --app shop:app
+      holdfast chains show shop order-7 --app shop:app
+      holdfast chains complete shop order-7 '"approved"' --app shop:app
+    """
+
+
+@chains.command("list")
+@source_options
+@click.option("--queue", metavar="NAME", help="Whose first job is in this queue.")
+@click.option("--state", type=click.Choice([str(state) for state in State]), help="In this state.")
+@click.option("--task", metavar="NAME", help="Whose first job is of this task.")
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many.")
+@click.option("--cursor", help="Where the last list ended.")
+@json_option
+def list_(source: Source, as_json: bool, **which: Any) -> None:
+    """List chains of more than one job, newest first.
+
+    \b
+    Examples:
+      holdfast chains list --queue shop --state failed
+      holdfast chains --json
+    """
+    page, now = source.run(lambda app: timed(app, app.chains(**which)))
+    if as_json:
+        json_out({"chains": [form.chain(each) for each in page.chains], "cursor": page.cursor})
+        return
+    table(("queue", "id", ">run", "task", "state", ">position", "at", "age"), [_row(each, now) for each in page.chains])
+    if page.cursor:
+        click.echo(f"there are more: --cursor {page.cursor}", err=True)
+
+
+def _row(chain: ChainRecord, now: int) -> tuple[Any, ...]:
+    ref, at = chain.ref, chain.current
+    age = span(max(0, now - chain.enqueued_at_ms))
+    return ref.queue, ref.id, ref.run, chain.task, chain.state, chain.position, f"{at.queue}/{at.id}", age
+
+
+@chains.command()
+@click.argument("queue")
+@click.argument("job_id", metavar="ID")
+@source_options
+@click.option("--run", type=int, metavar="N", help="This run of it; default: the one that answers for the id.")
+@json_option
+def show(source: Source, queue: str, job_id: str, run: int | None, as_json: bool) -> None:
+    """Show one chain and its jobs, by its first job or any other.
+
+    \b
+    Examples:
+      holdfast chains show shop order-7 --app shop:app
+      holdfast chains show shop order-7 --json
+    """
+
+    async def work(app: Holdfast) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        chain = await app.chain(queue, job_id, run)
+        page = await app.jobs(chain=chain.ref, limit=1000)
+        members = [form.job(job) for job in page.jobs] or [form.job(await app.status(*_words(chain)))]
+        detail = {**form.chain(chain), "result": form.chain_result(app, chain)}
+        return detail, sorted(members, key=lambda job: job["position"])
+
+    detail, members = source.run(work)
+    if as_json:
+        json_out({**detail, "jobs": members})
+        return
+    names = ("queue", "id", "run", "task", "state", "enqueued_at", "finished_at", "expires_at", "result")
+    table(("", ""), [(name, detail[name]) for name in names if detail[name] is not None], header=False)
+    click.echo()
+    columns = ("position", "queue", "id", "run", "task", "state", "started_at", "finished_at")
+    table(columns, [tuple(job[name] for name in columns) for job in members])
+
+
+def _words(chain: ChainRecord) -> tuple[str, str, int]:
+    return chain.ref.queue, chain.ref.id, chain.ref.run
+
+
+@chains.command()
+@click.argument("queue")
+@click.argument("job_id", metavar="ID")
+@click.argument("result", default="null")
+@source_options
+@json_option
+def complete(source: Source, queue: str, job_id: str, result: str, as_json: bool) -> None:
+    """Complete a chain, or a single job, from outside.
+
+    RESULT is JSON, or else a text. A handler that runs is told to stop, and what it returns does not count.
+
+    \b
+    Example:
+      holdfast chains complete expenses claim-7 '"approved"' --app shop:app
+    """
+    reply = source.run(lambda app: app.complete_chain(queue, job_id, plain(result)))
+    if as_json:
+        json_out({"queue": queue, "id": job_id, "reply": reply})
+    if reply is not Reply.OK:
+        raise NotDone(f"{queue}/{job_id} is not completed: it is over already; `holdfast chains show` says how")
+    if not as_json:
+        click.echo(clean(f"{queue}/{job_id}: completed"))
+
+
+@chains.command()
+@click.argument("queue")
+@click.argument("job_id", metavar="ID")
+@source_options
+@click.option("--cascade", is_flag=True, help="Delete chains that wait for it as well.")
+@json_option
+def delete(source: Source, queue: str, job_id: str, cascade: bool, as_json: bool) -> None:
+    """Remove a chain and all its jobs. Refused while others wait for it.
+
+    \b
+    Examples:
+      holdfast chains delete shop order-7 --app shop:app
+      holdfast chains delete shop order-7 --cascade
+    """
+    deleted = source.run(lambda app: app.delete_chain(queue, job_id, cascade=cascade))
+    if as_json:
+        json_out({"queue": queue, "id": job_id, "reply": deleted.reply, "chains": deleted.chains})
+    if deleted.reply is not Reply.OK:
+        raise NotDone(_refusal(queue, job_id, deleted))
+    if not as_json:
+        others = f", and {deleted.chains - 1} that waited for it" if deleted.chains > 1 else ""
+        click.echo(clean(f"{queue}/{job_id}: deleted{others}"))
+
+
+def _refusal(queue: str, job_id: str, deleted: Deleted) -> str:
+    if deleted.reply is Reply.MISSING:
+        return f"there is no job {queue}/{job_id}, or it has expired; `holdfast chains` lists those there are"
+    waiting = ", ".join(f"{ref.queue}/{ref.id}" for ref in deleted.waiting[:3])
+    more = f" and {len(deleted.waiting) - 3} more" if len(deleted.waiting) > 3 else ""
+    return f"{queue}/{job_id} is not deleted: {waiting}{more} waits for it; --cascade deletes that too"

@@ -1,0 +1,59 @@
+"""What a handler returns when another job goes on where it ends, and what a job that waited for others sees of them."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from .codec import Codec
+from .core.chain import ChainRef, continuation_id
+from .core.job import ErrorRecord
+from .core.state import State
+from .errors import ConfigError
+from .store.contract import Continuation, NewJob
+
+R = TypeVar("R", covariant=True)
+
+
+class Continued(Generic[R]):
+    """Made by `job.continue_with(task, ...)` and returned by the handler: the chain's result will be an `R`."""
+
+    __slots__ = ("_codec", "_job", "_queue")
+
+    def __init__(self, queue: str, job: NewJob, codec: Codec) -> None:
+        self._queue = queue
+        self._job = job
+        self._codec = codec
+
+    def after(self, chain: ChainRef, position: int, codec: Codec) -> Continuation:
+        """Return the next job of the chain, as stores take it. `codec` is what the chain's result is read with."""
+        if codec is not self._codec:
+            raise ConfigError(
+                f"continue_with({self._job.task}): its result codec is another than that of the job before it, "
+                "by which whoever waits for the chain reads the result: give both tasks the same"
+            )
+        id = continuation_id(chain, position + 1, self._queue)
+        return Continuation(self._queue, msgspec.structs.replace(self._job, id=id, fresh=False))
+
+
+def refuse_options(name: str, options: Any) -> None:
+    """Raise when a continuation is to have what its chain decides."""
+    for option in ("job_id", "dedup", "connection"):
+        if getattr(options, option) is not None:
+            raise ConfigError(f"continue_with({name}): {option}= is not for a job that continues a chain; leave it out")
+    if options.on_conflict != "keep" or options.on_failed != "keep":
+        raise ConfigError(f"continue_with({name}): its id is new, so that on_conflict= and on_failed= have no meaning")
+
+
+class Blocker(msgspec.Struct, frozen=True, kw_only=True):
+    """One of the chains that a job waited for, and how it ended."""
+
+    queue: str
+    id: str
+    run: int | None
+    state: State
+    result: Any = None
+    """What its last handler returned."""
+    error: ErrorRecord | None = None
+    """Why it did not complete; seen by jobs with `on_blocker_failed="ignore"`."""

@@ -1,0 +1,35 @@
+"""Chains of jobs, and what a job waits for."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+OnBlockerFailed = Literal["fail", "cancel", "ignore"]
+OPEN = "open"
+"""What a store notes of a chain that goes on."""
+_LONGEST_ID = 1024
+
+
+class ChainRef(msgspec.Struct, frozen=True):
+    """A chain, known by its first job."""
+
+    queue: str
+    id: str
+    run: int
+
+
+class BlockerRef(msgspec.Struct, frozen=True):
+    """A chain that a job waits for. With no run it is the one that answers for the id when the job is taken in."""
+
+    queue: str
+    id: str
+    run: int | None = None
+
+
+def continuation_id(chain: ChainRef, position: int, queue: str) -> str:
+    """Return the id of the job at a position of a chain: the same whoever continues, and however often."""
+    home = "" if queue == chain.queue else f"{chain.queue}:"
+    id = f"{home}{chain.id}/{chain.run}/{position}"
+    return id.encode()[-_LONGEST_ID:].decode(errors="ignore")

