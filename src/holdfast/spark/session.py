@@ -13,6 +13,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from ..errors import ConfigError
+from ..store.url import shown
 from .archive import Archive
 from .java import Java, find_java
 
@@ -116,10 +117,12 @@ def refuse_remote(url: str, spark: SparkSession) -> None:
     """A store that only this machine, or this process, can reach is refused where the executors are elsewhere."""
     scheme = urlsplit(url).scheme
     if scheme == "memory":
-        raise ConfigError(f"{url!r}: Spark works in other processes, which cannot see this one's memory; use sqlite://")
+        raise ConfigError(
+            f"{shown(url)!r}: Spark works in other processes, which cannot see this one's memory; use sqlite://"
+        )
     master = spark.sparkContext.master
     if scheme == "sqlite" and not is_local(master):
         raise ConfigError(
-            f"{url!r} is a file of this machine, and the executors of {master!r} are on others; "
+            f"{shown(url)!r} is a file of this machine, and the executors of {master!r} are on others; "
             "use redis:// or postgresql://, or a local master"
         )

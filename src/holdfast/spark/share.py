@@ -12,6 +12,7 @@ from ..core.state import FINISHED
 from ..errors import LogGap
 from ..store.scan import Condition, Part, Plan, Scan, lost, open_scan
 from ..store.scan import Table as StoredTable
+from ..store.url import shown
 from .arrow import batch, gap_row, stored_columns
 from .option import ReadOptions, require_machine, this_machine
 from .schema import Table
@@ -57,7 +58,7 @@ def shares(options: ReadOptions, which: tuple[Condition, ...], after: str | None
         parts = scan.plan(plan)
     gap = next((part for part in parts if part.reset or part.missing), None)
     if gap is not None and options.on_gap == "fail":
-        raise lost(options.url, gap.missing or None)
+        raise lost(shown(options.url), gap.missing or None)
     return [Share(plan, part) for part in parts]
 
 

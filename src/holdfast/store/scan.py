@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from ..errors import ConfigError, LogGap
-from .url import open_store
+from .url import open_store, shown
 
 Table = Literal["events", "jobs"]
 Op = Literal["=", "in", "<", "<=", ">", ">=", "starts", "null", "set"]
@@ -70,10 +70,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     def only(self, column: str) -> tuple[Any, ...] | None:
         """Return the values that a column must have one of; `None` when it may have any."""
-        for each in self.which:
-            if each.column == column and each.op in ("=", "in"):
-                return tuple(each.value) if each.op == "in" else (each.value,)
-        return None
+        named = [each for each in self.which if each.column == column and each.op in ("=", "in")]
+        if not named:
+            return None
+        first, *others = [tuple(each.value) if each.op == "in" else (each.value,) for each in named]
+        return tuple(value for value in first if all(value in other for other in others))
 
 
 class Scan(Protocol):
@@ -135,15 +136,19 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 def matching(columns: Columns, which: Sequence[Condition]) -> Columns:
     """Return the rows that meet every condition, where the store itself cannot choose."""
     for each in which:
-        column = columns[each.column]
+        column = _listed(columns[each.column])
         if each.op in ("null", "set"):
             keep = [(have is None) == (each.op == "null") for have in column]
         else:
             compare, wanted = _COMPARE[each.op], each.value
             keep = [have is not None and compare(have, wanted) for have in column]
         if not all(keep):
-            columns = {name: list(compress(values, keep)) for name, values in columns.items()}
+            columns = {name: list(compress(_listed(values), keep)) for name, values in columns.items()}
     return columns
+
+
+def _listed(values: Any) -> Sequence[Any]:
+    return values.to_pylist() if hasattr(values, "to_pylist") else values  # type: ignore[no-any-return]
 
 
 def shares(low: int, high: int, parts: int, least: int) -> list[tuple[int, int]]:
@@ -166,6 +171,6 @@ def open_scan(url: str) -> Scan:
     """Return a scan of the store that a URL names."""
     make = getattr(open_store(url), "scan", None)
     if make is None:
-        raise ConfigError(f"{url!r}: this store has no scan, so that whole tables cannot be read from it")
+        raise ConfigError(f"{shown(url)!r}: this store has no scan, so that whole tables cannot be read from it")
     scan: Scan = make()
     return scan

@@ -20,11 +20,9 @@ from . import sql
 from .array import numbers, texts
 from .connection import Place, translate
 from .look import Position
+from .span import Key, Log, Nth, PostgresPart, cut, end_of, ranges
 
 PAGE = 20_000
-Key = tuple[int, int]
-"""A place in the order of events: transaction and sequence."""
-_START: Key = (0, 0)
 _EVENT = {"sequence": "seq", "epoch": "(SELECT value FROM holdfast.meta WHERE name = 'epoch')"}
 _JOB = {
     "started_at_ms": "claimed_at_ms",
@@ -45,38 +43,6 @@ _WORDS = {
 }  # fmt: skip
 
 
-class PostgresPart(Part, frozen=True, kw_only=True):
-    """Rows above `low`, up to `high`: places in the log, or runs."""
-
-    low: Key = _START
-    high: Key = _START
-    epoch: str = ""
-    late: dict[int, int] | None = None
-    """Only these transactions, each from the event after this: they were open at the position before."""
-    open: dict[int, int] = {}
-    """Not these transactions beyond this event: they were open at the position after."""
-    rows: int | None = None
-    """How many there were when it was planned."""
-
-
-class _Log(msgspec.Struct):
-    """The log as one snapshot sees it."""
-
-    epoch: str
-    trimmed: int
-    newest: int
-    in_flight: list[int]
-    last: Key
-
-
-class _Place(msgspec.Struct):
-    """An event in the log, and the highest sequence up to it."""
-
-    xid: int
-    seq: int
-    seen: int
-
-
 class PostgresScan:
     """Reads one schema."""
 
@@ -88,24 +54,24 @@ class PostgresScan:
 
     def end(self, queues: Sequence[str] | None = None) -> str:
         """Return the position after every event that is committed now."""
-        return str(_end(self._log()))
+        return str(end_of(self._log()))
 
     def reach(self, after: str | None, limit: int, which: Sequence[Condition] = (), upto: str | None = None) -> str:
         """Return a position with at most `limit` matching events before it."""
         log = self._log()
         at = self._position(after, log) or Position(f"{log.epoch}:0:0:0")
-        end = (self._position(upto, log) if upto is not None else None) or _end(log)
+        end = (self._position(upto, log) if upto is not None else None) or end_of(log)
         if limit < 1:
             return str(at)
         left = limit
-        for part in _ranges(at, end):
+        for part in ranges(at, end):
             found = self._nth(part, which, left)
-            if isinstance(found, _Place):
-                return str(_cut(at, end, found))
+            if isinstance(found, Nth):
+                return str(cut(at, end, found))
             left -= found
         return str(end)
 
-    def _nth(self, part: PostgresPart, which: Sequence[Condition], number: int) -> _Place | int:
+    def _nth(self, part: PostgresPart, which: Sequence[Condition], number: int) -> Nth | int:
         """Return the place of the nth row of a part, or how many there are when there are fewer."""
         where, values = self._where("events", part, which)
         order = "OVER (ORDER BY e.xid, e.seq ROWS UNBOUNDED PRECEDING)"
@@ -115,9 +81,9 @@ class PostgresScan:
             f" FROM holdfast.event e WHERE {where} ORDER BY e.xid, e.seq LIMIT %s) numbered",
             [number, *values, number],
         )
-        return _Place(*map(int, row)) if row else int(count)
+        return Nth(*map(int, row)) if row else int(count)
 
-    def _log(self) -> _Log:
+    def _log(self) -> Log:
         ((epoch, trimmed, newest, snapshot, last),) = self._rows(
             "SELECT (SELECT value FROM holdfast.meta WHERE name = 'epoch'),"
             " (SELECT value::bigint FROM holdfast.meta WHERE name = 'trimmed'),"
@@ -127,9 +93,9 @@ class PostgresScan:
         )
         in_flight = [int(xid) for xid in snapshot.split(":")[2].split(",") if xid]
         xid, _, seq = (last or "0.0").partition(".")
-        return _Log(epoch, trimmed, newest, in_flight, (int(xid), int(seq)))
+        return Log(epoch, trimmed, newest, in_flight, (int(xid), int(seq)))
 
-    def _position(self, text: str | None, log: _Log) -> Position | None:
+    def _position(self, text: str | None, log: Log) -> Position | None:
         """Return a position as a part of this log; `None` when it is of another."""
         if text is None:
             return Position(f"{log.epoch}:0:0:{log.trimmed}")
@@ -149,7 +115,7 @@ class PostgresScan:
     def _plan_events(self, plan: Plan) -> list[PostgresPart]:
         log = self._log()
         known = self._position(plan.after, log)
-        upto = self._position(plan.upto, log) if plan.upto is not None else _end(log)
+        upto = self._position(plan.upto, log) if plan.upto is not None else end_of(log)
         gap = [PostgresPart(reset=True)] if known is None or upto is None else []
         if upto is None:
             return gap
@@ -157,7 +123,7 @@ class PostgresScan:
         missing = min(log.trimmed, upto.seen) - after.seen if plan.after is not None and known else 0
         if missing > 0:
             gap.append(PostgresPart(missing=missing))
-        parts = [part for each in _ranges(after, upto) for part in self._split(plan, each)]
+        parts = [part for each in ranges(after, upto) for part in self._split(plan, each)]
         return gap + [part for part in parts if part.rows]
 
     def _count(self, plan: Plan, part: PostgresPart) -> int:
@@ -308,36 +274,6 @@ class PostgresScan:
 def _compared(names: dict[str, str]) -> Callable[[str], str]:
     """Return how a column is spelled to be compared: texts by their bytes, whatever the database's collation."""
     return lambda name: f'({names.get(name, name)} COLLATE "C")' if name in _WORDS else names.get(name, name)
-
-
-def _end(log: _Log) -> Position:
-    """Return the position after all that a snapshot sees."""
-    at = Position(f"{log.epoch}:0:0:{log.trimmed}")
-    at.advance(*log.last, log.in_flight)
-    return at
-
-
-def _ranges(after: Position, upto: Position) -> list[PostgresPart]:
-    """Return what lies between two positions: what was late at the first, and what came after it."""
-    low, high = (after.xid, after.seq), (upto.xid, upto.seq)
-    new = PostgresPart(low=low, high=high, epoch=upto.epoch, open=upto.open)
-    if not after.open:
-        return [new]
-    return [PostgresPart(high=min(low, high), epoch=upto.epoch, open=upto.open, late=after.open), new]
-
-
-def _cut(after: Position, upto: Position, place: _Place) -> Position:
-    """Return the position between two others up to which a place, and all before it, have been read."""
-    at = Position(str(after))
-    at.seen = max(after.seen, place.seen)
-    if (place.xid, place.seq) > (after.xid, after.seq):
-        at.xid, at.seq = place.xid, place.seq
-        at.open = {xid: seq for xid, seq in upto.open.items() if xid < place.xid}
-    else:
-        passed = {xid: upto.open.get(xid) for xid in after.open if xid < place.xid}
-        later = {xid: seq for xid, seq in after.open.items() if xid > place.xid}
-        at.open = {xid: seq for xid, seq in passed.items() if seq is not None} | {place.xid: place.seq} | later
-    return at
 
 
 def _pairs(open: dict[int, int]) -> list[Any]:

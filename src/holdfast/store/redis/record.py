@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -13,13 +12,14 @@ from ...core.job import ErrorRecord, JobRecord, Progress
 from ...core.policy import Counters, Overrides
 from ...core.state import State
 from ..contract import Claimed, Lease
-from ..scan import EVENT_COLUMNS
 from .keys import long
 
 _HEAD = struct.Struct(">cBHB6s")
 _LIFE = struct.Struct(">I7s7s7s7sB")
 _RUN_AT, _PRIORITY, _LIFE_THERE, _RESULT, _REST, _LONG_TASK = 1, 2, 4, 8, 16, 32
-_EVENT = struct.Struct(">c6sI7s7sH6s6sH")
+EVENT = struct.Struct(">c6sI7s7sH6s6sH")
+EVENT_FIELDS = ("letter", "run", "attempt", "when", "run_at", "priority", "wait", "ran", "task_size")
+"""The fixed part of an event, which comes after its transition's name."""
 _STATES = {b"x" if state is State.CANCELLED else state[0].encode(): state for state in State}
 LETTERS = {letter.decode(): state for letter, state in _STATES.items()}
 _FRESH = Counters(attempts=1)
@@ -237,7 +237,7 @@ class Said(msgspec.Struct, frozen=True):
     progress: float | None = None
 
 
-_said = msgspec.msgpack.Decoder(Said).decode
+said_in = msgspec.msgpack.Decoder(Said).decode
 _NOTHING_SAID = Said()
 
 
@@ -251,11 +251,11 @@ def event(queue: str, position: str, fields: dict[bytes, bytes]) -> Event:
     raw = fields[b"e"]
     at = 1 + raw[0]
     transition = raw[1:at].decode()
-    letter, run, attempt, when, run_at, priority, wait, ran, task_size = _EVENT.unpack_from(raw, at)
-    at += _EVENT.size
+    letter, run, attempt, when, run_at, priority, wait, ran, task_size = EVENT.unpack_from(raw, at)
+    at += EVENT.size
     task = raw[at : at + task_size].decode()
     worker, at = _word(raw, at + task_size)
-    said = _said(raw[at:]) if at < len(raw) else _NOTHING_SAID
+    said = said_in(raw[at:]) if at < len(raw) else _NOTHING_SAID
     failures, stalls, timeouts, releases = said.counters
     signature = said.signature
     if said.error_type and signature is None:  # an error that the store made itself
@@ -285,45 +285,3 @@ def event(queue: str, position: str, fields: dict[bytes, bytes]) -> Event:
         message=said.message if transition == "progress" else None,
         payload=fields.get(b"p"),
     )
-
-
-def event_columns(queue: str, epoch: str, entries: Sequence[tuple[bytes, list[bytes]]]) -> dict[str, list[Any]]:
-    """Return entries of a queue's log as the columns of `EVENT_COLUMNS`: what `event` does, for thousands at a time."""
-    rows = []
-    unpack, size, number = _EVENT.unpack_from, _EVENT.size, _from_bytes
-    words: dict[bytes, str | None] = {b"": None}
-    for at_id, (_, id, _, raw, *kept) in entries:
-        at = 1 + raw[0]
-        letter, run, attempt, when, run_at, priority, wait, ran, task_size = unpack(raw, at)
-        name, at = raw[1:at], at + size
-        task = raw[at : at + task_size]
-        at += task_size + 2
-        end = at + (raw[at - 2] << 8 | raw[at - 1])
-        worker = raw[at:end]
-        said = _said(raw[end:]) if end < len(raw) else _NOTHING_SAID
-        signature, mark = said.signature, id[:1]
-        if said.error_type and signature is None:
-            signature = ErrorRecord(type=said.error_type, message=said.message or "").signature
-        for word in (name, task, worker):
-            if word not in words:
-                words[word] = word.decode()
-        rows.append((
-            int(at_id[at_id.index(b"-") + 1 :]), number(when, "big"), id[1:].hex() if mark == b"\1" else long(id),
-            number(run, "big"), attempt, words[name], _STATES.get(letter), said.cause, words[task], words[worker],
-            said.key, priority - 1000, number(run_at, "big"), *said.counters, (number(wait, "big") or None),
-            (number(ran, "big") or None), said.error_type, signature, said.progress, said.message,
-            kept[1] if kept else None,
-        ))  # fmt: skip
-    return _named(queue, epoch, rows)
-
-
-def _named(queue: str, epoch: str, rows: list[tuple[Any, ...]]) -> dict[str, list[Any]]:
-    found = dict(zip(_PARSED, map(list, zip(*rows, strict=True)), strict=True))
-    for name in ("wait_ms", "run_ms"):  # one more than it is, so that nothing is zero
-        found[name] = [None if value is None else value - 1 for value in found[name]]
-    said = zip(found["message"], found["transition"], strict=True)
-    found["message"] = [message if transition == "progress" else None for message, transition in said]
-    return {"epoch": [epoch] * len(rows), "queue": [queue] * len(rows), **found}
-
-
-_PARSED = tuple(name for name in EVENT_COLUMNS if name not in ("epoch", "queue"))

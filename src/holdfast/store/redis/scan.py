@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
-import redis
 from redis.exceptions import RedisError
 
 from ...core.state import State
@@ -14,36 +13,17 @@ from ...errors import StoreError
 from ..scan import JOB_COLUMNS, Columns, Condition, Part, Plan, Table, lost, matching, shares
 from . import record
 from .keys import Keys, long
-from .look import _position as position_of
-from .look import _text as text_of
-from .look import rid
+from .look import position_of, rid, text_of
 from .place import Place
+from .plain import connect_plainly, raw
+from .span import Log, RedisPart, ending, entry_id, fair, low_of, range_of
 
-PAGE = 10_000
+PAGE = 20_000
+SHORT = 2_000
+"""The server does nothing else while it answers: about a millisecond for so many events."""
 RUNS = 1_000
 DENSE = 4
 """Runs are asked for one by one while at least each fourth is still kept."""
-
-
-class RedisPart(Part, frozen=True, kw_only=True):
-    """Numbers above `low`, up to `high`, of one queue: sequences of events, or runs."""
-
-    queue: str
-    low: int = -1
-    high: int = -1
-    epoch: str = ""
-    anchored: bool = False
-    """Whether somebody has read up to `low`, so that whatever is gone above it is a gap."""
-    all: bool = False
-    """Every record of the queue, in no order."""
-
-
-class _Log(msgspec.Struct, frozen=True):
-    """The log of one queue: its epoch, its first sequence, and its last (before the first, when it is empty)."""
-
-    epoch: str
-    first: int
-    last: int
 
 
 class RedisScan:
@@ -58,7 +38,7 @@ class RedisScan:
 
     def end(self, queues: Sequence[str] | None = None) -> str:
         """Return the position after every event, queue by queue."""
-        return text_of({name: _id(log.epoch, log.last) for name, log in self._logs(queues).items()})
+        return text_of({name: entry_id(log.epoch, log.last) for name, log in self._logs(queues).items()})
 
     def reach(self, after: str | None, limit: int, which: Sequence[Condition] = (), upto: str | None = None) -> str:
         """Return a position with at most `limit` events before it, shared among the queues that have some."""
@@ -66,24 +46,24 @@ class RedisScan:
         logs = self._logs(Plan(table="events", columns=(), which=tuple(which)).only("queue"))
         if upto is not None:
             ends = position_of(upto)
-            logs = {name: _ending(log, ends[name]) for name, log in logs.items() if name in ends}
-        lows = {name: max(_low(known.get(name), log)[0], log.first - 1) for name, log in logs.items()}
-        taken = _fair({name: max(0, log.last - lows[name]) for name, log in logs.items()}, limit)
-        return text_of({**known, **{name: _id(log.epoch, lows[name] + taken[name]) for name, log in logs.items()}})
+            logs = {name: ending(log, ends[name]) for name, log in logs.items() if name in ends}
+        lows = {name: max(low_of(known.get(name), log)[0], log.first - 1) for name, log in logs.items()}
+        taken = fair({name: max(0, log.last - lows[name]) for name, log in logs.items()}, limit)
+        return text_of({**known, **{name: entry_id(log.epoch, lows[name] + taken[name]) for name, log in logs.items()}})
 
     def _names(self) -> list[str]:
         return sorted(name.decode() for name in self._ask(None, "SMEMBERS", self._keys.of_store("queues")))
 
-    def _logs(self, queues: Sequence[str] | None) -> dict[str, _Log]:
+    def _logs(self, queues: Sequence[str] | None) -> dict[str, Log]:
         return {name: self._log(name) for name in (self._names() if queues is None else queues)}
 
-    def _log(self, queue: str) -> _Log:
+    def _log(self, queue: str) -> Log:
         key = self._keys.of(queue, "events")
         epoch = self._ask(queue, "HGET", self._keys.declared(queue), "epoch")
         first = self._ask(queue, "XRANGE", key, "-", "+", "COUNT", 1)
         last = self._ask(queue, "XREVRANGE", key, "+", "-", "COUNT", 1)
         start = int(first[0][0].partition(b"-")[2]) if first else 0
-        return _Log((epoch or b"0").decode(), start, int(last[0][0].partition(b"-")[2]) if last else start - 1)
+        return Log((epoch or b"0").decode(), start, int(last[0][0].partition(b"-")[2]) if last else start - 1)
 
     # --- planning
 
@@ -98,7 +78,7 @@ class RedisScan:
             return [part for name in names for part in self._plan_jobs(plan, name)]
         logs = self._logs(plan.only("queue"))
         known, upto = position_of(plan.after), None if plan.upto is None else position_of(plan.upto)
-        ranges = [each for name, log in logs.items() for each in _range(plan, name, log, known, upto)]
+        ranges = [each for name, log in logs.items() for each in range_of(plan, name, log, known, upto)]
         total = sum(part.high - part.low for part in ranges)
         size = max(plan.least, -(-total // max(1, plan.parts)))
         return [
@@ -123,22 +103,23 @@ class RedisScan:
         assert isinstance(part, RedisPart)
         if part.reset:
             raise lost(self.place, None)
-        pages = self._events(part) if plan.table == "events" else self._jobs(part)
-        which = [each for each in plan.which if each.column != "queue"]
-        for page in pages:
-            found = matching(page, which) if which else page
+        for page in self._events(part) if plan.table == "events" else self._jobs(part):
+            found = matching(page, plan.which)
             yield {name: found[name] for name in plan.columns}
 
     def _events(self, part: RedisPart) -> Iterator[Columns]:
+        from .column import event_columns  # which needs packages that a queue does without
+
         key, low, count = self._keys.of(part.queue, "events"), part.low, 0
         while low < part.high:
-            start, stop = f"{part.epoch}-{low + 1}", f"{part.epoch}-{part.high}"
-            entries = self._ask(part.queue, "XRANGE", key, start, stop, "COUNT", PAGE)
-            if not entries:
-                break
-            low = int(entries[-1][0].partition(b"-")[2])
+            entries: list[Any] = []
+            for start in range(low, min(low + PAGE, part.high), SHORT):
+                first, last = f"{part.epoch}-{start + 1}", f"{part.epoch}-{min(start + SHORT, part.high)}"
+                entries += self._ask(part.queue, "XRANGE", key, first, last)
+            low += PAGE
             count += len(entries)
-            yield record.event_columns(part.queue, part.epoch, entries)
+            if entries:
+                yield event_columns(part.queue, part.epoch, entries)
         if part.anchored and count < part.high - part.low:
             raise lost(self.place, part.high - part.low - count)
 
@@ -183,8 +164,8 @@ class RedisScan:
     def _ask(self, queue: str | None, *command: Any) -> Any:
         try:
             if self._client is None:
-                self._client = _connect(self.place)
-            return _raw(self._node(queue)).execute_command(*command)
+                self._client = connect_plainly(self.place)
+            return raw(self._node(queue)).execute_command(*command)
         except (RedisError, OSError) as error:
             raise StoreError(f"{self.place}: {error}; is the server running, and does the login suffice?") from error
 
@@ -200,77 +181,3 @@ class RedisScan:
         client, self._client = self._client, None
         if client is not None:
             client.close()
-
-
-def _id(epoch: str, seq: int) -> str:
-    """Return the id of an entry, or of the place before the first."""
-    return f"{epoch}-{seq if seq >= 0 else ''}"
-
-
-def _low(at: str | None, log: _Log) -> tuple[int, bool]:
-    """Return the sequence after which reading goes on, and whether the log is another one."""
-    if at is None:
-        return -1, False  # a queue that is younger than the position, or no position at all
-    epoch, _, seq = at.partition("-")
-    last = int(seq) if seq else -1
-    return (-1, True) if epoch != log.epoch or last > log.last else (last, False)
-
-
-def _ending(log: _Log, at: str) -> _Log:
-    """Return the log as if it ended at a position."""
-    return msgspec.structs.replace(log, last=_low(at, log)[0])
-
-
-def _range(plan: Plan, queue: str, log: _Log, known: dict[str, str], upto: dict[str, str] | None) -> list[RedisPart]:
-    """Return what is to be read of one queue's log, and before it, when that is so, that the log was reset."""
-    low, reset = _low(known.get(queue), log)
-    anchored = plan.after is not None and not reset
-    if not anchored:
-        low = log.first - 1
-    high, gone = log.last, False
-    if upto is not None:
-        high, gone = _low(upto.get(queue), log)
-    part = RedisPart(queue=queue, low=low, high=high, epoch=log.epoch, anchored=anchored)
-    gap = [RedisPart(queue=queue, reset=True)] if reset or gone else []
-    return gap + ([part] if high > low and not gone else [])
-
-
-def _fair(left: dict[str, int], limit: int) -> dict[str, int]:
-    """Return how much each may take, so that all take at most the limit and none waits for a larger one."""
-    taken = dict.fromkeys(left, 0)
-    for index, name in enumerate(sorted(left, key=lambda each: left[each])):
-        share = (limit - sum(taken.values())) // (len(left) - index)
-        taken[name] = min(left[name], share)
-    spare = limit - sum(taken.values())
-    for name in sorted(left):
-        more = min(spare, left[name] - taken[name])
-        taken[name] += more
-        spare -= more
-    return taken
-
-
-def _connect(place: Place) -> Any:
-    """Return a client for the one server, the cluster, or the master that sentinels name."""
-    options: dict[str, Any] = {
-        "username": place.username,
-        "password": place.password,
-        "socket_timeout": place.timeout,
-        "protocol": 2,
-    }
-    if place.tls:
-        verify: dict[str, Any] = {} if place.verify else {"ssl_cert_reqs": "none", "ssl_check_hostname": False}
-        options |= {"ssl": True, "ssl_ca_certs": place.ca, **verify}
-    if place.kind == "cluster":
-        nodes = [redis.cluster.ClusterNode(host, port) for host, port in place.hosts]  # type: ignore[no-untyped-call]
-        return redis.cluster.RedisCluster(startup_nodes=nodes, **options)
-    if place.kind == "sentinel":
-        sentinel = redis.sentinel.Sentinel(list(place.hosts), socket_timeout=place.timeout)  # type: ignore[no-untyped-call]
-        return sentinel.master_for(place.master, db=place.db, **options)  # type: ignore[no-untyped-call]
-    host, port = place.hosts[0]
-    return redis.Redis(host=host, port=port, db=place.db, **options)
-
-
-def _raw(client: Any) -> Any:
-    """Return the client with its replies as the server gave them: making them nice takes longer than reading them."""
-    client.response_callbacks.clear()
-    return client
