@@ -196,7 +196,7 @@ class Reader:
         """Return, for every queue, the first event behind a position; empty when there is no position."""
         if position is None:
             return [(name, "") for name in await self.names()]
-        known = _position(position)
+        known = position_of(position)
         logs = [_Log(name, await self._info(name), known, position) for name in await self.names()]
         read = [(log.queue, _seq(log.after)) for log in logs]
         return [(queue, "0" if seq is None else str(seq + 1)) for queue, seq in read]
