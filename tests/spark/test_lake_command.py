@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -33,28 +34,33 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Histo
     folder = tmp_path_factory.mktemp("command")
     with History("sqlite", folder) as history:
         history.go_on()
-        first = command(history, folder)
-        wait_for(first, lambda: any(folder.glob("lake/events/b*")))
-        first.kill()
-        first.communicate()
-        second = command(history, folder)
-        wait_for(second, lambda: (folder / "lake/workers/_delta_log/00000000000000000001.json").exists())
-        second.send_signal(signal.SIGTERM)
-        out, err = second.communicate(timeout=PATIENCE)
+        with running(history, folder) as first:
+            wait_for(first, lambda: any(folder.glob("lake/events/b*")))
+        with running(history, folder) as second:
+            wait_for(second, lambda: (folder / "lake/workers/_delta_log/00000000000000000001.json").exists())
+            second.send_signal(signal.SIGTERM)
+            out, err = second.communicate(timeout=PATIENCE)
         assert second.returncode == 0, err
         assert "batch 1: " in out
         assert "stopping after this batch" in err
         yield folder / "lake", history
 
 
-def command(history: History, folder: Path) -> subprocess.Popen[str]:
+@contextmanager
+def running(history: History, folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """A `lake run` that goes on, and is killed at the end of the block if it still does."""
     words = ["lake", "run", "--url", history.url, "--path", str(folder / "lake"), "--every", "100ms"]
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-m", "holdfast", *words, "--master", "local[2]"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def wait_for(process: subprocess.Popen[str], there: Callable[[], bool]) -> None:
