@@ -107,7 +107,8 @@ class History:
     async def _go_on(self, steps: int) -> None:
         if not self._sessions:
             policy = {"t": Policy(retry=Retry(failures=3, stalls=2, timeouts=2, releases=4))}
-            await self.store.declare([Declaration(queue=queue, tasks=policy) for queue in QUEUES])
+            kept = {"mail": {}, "images": {"history": "payloads"}}
+            await self.store.declare([Declaration(queue=queue, tasks=policy, settings=kept[queue]) for queue in QUEUES])
         acts = (
             (self._enqueue, 10), (self._claim, 9), (self._settle, 14), (self._tick, 8), (self._cancel, 2),
             (self._again, 1), (self._delete, 1), (self._requeue, 1), (self._vanish, 1), (self._expire, 1),

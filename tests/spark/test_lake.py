@@ -332,6 +332,12 @@ def test_a_replay_enqueues_each_job_once_and_says_what_it_lacks(told: tuple[Path
     new = next(job for job in history.jobs() if job.id == f"{row['id']}~{row['run']}")
     assert new.headers["holdfast-replay-of"] == f"mail/{row['id']}#{row['run']}"
     assert (new.key, new.priority, new.task) == (row["key"], row["priority"], row["task"])
+    lost = history.app.sync(Replay(lake, history.app).run("queue = 'images' AND state = 'completed'"))
+    assert lost.counts.queued > 0
+    assert lost.lacking == [], "the lake has the payloads of this queue"
+    made = {job.id: job.payload for job in history.jobs()}
+    for _, old, new_id in lost.ids:
+        assert made[new_id] in (old.partition("-")[2].encode(), b"new")
     again = replay()
     assert (again.before, again.counts.total) == (len(ready), 0)
     assert replay(name="two").counts.queued == len(ready)
