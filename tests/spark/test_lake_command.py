@@ -122,10 +122,10 @@ def test_the_demo_ends_with_its_own_history(spark: SparkSession, tmp_path: Path)
 
 def test_without_spark_the_demo_says_so_and_ends_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def session(*args: object, **options: object) -> None:
-        raise ConfigError("Spark needs Java: install it")
+        raise ConfigError("Spark needs Java: pip install 'holdfast[java]'")
 
     monkeypatch.setattr("holdfast.spark.session", session)
     console = Console(width=120)
     with console.capture() as shown:
         assert not past.tell(tmp_path, console)
-    assert "The lake is left out: Spark needs Java: install it" in shown.get()
+    assert "The lake is left out: Spark needs Java: pip install 'holdfast[java]'" in shown.get()

@@ -23,25 +23,26 @@ SHOWN = ("queue", "completed", "failed", "retried", "stalled", "wait p50", "wait
 def tell(folder: Path, console: Console) -> bool:
     """The lake is made and shown; False, with a line that says what is missing, when Spark cannot be had."""
     console.print()
-    try:
-        from ..spark import session
-    except HoldfastError as error:
-        console.print(f"The lake is left out: {error}", highlight=False, soft_wrap=True)
-        return False
-    console.print("And the lake: the history of all these jobs, by Spark (it takes some seconds to start) ...")
+    _say(console, "And the lake: the history of all these jobs, by Spark (it takes some seconds to start) ...")
     began = time.monotonic()
     try:
-        spark = session("local[2]", name="holdfast demo")
+        events = _filled(folder)
     except HoldfastError as error:
-        console.print(f"The lake is left out: {error}", highlight=False, soft_wrap=True)
+        _say(console, f"The lake is left out: {error}")
         return False
-    try:
-        events = fill(folder, spark)
-    finally:
-        spark.stop()
-    console.print(f"{events:,} events are in {folder / 'lake'} after {time.monotonic() - began:.0f} s.", soft_wrap=True)
+    _say(console, f"{events:,} events are in {folder / 'lake'} after {time.monotonic() - began:.0f} s.")
     show(folder, console)
     return True
+
+
+def _filled(folder: Path) -> int:
+    from ..spark import session
+
+    spark = session("local[2]", name="holdfast demo")
+    try:
+        return fill(folder, spark)
+    finally:
+        spark.stop()
 
 
 def fill(folder: Path, spark: Any) -> int:
@@ -63,8 +64,13 @@ def show(folder: Path, console: Console) -> None:
     (folder / PAGE).write_text(page(found), "utf-8")
     console.print(_queues(found))
     for row in found.errors[:3]:
-        console.print(f"  {row['count']:>3} x {row['error_type']} in {row['queue']}, last of {row['example']}")
-    console.print(f"Charts: {folder / PAGE}", highlight=False, soft_wrap=True)
+        _say(console, f"  {row['count']:>3} x {row['error_type']} in {row['queue']}, last of {row['example']}")
+    _say(console, f"Charts: {folder / PAGE}")
+
+
+def _say(console: Console, line: str) -> None:
+    """A line is printed as it is: brackets are no markup here."""
+    console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def _queues(found: Report) -> Table:

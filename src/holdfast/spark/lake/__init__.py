@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from ...errors import MissingExtra
+
+try:
+    import deltalake  # noqa: F401
+except ImportError as error:
+    raise MissingExtra("the lake needs deltalake, which is missing: pip install 'holdfast[spark]'") from error
+
 from .lake import Done, Lake, follow
 
 __all__ = ["Done", "Lake", "follow"]
