@@ -19,6 +19,7 @@ demo: $(VENV)/.spark ## A shop at work: three workers, one killed half-way, a le
 	@$(BIN)/python -m holdfast demo $(ARGS)
 
 test: $(VENV)/.dev ## Run the tests
+	@$(BIN)/python tests/debian.py
 	@$(BIN)/python -m pytest $(ARGS)
 
 check: format lint types imports test ## The one gate: format, lint, types, imports, tests
@@ -68,4 +69,5 @@ $(VENV)/.spark: pyproject.toml | $(BIN)/python
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	@$(PIP) install --editable '.[dev]'
+	@sh tests/pgbouncer.sh $(VENV)/pgbouncer
 	@touch $@ $(VENV)/.core $(VENV)/.spark

@@ -28,8 +28,9 @@ function H.trim_log(q, history, limit)
   redis.call('XTRIM', q.key.events, 'MINID', '=', epoch .. '-' .. string.format('%.0f', until_seq))
 end
 
--- Far more events than the history are not kept, though no worker is there to sweep.
-function H.bound_log(q, history)
+-- Far more events than the history are not kept, though no worker is there to sweep: looked at now and then.
+function H.bound_log(q, history, count)
+  if count < 100 and q.now % 16 > 0 then return end
   local length = redis.call('XLEN', q.key.events)
   if length <= 2 * history then return end
   local most = redis.call('HLEN', q.key.readers) > 0 and HELD * history or history
