@@ -82,6 +82,7 @@ def attempts(events: Iterable[Event]) -> Rows:
         key = (event.queue, event.id, event.run, event.attempt)
         if event.transition == "claim":
             rows[key] = {
+                "task": event.task, "key": event.key, "priority": event.priority,
                 "worker": event.worker, "started_at": time(event.at_ms), "wait_ms": event.wait_ms, "ended_at": None,
                 "run_ms": None, "outcome": None, "cause": None, "error_type": None, "error_signature": None,
             }  # fmt: skip

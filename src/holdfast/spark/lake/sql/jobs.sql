@@ -16,8 +16,9 @@ WITH told AS (
     FROM {batch}
     UNION ALL
     SELECT epoch, queue, id, run, sequence, enqueued_at, first_started_at, started_at, finished_at, waited_ms, ran_ms,
-        CASE WHEN worker IS NOT NULL THEN struct(-1L AS sequence, worker) END AS held,
-        CASE WHEN error_type IS NOT NULL THEN struct(-1L AS sequence, error_type, error_signature) END AS error,
+        CASE WHEN worker IS NOT NULL THEN struct(worker_sequence AS sequence, worker) END AS held,
+        CASE WHEN error_type IS NOT NULL
+            THEN struct(error_sequence AS sequence, error_type, error_signature) END AS error,
         struct(sequence, state, cause, task, key, priority, run_at, attempts, failures, stalls, timeouts, releases)
             AS last,
         CAST(NULL AS struct<sequence: bigint, at: timestamp, transition: string>) AS removed
@@ -40,7 +41,8 @@ SELECT epoch, queue, id, run, last.task, last.key, last.priority,
         WHEN removed.transition = 'delete' THEN 'deleted' ELSE 'gone' END AS state,
     last.cause, enqueued_at, last.run_at, first_started_at, started_at, over_at AS finished_at,
     last.attempts, last.failures, last.stalls, last.timeouts, last.releases, waited_ms, ran_ms,
-    held.worker, error.error_type, error.error_signature, sequence,
+    held.worker, error.error_type, error.error_signature, sequence, held.sequence AS worker_sequence,
+    error.sequence AS error_sequence,
     CAST(over_at AS date) AS day,
     IF(over_at IS NULL, block, NULL) AS shelf
 FROM closed
