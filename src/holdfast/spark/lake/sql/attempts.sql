@@ -17,16 +17,16 @@ WITH told AS (
     SELECT epoch, queue, id, run, attempt,
         CASE WHEN started_at IS NOT NULL THEN struct(task, key, priority) END AS claimed,
         worker, started_at, wait_ms,
-        CASE WHEN ended_at IS NOT NULL THEN struct(-1L AS sequence, ended_at AS at, run_ms, outcome AS transition, cause,
+        CASE WHEN outcome <> 'dropped' THEN struct(-1L AS sequence, ended_at AS at, run_ms, outcome AS transition, cause,
             error_type, error_signature, worker, task, key, priority) END AS ending,
-        CAST(NULL AS timestamp) AS dropped_at
+        CASE WHEN outcome = 'dropped' THEN ended_at END AS dropped_at
     FROM {known}
 ), gathered AS (
     SELECT /*+ REPARTITION(block) */ * FROM (SELECT *, run div 16384 AS block FROM told)
 ), folded AS (
     SELECT block, epoch, queue, id, run, attempt,
         max(claimed) AS claimed, max(worker) AS worker, min(started_at) AS started_at, max(wait_ms) AS wait_ms,
-        min(ending) AS ending, max(dropped_at) AS dropped_at
+        min(ending) AS ending, min(dropped_at) AS dropped_at
     FROM gathered
     GROUP BY block, epoch, queue, id, run, attempt
     HAVING started_at IS NOT NULL OR ending IS NOT NULL
