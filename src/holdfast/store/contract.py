@@ -415,6 +415,12 @@ class Finished(msgspec.Struct, frozen=True):
     state: State
 
 
+HELD = 10
+"""A log with a reader that is behind grows to so many times its history, and no further."""
+FORGOTTEN_MS = 7 * 24 * 3600 * 1000
+"""After so long without a word a reader holds nothing."""
+
+
 class Listener(Protocol):
     """An ear of this process: workers park on it, callers wait for results on it."""
 
@@ -560,6 +566,12 @@ class Store(Protocol):
         With `queue`, those of one queue; with `id` as well, those of one job.
         """
 
+    async def hold(self, reader: str, position: str | None) -> None:
+        """Events behind a position are kept for a named reader, as far as `HELD` times the history; `None`: no more.
+
+        A reader that is not heard of for `FORGOTTEN_MS` holds nothing. Past that, or past the cap, it is told of a gap.
+        """
+
     async def chain(self, queue: str, id: str, run: int | None = None) -> ChainRecord | None:
         """Return the chain of a job: the one that it began, or belongs to."""
 
@@ -649,4 +661,4 @@ class Transactional(Store, Protocol):
         """Return a transaction: committed at the end of the block, rolled back when that raises."""
 
 
-__all__ = [name for name in globals() if name[0].isupper()] + ["KEEP"]
+__all__ = [name for name in globals() if name[0].isupper()] + ["FORGOTTEN_MS", "HELD", "KEEP"]

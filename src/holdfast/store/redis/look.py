@@ -228,6 +228,15 @@ class Reader:
             await self._fill(log, id, limit)
         return _page(logs, known, limit)
 
+    async def unread(self, position: str | None) -> list[tuple[str, str]]:
+        """Return, for every queue, the first event behind a position; empty when there is no position."""
+        if position is None:
+            return [(name, "") for name in await self.names()]
+        known = position_of(position)
+        logs = [_Log(name, await self._info(name), known, position) for name in await self.names()]
+        read = [(log.queue, _seq(log.after)) for log in logs]
+        return [(queue, "0" if seq is None else str(seq + 1)) for queue, seq in read]
+
     async def _info(self, name: str) -> tuple[str, str, str]:
         """Return the epoch of a queue's log, and the ids of its first and last entry."""
         key, events = self._keys.declared(name), self._keys.of(name, "events")

@@ -85,6 +85,10 @@ class RedisStore(Producing, Working):
     ) -> EventPage:
         return await self._reader.events(position, queue, id, limit)
 
+    async def hold(self, reader: str, position: str | None) -> None:
+        for name, seq in await self._reader.unread(position):
+            await self._server.call("hold", [self._keys.declared(name)], self._now(), name, reader, seq)
+
     # --- steering
 
     async def configure(self, queue: str, set: Mapping[str, Any], clear: Sequence[str] = ()) -> QueueSettings:

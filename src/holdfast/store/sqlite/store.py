@@ -51,7 +51,7 @@ from ..contract import (
     Store,
     Turn,
 )
-from . import blocker, chain, end, enqueue, look, schedule, session, settle, sql, steer
+from . import blocker, chain, end, enqueue, look, reader, schedule, session, settle, sql, steer
 from .bell import Ear
 from .connection import parse
 from .join import joined
@@ -314,6 +314,9 @@ class SqliteStore:
         self, position: str | None = None, *, queue: str | None = None, id: str | None = None, limit: int = 1000
     ) -> EventPage:
         return await self._read(lambda tx: look.events(tx, position, queue, id, limit))
+
+    async def hold(self, reader_: str, position: str | None) -> None:
+        await self._write(lambda tx: reader.hold(tx, reader_, position))
 
     async def chain(self, queue: str, id: str, run: int | None = None) -> ChainRecord | None:
         return await self._read(lambda tx: chain.get(tx, queue, id, run), small=True)
