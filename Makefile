@@ -19,6 +19,7 @@ demo: $(VENV)/.core ## A shop at work: three workers, one killed half-way, a led
 	@$(BIN)/python -m holdfast demo $(ARGS)
 
 test: $(VENV)/.dev ## Run the tests
+	@$(BIN)/python tests/debian.py
 	@$(BIN)/python -m pytest $(ARGS)
 
 check: format lint types imports test ## The one gate: format, lint, types, imports, tests
@@ -59,4 +60,5 @@ $(VENV)/.core: pyproject.toml | $(BIN)/python
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	@$(PIP) install --editable '.[dev]'
+	@sh tests/pgbouncer.sh $(VENV)/pgbouncer
 	@touch $@ $(VENV)/.core

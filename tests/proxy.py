@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from contextlib import suppress
 
 
 class Proxy:
     """Passes bytes on between clients and a server, until the reply at which it cuts the connection."""
 
-    def __init__(self, target: int) -> None:
+    def __init__(self, target: int, tls: ssl.SSLContext | None = None) -> None:
         self._target = target
+        self._tls = tls
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._accepting: set[asyncio.Task[None]] = set()
         self.port = 0
         self.replies = 0
         self.cut_at: set[int] = set()
@@ -21,16 +24,17 @@ class Proxy:
         self.cuts = 0
 
     async def __aenter__(self) -> Proxy:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, ssl=self._tls)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
     async def __aexit__(self, *error: object) -> None:
         assert self._server is not None
         self._server.close()
-        for writer in list(self._writers):
+        await asyncio.gather(*self._accepting, return_exceptions=True)  # those that are half-way in come in, and go
+        for writer in self._writers:
             writer.close()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks, *(writer.wait_closed() for writer in self._writers), return_exceptions=True)
 
     @property
     def url(self) -> str:
@@ -38,6 +42,9 @@ class Proxy:
         return f"redis://127.0.0.1:{self.port}"
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        accepting = asyncio.current_task()
+        assert accepting is not None
+        self._accepting.add(accepting)
         there, back = await asyncio.open_connection("127.0.0.1", self._target)
         self._writers |= {writer, back}
         for source, sink, replies in ((reader, back, False), (there, writer, True)):

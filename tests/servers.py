@@ -14,6 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import debian
 import redis
 
 PATIENCE = 30.0
@@ -30,8 +31,8 @@ def valkey_binary() -> str | None:
 
 
 def redis_binary() -> str | None:
-    """Return Debian's own server, if it is installed."""
-    return shutil.which("redis-server")
+    """Return Debian's own server, if it is installed, here or in this environment (`debian.py`)."""
+    return shutil.which("redis-server") or (str(debian.SERVER) if debian.SERVER.exists() else None)
 
 
 HIGHEST_PORT = 55_000
@@ -51,8 +52,17 @@ def free_port() -> int:
 class RedisServer:
     """One server process, which may be stopped and started again on the same port and folder."""
 
-    def __init__(self, binary: str, *options: str) -> None:
-        self._binary = binary
+    def __init__(
+        self,
+        binary: str,
+        *options: str,
+        config: str | None = None,
+        mode: str | None = None,
+        password: str | None = None,
+    ) -> None:
+        self._command = [binary, *([config] if config else [])]
+        self._mode = [mode] if mode else []
+        self._password = password
         self._options = options
         self._folder = tempfile.TemporaryDirectory(prefix="holdfast-redis-")
         self.port = free_port()
@@ -67,13 +77,15 @@ class RedisServer:
 
     def client(self) -> redis.Redis:
         """Return a plain client."""
-        return redis.Redis(port=self.port, socket_timeout=PATIENCE)
+        return redis.Redis(port=self.port, password=self._password, socket_timeout=PATIENCE)
 
     def start(self) -> None:
         """The server answers."""
         base = ("--port", str(self.port), "--dir", self._folder.name, "--bind", "127.0.0.1", "--save", "")
+        if self._mode:
+            base = base[:-2]  # a sentinel has nothing to save
         self.process = subprocess.Popen(
-            [self._binary, *base, *self._options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            [*self._command, *base, *self._options, *self._mode], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         deadline = time.monotonic() + PATIENCE
         while True:

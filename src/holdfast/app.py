@@ -81,11 +81,14 @@ class _Decorator:
 
 
 class Holdfast:
-    """A job queue on the store that a URL names: `sqlite:///jobs.db`, `memory://`, ..."""
+    """A job queue on the store that a URL names: `sqlite:///jobs.db`, `memory://`, ...
+
+    An existing client or pool of redis-py may stand in the place of the URL.
+    """
 
     def __init__(
         self,
-        url: str = DEFAULT_URL,
+        url: str | Any = DEFAULT_URL,
         *,
         retry: Retry | None = None,
         timeout: Duration | None = None,

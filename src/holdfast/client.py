@@ -41,6 +41,8 @@ from .store.contract import (
 R = TypeVar("R")
 DEFAULT_WAIT = 30.0
 POLL = 1.0
+MOST_EARLY = 10_000
+Run = tuple[str, str, int]
 Decode = Callable[[bytes], Any]
 OnProgress = Callable[[Progress], None]
 OnGap = Callable[[int | None], None]
@@ -135,7 +137,9 @@ class Client:
         self.store = store
         self.hooks = hooks
         self._listener: Listener | None = None
-        self._waiters: dict[tuple[str, str, int], set[asyncio.Future[None]]] = {}
+        self._waiters: dict[Run, set[asyncio.Future[bool]]] = {}
+        self._early: dict[Run, None] = {}
+        """Ends that were heard of before the answer to the enqueue, and so before anybody waited."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opened = 0
 
@@ -168,12 +172,22 @@ class Client:
         return self._listener
 
     def _on_finished(self, finished: Finished) -> None:
-        for future in tuple(self._waiters.get((finished.queue, finished.id, finished.run), ())):
+        run = (finished.queue, finished.id, finished.run)
+        waiters = self._waiters.get(run)
+        if waiters is None:
+            self._note_early(run)
+            return
+        for future in tuple(waiters):
             if future.get_loop() is self._loop:
                 _wake(future)
             else:  # a coroutine that a worker runs in a thread waits in a loop of its own
                 with suppress(RuntimeError):
                     future.get_loop().call_soon_threadsafe(_wake, future)
+
+    def _note_early(self, run: Run) -> None:
+        self._early[run] = None
+        if len(self._early) > MOST_EARLY:  # most of them nobody waits for any more
+            del self._early[next(iter(self._early))]
 
     async def enqueue(self, queue: str, jobs: Sequence[NewJob], conflict: Conflict) -> list[Answer]:
         """Every job has its answer."""
@@ -208,31 +222,27 @@ class Client:
             return known.result
         seconds = None if timeout is None else to_ms(timeout, "timeout") / 1000
         deadline = None if seconds is None else time.monotonic() + seconds
-        record = await self._until_finished(queue, id, run, seconds, watched, on_progress)
+        over = known is not None and known.state.finished
+        record = await self._until_finished((queue, id, run), seconds, watched, over, on_progress)
         if record is not None and record.continued and record.position and record.chain is not None:
             chain, left = record.chain, None if deadline is None else max(0.0, deadline - time.monotonic())
             return await self.wait(chain.queue, chain.id, chain.run, left)
         return _result(queue, id, run, record)
 
     async def _until_finished(
-        self,
-        queue: str,
-        id: str,
-        run: int,
-        timeout: float | None,
-        watched: bool,
-        on_progress: OnProgress | None,
+        self, which: Run, timeout: float | None, watched: bool, heard: bool, on_progress: OnProgress | None
     ) -> JobRecord | None:
         """Return the record of a run that is over. A lost notification costs a poll."""
         listener = await self.listener()
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        waiters = self._waiters.setdefault((queue, id, run), set())
-        waiters.add(future)
+        waiters = self._waiters.setdefault(which, set())
+        future = _waiter(waiters)
         deadline = None if timeout is None else time.monotonic() + timeout
+        heard = heard or which in self._early or (watched and on_progress is not None)
+        self._early.pop(which, None)
         try:
             while True:
-                over = not watched and not await self.store.watch(listener, queue, id, run)
-                record = await self.store.get(queue, id, run) if watched or over else None
+                over = not (watched or heard) and not await self.store.watch(listener, *which)
+                record = await self.store.get(*which) if heard or over else None
                 if (over and record is None) or (record is not None and record.outcome.finished):
                     return record
                 if record is not None and record.progress is not None and on_progress is not None:
@@ -241,23 +251,16 @@ class Client:
                 left = POLL if deadline is None else min(POLL, deadline - time.monotonic())
                 if left <= 0:
                     raise JobTimeout(
-                        f"{queue}/{id} gave no result within {timeout:g} s; it goes on, ask again later",
-                        queue=queue, job_id=id, run=run,
+                        f"{which[0]}/{which[1]} gave no result within {timeout:g} s; it goes on, ask again later",
+                        queue=which[0], job_id=which[1], run=which[2],
                     )  # fmt: skip
-                await asyncio.wait([future], timeout=left)
-                if future.done():
-                    watched = True  # it has just been heard of: look before registering again
-                    future = self._again(waiters, future)
+                heard = await _hear(future, left)
+                waiters.discard(future)
+                future = _waiter(waiters)  # whatever is said from now on is heard, too
         finally:
             waiters.discard(future)
             if not waiters:
-                self._waiters.pop((queue, id, run), None)
-
-    def _again(self, waiters: set[asyncio.Future[None]], heard: asyncio.Future[None]) -> asyncio.Future[None]:
-        waiters.discard(heard)
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        waiters.add(future)
-        return future
+                self._waiters.pop(which, None)
 
     async def find(self, queue: str, id: str, run: int | None = None) -> JobRecord | None:
         """Return a job as it stands, or `None`."""
@@ -397,9 +400,24 @@ def transactional(store: Store, what: str) -> Transactional:
     return cast(Transactional, store)
 
 
-def _wake(future: asyncio.Future[None]) -> None:
+def _waiter(waiters: set[asyncio.Future[bool]]) -> asyncio.Future[bool]:
+    future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+    waiters.add(future)
+    return future
+
+
+async def _hear(future: asyncio.Future[bool], seconds: float) -> bool:
+    """Return when the waiter is woken (True), or after so many seconds (False)."""
+    timer = asyncio.get_running_loop().call_later(seconds, _wake, future, False)
+    try:
+        return await future
+    finally:
+        timer.cancel()
+
+
+def _wake(future: asyncio.Future[bool], heard: bool = True) -> None:
     if not future.done():
-        future.set_result(None)
+        future.set_result(heard)
 
 
 def _request(jobs: Sequence[NewJob]) -> str | None:

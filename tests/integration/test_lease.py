@@ -332,9 +332,13 @@ async def test_a_burst_ends_although_the_store_did_not_always_answer(url: str) -
     assert store.left("pending") == 0
 
 
-async def test_a_lost_reply_leaves_no_job_active_without_a_handler_and_settles_nothing_twice(url: str) -> None:
+@pytest.mark.parametrize("at_once", [1, 2])
+async def test_a_lost_reply_leaves_no_job_active_without_a_handler_and_settles_nothing_twice(
+    url: str, at_once: int
+) -> None:
     """Every third reply of settle_and_claim is lost: each job still runs, and ends, exactly once."""
     inner = open_store(url)
+    inner.turns_at_once = at_once
     store = Flaky(inner)
     app = Holdfast(store=store)
     runs: dict[int, int] = {}

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+import servers
 from support import Flaky, burst, eventually, run, working
 
 from holdfast import (
@@ -26,6 +28,8 @@ from holdfast import (
     Task,
 )
 from holdfast.store.contract import ScheduleChange
+from holdfast.store.postgres import sql as postgres_sql
+from holdfast.store.sqlite import sql as sqlite_sql
 from holdfast.testing import ManualClock, drain
 from holdfast.worker.ticker import Ticker
 
@@ -268,6 +272,7 @@ async def test_a_schedule_that_cannot_be_read_is_reported_once_and_stops_no_othe
         with caplog.at_level(logging.ERROR, "holdfast"):
             async with working(app):
                 await eventually(lambda: len(ran) >= 3)
+        assert await app.schedules.remove("broken") is None
     told = [each.detail for each in heard]
     assert len(told) == 1
     assert "schedule 'broken' of queue 'beats' cannot be read here" in told[0]
@@ -378,6 +383,28 @@ def test_schedules_can_be_used_without_an_event_loop(url: str) -> None:
     with app.sync:
         app.sync(app.schedules.add("s", Cron("0 3 * * *", tz="Europe/Berlin"), beating(app).args("x")))
         assert [schedule.task for schedule in app.sync(app.schedules.list("beats"))] == ["beat"]
+
+
+# --- stores that were there before
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+async def test_a_store_of_an_older_version_learns_to_keep_schedules(
+    kind: str, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = url if kind == "sqlite" else servers.postgres().url(f"older_{os.getpid()}")
+    module = sqlite_sql if kind == "sqlite" else postgres_sql
+    before = [each for each in module.migrations() if each[0] < 3]
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "migrations", lambda: before)
+        if kind == "postgresql":
+            patched.setattr(module, "FUNCTIONS", [name for name in postgres_sql.FUNCTIONS if name != "schedule"])
+        async with Holdfast(place) as older:
+            await beating(older).options(job_id="j").enqueue("x")
+    async with Holdfast(place) as app:
+        await app.schedules.add("s", Every(60), beating(app).args("x"))
+        assert (await app.status("beats", "j")).state == "waiting"
+        assert [schedule.name for schedule in await app.schedules.list()] == ["s"]
 
 
 # --- what is refused

@@ -8,12 +8,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, assert_type
 
 from holdfast import (
+    At,
     Blocker,
     Call,
     ChainRecord,
     Continued,
     Counts,
+    Cron,
     Dedup,
+    Every,
     FlowProgress,
     Group,
     Handle,
@@ -24,6 +27,7 @@ from holdfast import (
     Node,
     Reply,
     Retry,
+    Schedule,
     Task,
     current_job,
 )
@@ -145,6 +149,12 @@ async def main() -> None:
         assert_type(await app.queue("plain", handler="mod:fn", concurrency=3).call({"a": 1}, job_id="x"), Any)
         assert_type(await app.worker(["mail"], slots=5).run(burst=True), Report)
         assert_type(await drain(app), list[Ran])
+        every = Every(timedelta(minutes=5), anchor=datetime.now(UTC))
+        assert_type(await app.schedules.add("s", every, send.args("ann"), catch_up="all"), Schedule)
+        assert_type(await app.schedules.change("s", spec=At(1.8e9), overlap="skip", clear=["limit"]), Schedule)
+        assert_type(await app.schedules.list(), list[Schedule])
+        assert_type((await app.schedules.trigger("s")).id, str)
+    app.schedule("nightly", Cron("0 3 * * *", tz="Europe/Berlin"), app.queue("plain").args({"a": 1}, key="k"))
     assert_type(app.sync(send.call("ann")), Receipt)
     for event in app.sync.each(app.events(follow=True)):
         assert_type(event.queue, str)

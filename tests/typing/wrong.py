@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast import Continued, Holdfast, Job, Retry
+from holdfast import Continued, Every, Holdfast, Job, Retry
 
 app = Holdfast("memory://")
 
@@ -77,6 +77,9 @@ async def main() -> None:
     await send.cancel("x", running="maybe")  # wrong: incompatible type "Literal['maybe']"
     await send.enqueue_many(["ann"])  # wrong: incompatible type "str"; expected "Call[Any]"
     app.task(retry=3)  # wrong: incompatible type "int"; expected "Retry | None"
+    app.schedule("s", "0 3 * * *", send.args("ann"))  # wrong: incompatible type "str"; expected "Cron | Every | At"
+    app.schedule("s", Every(60), send)  # wrong: expected "Call[Any]"
+    app.schedule("s", Every(60), send.args("ann"), overlap="no")  # wrong: incompatible type "Literal['no']"
     app.task(executor="gpu")  # wrong: incompatible type "Literal['gpu']"
     Retry(3)  # wrong: Too many positional arguments
     word: str = app.sync(send.call("ann"))  # wrong: expression has type "int", variable has type "str"

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import datetime
 from typing import Any
 
 import click
 
 from ..app import Holdfast
 from ..core.schedule import Schedule
-from ..core.tick import At, Cron, Every, Spec
 from ..errors import ConfigError
 from ..schedule import CHANGEABLE
-from ..task import Call
 from . import form
-from .enqueue import bound, payload_of
 from .group import Group
+from .plan import call_of, rule_options, rules_of, spec_of
 from .show import clock, iso, json_out, table
 from .source import Source, json_option, source_options
-from .value import as_seconds
 
-Function = Callable[..., Any]
 SHOWN_TICKS = 5
-RULES = ("catch_up", "limit", "grace", "overlap")
 
 
 @click.group(cls=Group, default="list")
@@ -39,57 +32,6 @@ def schedules() -> None:
 
 
 queue_option = click.option("--queue", metavar="NAME", help="Its queue, where several have one of that name.")
-
-
-def rule_options(command: Function) -> Function:
-    """The command takes when, and by which rules, a schedule fires."""
-    for option in (
-        click.option("--cron", metavar="TEXT", help="Five fields: minute, hour, day of month, month, day of week."),
-        click.option("--tz", metavar="ZONE", help="The time zone of --cron; default: UTC."),
-        click.option("--every", callback=as_seconds, metavar="S", help="Every so long (30, 10m, 2h)."),
-        click.option("--at", metavar="TIME", help="Once: ISO 8601 with a zone (2027-01-01T00:00:00Z)."),
-        click.option("--catch-up", type=click.Choice(["one", "skip", "all"]), help="What becomes of missed ticks."),
-        click.option("--limit", type=int, help="With --catch-up all: at most so many; default: 100."),
-        click.option("--grace", callback=as_seconds, metavar="S", help="With --catch-up skip: how late is not missed."),
-        click.option(
-            "--overlap", type=click.Choice(["allow", "skip", "successor"]), help="While an earlier job is unfinished."
-        ),
-        click.option("--args", metavar="JSON", help="Positional arguments, as a JSON array."),
-    ):
-        command = option(command)
-    return command
-
-
-def _spec(given: dict[str, Any]) -> Spec | None:
-    """Return what --cron, --every or --at say."""
-    cron, tz, every, at = (given.pop(name) for name in ("cron", "tz", "every", "at"))
-    chosen = [name for name, value in (("--cron", cron), ("--every", every), ("--at", at)) if value is not None]
-    if len(chosen) > 1:
-        raise ConfigError(f"{' and '.join(chosen)} exclude each other: give one")
-    if tz is not None and cron is None:
-        raise ConfigError("--tz is the time zone of --cron: give both")
-    if cron is not None:
-        return Cron(cron, tz or "UTC")
-    if every is not None:
-        return Every(every)
-    return None if at is None else At(_instant(at))
-
-
-def _instant(text: str) -> datetime:
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        raise ConfigError(f"--at={text!r}: write ISO 8601 with a zone, such as 2027-01-01T00:00:00Z") from None
-
-
-def _call(app: Holdfast, words: tuple[str, ...], args: str | None, queue: str | None) -> Call[Any]:
-    """Return the job that each tick enqueues: a task with its arguments, or a plain payload for a queue."""
-    if queue is not None and (not words or words[0] not in app.registry.tasks):
-        return app.queue(queue).args(payload_of(words, args))
-    task, positional, named = bound(app, words, args)
-    if queue is not None and task.queue != queue:
-        raise ConfigError(f"--queue {queue}: task {task.name!r} is in queue {task.queue!r}")
-    return task.args(*positional, **named)
 
 
 @schedules.command("list")
@@ -175,13 +117,13 @@ def add(
       holdfast schedules add pulse send to=ann@example.com --every 10m --overlap skip --app shop:app
       holdfast schedules add once --queue mail --at 2027-01-01T00:00:00Z to=ann --url sqlite:///jobs.db
     """
-    spec = _spec(given)
+    spec = spec_of(given)
     if spec is None:
         raise ConfigError(f"schedules add {name}: when? Give --cron, --every or --at")
-    rules = {rule: given[rule] for rule in RULES if given[rule] is not None}
+    rules = rules_of(given)
 
     async def work(app: Holdfast) -> dict[str, Any]:
-        return _detail(app, await app.schedules.add(name, spec, _call(app, words, args, queue), **rules))
+        return _detail(app, await app.schedules.add(name, spec, call_of(app, words, args, queue), **rules))
 
     _print(source.run(work, create=True), as_json)
 
@@ -214,14 +156,14 @@ def set_(
       holdfast schedules set nightly report region=north --app shop:app
       holdfast schedules set nightly --clear spec
     """
-    spec = _spec(given)
-    rules = {rule: given[rule] for rule in RULES if given[rule] is not None}
+    spec = spec_of(given)
+    rules = rules_of(given)
     if spec is None and not rules and not words and not clear:
         raise ConfigError(f"schedules set {name}: give what is to change, such as --cron, or --clear WHAT")
 
     async def work(app: Holdfast) -> dict[str, Any]:
         place = (await app.schedules.get(name, queue=queue)).queue
-        call = _call(app, words, args, place) if words else None
+        call = call_of(app, words, args, place) if words else None
         changed = await app.schedules.change(name, queue=place, spec=spec, call=call, clear=clear, **rules)
         return _detail(app, changed)
 
@@ -313,14 +255,13 @@ def remove(source: Source, name: str, queue: str | None, as_json: bool) -> None:
       holdfast schedules remove nightly --app shop:app
     """
 
-    async def work(app: Holdfast) -> Schedule:
-        found = await app.schedules.get(name, queue=queue)
-        await app.schedules.remove(name, queue=found.queue)
-        return found
+    async def work(app: Holdfast) -> Schedule | None:
+        return await app.schedules.remove(name, queue=queue)
 
     found = source.run(work)
+    declared = found is not None and found.declared is not None
     if as_json:
-        json_out({"queue": found.queue, "name": name, "removed": True})
+        json_out({"name": name, "removed": True, "declared": declared})
     else:
-        comes_back = "; the code declares it, so that the next worker brings it back" if found.declared else ""
+        comes_back = "; the code declares it, so that the next worker brings it back" if declared else ""
         click.echo(f"{name}: removed{comes_back}")

@@ -29,6 +29,8 @@ _EXTRAS: dict[str, str] = {
     for scheme in _BUILT_IN
     if scheme not in ("sqlite", "memory")
 }
+_DRIVERS = {"redis": "redis"}
+"""Packages whose clients, pools and engines are accepted in the place of a URL, and the scheme that each stands for."""
 _registered: dict[str, Factory] = {}
 
 
@@ -37,9 +39,11 @@ def register_store(scheme: str, factory: Factory) -> None:
     _registered[scheme] = factory
 
 
-def open_store(url: str, **options: Any) -> Store:
-    """Return the store that a URL names, not yet opened."""
-    if not isinstance(url, str) or "://" not in url:
+def open_store(url: Any, **options: Any) -> Store:
+    """Return the store that a URL names, or that a client or pool of the caller's points to, not yet opened."""
+    if not isinstance(url, str):
+        return _of_object(url)(url, **options)
+    if "://" not in url:
         raise ConfigError(f"{url!r} is not a store URL; try sqlite:///jobs.db or memory://")
     scheme = urlsplit(url).scheme
     return _factory(scheme, url)(url, **options)
@@ -54,6 +58,17 @@ def shown(url: str) -> str:
     user, colon, _ = login.partition(":")
     hidden = f"{head}{mark}{user}{colon and ':***'}{at}{place}"
     return re.sub(r"(?i)([?&](?:ssl)?password=)[^&]*", r"\1***", hidden)
+
+
+def _of_object(given: Any) -> Factory:
+    """Return the store for something that a driver made: known by the package of its class."""
+    for base in type(given).__mro__:
+        scheme = _DRIVERS.get(base.__module__.partition(".")[0])
+        if scheme is not None:
+            return _load(scheme, _BUILT_IN[scheme])
+    raise ConfigError(
+        f"{given!r} is neither a store URL nor a client or pool of {', '.join(_DRIVERS)}; try sqlite:///jobs.db or memory://"
+    )
 
 
 def _factory(scheme: str, url: str) -> Factory:

@@ -28,7 +28,7 @@ QUIET = 15.0
 LONGEST_PAUSE = 2.0
 
 
-_finished = msgspec.json.Decoder(Finished).decode
+_finished = msgspec.json.Decoder(list[Finished]).decode
 
 
 class Listener:
@@ -82,7 +82,7 @@ class Ear:
                 try:
                     await self._hear(connection)
                 finally:
-                    await connection.disconnect(nowait=True)
+                    await connection.disconnect()
             except (Unsent, RedisError, OSError, TimeoutError) as error:
                 if self._subscribed.is_set():
                     log.warning("wake-ups are late until %s is back: %s", self._server.place, error)
@@ -117,15 +117,16 @@ class Ear:
                 self._subscribed.set()
 
     def _tell(self, message: bytes) -> None:
-        number, brace, rest = message.partition(b"{")
+        number, bracket, rest = message.partition(b"[")
         listener = self.listeners.get(int(number)) if number.isdigit() else None
         if listener is None:
             return
-        if not brace:
+        if not bracket:
             listener.on_wake()
             return
         with suppress(msgspec.MsgspecError, ValueError):
-            listener.on_finished(_finished(brace + rest))
+            for finished in _finished(bracket + rest):
+                listener.on_finished(finished)
 
     async def close(self) -> None:
         """Nothing is heard any more."""

@@ -8,7 +8,7 @@ from importlib.resources import files
 from .keys import ENDINGS
 
 MAJOR = 1
-MINOR = 2
+MINOR = 3
 """Raise it with every change of the Lua: a server with an older library gets this one."""
 NAME = f"holdfast_{MAJOR}"
 PREFIX = f"{NAME}_"
@@ -16,7 +16,10 @@ TRANSITIONS = (
     "enqueue", "update", "promote", "claim", "extend", "progress", "complete", "retry", "fail", "snooze", "release",
     "cancel", "reap", "requeue", "expire", "delete",
 )  # fmt: skip
-FILES = ("prelude", "lane", *TRANSITIONS, "turn", "schedule", "steer")
+FILES = (
+    "prelude", "record", "hold", "log", "tell", "policy", "outbox", "plain", "lane", *TRANSITIONS, "turn", "schedule",
+    "steer",
+)  # fmt: skip
 
 
 def text(name: str) -> str:

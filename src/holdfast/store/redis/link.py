@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from hiredis import pack_command
-from redis.asyncio.connection import AbstractConnection, Connection, SSLConnection
+from redis.asyncio.connection import AbstractConnection, Connection, SSLConnection, UnixDomainSocketConnection
 from redis.exceptions import (
     AuthenticationError,
     AuthorizationError,
@@ -34,6 +34,7 @@ REPLIES = (
 )
 """Errors that a server answered with: the connection is fine, and nothing was done."""
 CONNECT_TIMEOUT = 5.0
+GOODBYE = 1.0
 LARGE = 64 * 1024
 """A packet of this size is written at once, and waited for."""
 
@@ -57,19 +58,39 @@ async def connect(place: Place, host: str, port: int) -> AbstractConnection:
         "socket_timeout": None,  # whoever waits for a reply has a limit of its own
         "socket_connect_timeout": min(CONNECT_TIMEOUT, place.timeout),
         "protocol": 2,
+        **place.settings,
     }
-    if place.tls:
-        verify: dict[str, Any] = {} if place.verify else {"ssl_cert_reqs": "none", "ssl_check_hostname": False}
-        connection: AbstractConnection = SSLConnection(**options, **verify, ssl_ca_certs=place.ca)
-    else:
-        connection = Connection(**options)
+    connection = _made(place, options)
     try:
         await connection.connect()  # type: ignore[no-untyped-call]
     except (RedisError, OSError, TimeoutError) as error:
-        with suppress(Exception):
-            await connection.disconnect()
+        cut(connection)
         raise Unsent(str(error) or type(error).__name__) from error
+    except BaseException:  # whoever wanted it does no longer
+        cut(connection)
+        raise
     return connection
+
+
+def cut(connection: AbstractConnection) -> None:
+    """The connection is over at once, whether or not its other end takes what was written."""
+    if connection._writer is not None:
+        connection._writer.transport.abort()
+    with suppress(Exception):
+        connection._close()  # type: ignore[no-untyped-call]
+
+
+def _made(place: Place, options: dict[str, Any]) -> AbstractConnection:
+    if place.socket is not None:
+        unix = {name: value for name, value in options.items() if name not in ("host", "port")}
+        return UnixDomainSocketConnection(path=place.socket, **unix)
+    if not place.tls:
+        return Connection(**options)
+    if place.ca is not None:
+        options["ssl_ca_certs"] = place.ca
+    if not place.verify:
+        options.update(ssl_cert_reqs="none", ssl_check_hostname=False)
+    return SSLConnection(**options)
 
 
 class Link:
@@ -85,6 +106,7 @@ class Link:
         self._unwritten: list[bytes] = []
         self._watchdog: asyncio.TimerHandle | None = None
         self._answered = 0
+        self._closed = False
 
     async def send(self, commands: Sequence[Command]) -> list[Any]:
         """Return the replies, errors that the server answered with among them."""
@@ -130,6 +152,9 @@ class Link:
         async with self._connecting:
             if self._connection is None:
                 connection = await self._make()
+                if self._closed:
+                    cut(connection)
+                    raise Unsent("the connection was given up")
                 self._connection = connection
                 self._reader = asyncio.create_task(self._read(connection))
             return self._connection
@@ -165,8 +190,7 @@ class Link:
             if not future.done():
                 future.set_exception(Lost(reason))
                 future.exception()  # whoever does not listen any more need not hear of it
-        with suppress(Exception):
-            connection._close()  # type: ignore[no-untyped-call]  # at once, and without waiting: this may run where nothing can be awaited
+        cut(connection)  # without waiting: this may run where nothing can be awaited
         reader, self._reader = self._reader, None
         if reader is not None and reader is not asyncio.current_task():
             reader.cancel()
@@ -178,11 +202,14 @@ class Link:
 
     async def close(self) -> None:
         """Nothing is held open."""
-        connection, reader = self._connection, self._reader
+        self._closed = True
+        reader = self._reader
+        writer = None if self._connection is None else self._connection._writer
         self.drop()
         if reader is not None:
             with suppress(asyncio.CancelledError, Exception):
                 await reader
-        if connection is not None:
-            with suppress(Exception):
-                await connection.disconnect(nowait=True)
+        if writer is not None:
+            with suppress(OSError, TimeoutError):
+                async with asyncio.timeout(GOODBYE):
+                    await writer.wait_closed()  # TLS says goodbye, too

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import msgspec
@@ -15,6 +15,7 @@ from ...core.state import State
 from ...errors import ConfigError
 from ..contract import EventPage, Filter, JobPage, QueueInfo, Session, SessionInfo
 from . import record
+from .gather import Gather
 from .keys import Keys, short
 from .server import Server
 
@@ -35,6 +36,13 @@ class Reader:
     def __init__(self, server: Server, keys: Keys) -> None:
         self._server = server
         self._keys = keys
+        self._fetched: Gather[tuple[str, str], int, tuple[int, bytes | None]] = Gather(self._fetch, CHUNK)
+
+    async def _fetch(self, queue: tuple[str, str], runs: Sequence[int]) -> list[tuple[int, bytes | None]]:
+        """Return the time and the record of each run, as it stands."""
+        name, now = queue
+        at, *raws = await self._server.look("fetch", [self._keys.declared(name)], now, *map(rid, runs))
+        return [(at, raw) for raw in raws]
 
     async def names(self) -> list[str]:
         """Return every queue."""
@@ -46,6 +54,11 @@ class Reader:
     async def get(self, queue: str, id: str, run: int | None, now: str) -> JobRecord | None:
         """Return the run that answers for an id, or a given run of it."""
         key = self._keys.declared(queue)
+        if run is not None and self._server.here:
+            at, raw = await self._fetched.ask((queue, now), run)
+            parsed = record.parse_or_none(raw)
+            if parsed is not None and parsed.id == id and parsed.state.finished and not record.is_gone(parsed, at):
+                return record.seen(queue, run, parsed, False, at)
         found = await self._server.look("get", [key], now, short(id), "" if run is None else run)
         if not found:
             return None

@@ -40,8 +40,14 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     """How long a call is repeated while the server is away, busy or loading."""
     wait_aof: int = 0
     wait_replicas: int = 0
+    socket: str | None = None
+    """The path of a Unix socket, in the place of host and port."""
+    settings: dict[str, Any] = {}
+    """What a client that the caller brought gives to its connections."""
 
     def __str__(self) -> str:
+        if self.socket is not None:
+            return f"unix://{self.socket}"
         hosts = ",".join(f"{host}:{port}" for host, port in self.hosts)
         return f"{'rediss' if self.tls else 'redis'}://{hosts}"
 

@@ -1,4 +1,4 @@
-"""Records as bytes, and what they mean. The Lua counterpart is `decode` and `encode` in `lua/prelude.lua`."""
+"""Records as bytes, and what they mean. The Lua counterpart is `decode` and `encode` in `lua/record.lua`."""
 
 from __future__ import annotations
 
@@ -122,6 +122,19 @@ def parse(raw: bytes) -> Record:
     )
 
 
+def parse_or_none(raw: bytes | None) -> Record | None:
+    """The same, for what may be gone or damaged."""
+    try:
+        return None if raw is None else parse(raw)
+    except (ValueError, KeyError, IndexError, struct.error, msgspec.MsgspecError):
+        return None
+
+
+def is_gone(record: Record, now: int) -> bool:
+    """True when its time is over, though nobody has removed it yet."""
+    return record.life.expires_at is not None and record.life.expires_at <= now
+
+
 def _parse_life(raw: bytes, at: int) -> tuple[Life, int]:
     attempts, claimed, finished, free, expires, exit_size = _LIFE.unpack_from(raw, at)
     at += 33 + exit_size
@@ -150,20 +163,20 @@ def _counters(record: Record) -> Counters:
     )
 
 
-def claimed(queue: str, run: int, raw: bytes, timeout_ms: int) -> Claimed:
-    """Return a job as its worker gets it."""
+def claimed(queue: str, run: int, raw: bytes, timeout_ms: int, now: int) -> Claimed:
+    """Return a job as its worker gets it. One that never ran comes as it was, and starts for the first time now."""
     record = parse(raw)
     more, life = record.rest, record.life
     return Claimed(
-        lease=Lease(queue, record.id, run, life.attempts),
+        lease=Lease(queue, record.id, run, life.attempts or 1),
         task=record.task,
         payload=record.payload,
         priority=record.priority,
         key=more.key,
         run_at_ms=record.run_at,
         enqueued_at_ms=record.enqueued_at,
-        claimed_at_ms=life.claimed_at or 0,
-        counters=_counters(record),
+        claimed_at_ms=life.claimed_at or now,
+        counters=_counters(record) if life.attempts else _FRESH,
         headers=_headers(more.headers) if more.headers else {},
         overrides=_overrides(more.overrides) if more.overrides else None,
         last_error=_error(more.error) if more.error else None,

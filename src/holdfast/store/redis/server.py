@@ -10,7 +10,7 @@ from typing import Any
 
 from redis.asyncio.connection import AbstractConnection
 from redis.crc import key_slot
-from redis.exceptions import AskError, AuthenticationError, AuthorizationError, MovedError, ReadOnlyError, ResponseError
+from redis.exceptions import AskError, AuthenticationError, AuthorizationError, MovedError, ReadOnlyError, RedisError
 
 from ...errors import ConfigError, StoreBusy, StoreClosed, StoreError, StoreFull, StoreReadOnly, StoreTooNew
 from . import library
@@ -35,6 +35,11 @@ class Server:
         self._loading = asyncio.Lock()
         self._open = False
         self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def here(self) -> bool:
+        """True in the event loop in which it was opened; a handler's thread has its own."""
+        return self._loop is None or self._loop is asyncio.get_running_loop()
 
     async def open(self) -> None:
         """The server is there, new enough, and has our functions."""
@@ -81,18 +86,23 @@ class Server:
         problem = "no sentinel was asked"
         for host, port in self.place.hosts:
             try:
-                bare = Place(timeout=self.place.timeout)
-                connection = await connect(bare, host, port)
-                await connection.send_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.place.master)
-                found = await connection.read_response(disable_decoding=True)
-                await connection.disconnect(nowait=True)
-            except (Unsent, ResponseError, OSError) as error:
+                found = await self._ask_sentinel(host, port)
+            except (Unsent, RedisError, OSError) as error:
                 problem = str(error)
                 continue
             if isinstance(found, list):
                 return found[0].decode(), int(found[1])
             problem = f"the sentinel at {host}:{port} knows no master named {self.place.master!r}"
         raise Unsent(problem)
+
+    async def _ask_sentinel(self, host: str, port: int) -> Any:
+        connection = await connect(Place(timeout=self.place.timeout), host, port)
+        try:
+            async with asyncio.timeout(self.place.timeout):
+                await connection.send_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.place.master)
+                return await connection.read_response(disable_decoding=True)
+        finally:
+            await connection.disconnect()
 
     async def _to(self, key: str | None) -> Link:
         if self.place.kind != "cluster":
@@ -149,7 +159,7 @@ class Server:
         """The same for several commands, in one packet; when one of them must be repeated, all are."""
         if not self._open:
             raise StoreClosed(f"{self.place} is closed; open the app first (async with app: ...)")
-        if self._loop is not None and self._loop is not asyncio.get_running_loop():  # a handler's thread has its own
+        if self._loop is not None and not self.here:
             asked = asyncio.run_coroutine_threadsafe(self.ask_all(commands, key, repeat=repeat), self._loop)
             return await asyncio.wrap_future(asked)
         deadline = time.monotonic() + self.place.retry_for

@@ -28,8 +28,9 @@ local function pay(q, tokens, count, next_at)
 end
 
 function H.next_at(q)
-  local scheduled = H.next_scheduled(q)
-  local timed = redis.call('ZRANGE', q.key.timed, 0, 0, 'WITHSCORES')[2]
+  local scheduled = q.soonest
+  if scheduled == nil then scheduled = H.next_scheduled(q) end
+  local timed = H.any(q, 'lanes') and redis.call('ZRANGE', q.key.timed, 0, 0, 'WITHSCORES')[2]
   timed = timed and tonumber(timed)
   if scheduled and timed then return math.min(scheduled, timed) end
   return scheduled or timed
@@ -116,27 +117,35 @@ local function start(q, session, job)
   H.append(q, 'claim', job, { worker = session, wait = math.max(0, q.now - ready_at) })
 end
 
+-- The job is the session's: its new record, its holder and its time-out. Nil when it may not start.
+local function claim_any(q, session, rid, raw)
+  local fine, job = pcall(H.decode, rid, raw)
+  if not fine then return H.set_aside(q, rid, raw ~= '' and raw) end
+  local _, retry, timeout = H.policy(q, job)
+  local cause = next(job.more) and cause_to_refuse(retry, job.more)
+  if cause then return refuse(q, job, cause) end
+  start(q, session, job)
+  return H.encode(job), H.holder_text(session, job.more.key), timeout or -1
+end
+
 -- What may start is the session's. Records and leases are written together, after the last of them.
 local function hand_out(q, session, rids, claimed)
   if #rids == 0 then return end
   local records, holders = {}, {}
   local raws = redis.call('HMGET', q.key.jobs, unpack(rids))
+  H.start_log(q)
+  local at, given = 0, #claimed
   for index, rid in ipairs(rids) do
-    local fine, job = pcall(H.decode, rid, raws[index] or '')
-    if not fine then
-      H.set_aside(q, rid, raws[index])
-    else
-      local _, retry, timeout = H.policy(q, job)
-      local cause = next(job.more) and cause_to_refuse(retry, job.more)
-      if cause then
-        refuse(q, job, cause)
-      else
-        start(q, session, job)
-        local record = H.encode(job)
-        records[#records + 1], records[#records + 2] = rid, record
-        holders[#holders + 1], holders[#holders + 2] = rid, H.holder_text(session, job.more.key)
-        claimed[#claimed + 1], claimed[#claimed + 2], claimed[#claimed + 3] = job.run, record, timeout or -1
-      end
+    local raw = raws[index] or ''
+    local record, holder, timeout = H.claim_plain(q, session, rid, raw)
+    if not record then
+      record, holder, timeout = claim_any(q, session, rid, raw)
+      raw = record
+    end
+    if record then
+      records[at + 1], records[at + 2], holders[at + 1], holders[at + 2] = rid, record, rid, holder
+      claimed[given + 1], claimed[given + 2], claimed[given + 3] = rid, raw, timeout
+      at, given = at + 2, given + 3
     end
   end
   if #records > 0 then
@@ -145,7 +154,7 @@ local function hand_out(q, session, rids, claimed)
   end
 end
 
--- The session holds up to `room` jobs more. `claimed` is flat: run, record, timeout.
+-- The session holds up to `room` jobs more. `claimed` is flat: run, record (as it was, for a first attempt), timeout.
 function H.claim(q, session, room)
   local offer = { claimed = {}, count = 0, more = false }
   if H.setting(q, 'paused') then return offer end

@@ -19,43 +19,55 @@ function H.over(q, job)
   H.tell_watchers(q, job, job.state)
 end
 
--- The record says that the run completed, and so does the log; the record is not stored yet.
-local function completed(q, job, entry)
+function H.complete(q, job, entry)
+  H.let_go(q, job.rid)
   local event = H.ending(q, job)
   job.state, job.result = 'completed', entry.body
   job.more.exit, job.more.error = 'complete', nil
   H.end_times(q, job, entry.ttl)
   H.append(q, 'complete', job, event)
-end
-
-function H.complete(q, job, entry)
-  H.let_go(q, job.rid)
-  completed(q, job, entry)
   H.over(q, job)
 end
 
--- Many plain completions: nobody waits for them, nothing follows from them, and all is written together.
+-- The watchers of these ids, by index, where anybody watches anything.
+local function watchers_of(q, entries, tokens)
+  if not H.any(q, 'watchers') then return {} end
+  local ids = {}
+  for index, at in ipairs(tokens) do ids[index] = string.sub(entries[at].token, 11) end
+  return redis.call('HMGET', q.key.watchers, unpack(ids))
+end
+
+-- Many plain completions are written together; the words have gaps where an entry needs a closer look.
 function H.complete_all(q, session, entries)
-  local rids, words, records, ends, gone, done = {}, {}, {}, {}, {}, {}
-  for index, entry in ipairs(entries) do rids[index] = H.rid(entry.run) end
-  local raws = redis.call('HMGET', q.key.jobs, unpack(rids))
+  local words, plain, rids = {}, {}, {}
   for index, entry in ipairs(entries) do
-    local rid = rids[index]
-    local fine, job = pcall(H.decode, rid, raws[index] or '')
-    local plain = fine and job.state == 'active' and not done[rid]
-    if plain and H.word(job, session, 'complete', entry.run, entry.attempt, entry.id) == 'ok' then
-      completed(q, job, entry)
-      done[rid] = true
-      records[#records + 1], records[#records + 2] = rid, H.encode(job)
-      ends[#ends + 1], ends[#ends + 2] = job.more.expires_at, rid
-      gone[#gone + 1] = rid
-      words[index] = 'ok completed'
+    if entry.more == '' then
+      plain[#plain + 1] = index
+      rids[#rids + 1] = string.sub(entry.token, 1, 6)
     end
   end
-  if #gone > 0 then
+  if #plain == 0 then return words end
+  H.start_log(q)
+  local raws, watchers = redis.call('HMGET', q.key.jobs, unpack(rids)), watchers_of(q, entries, plain)
+  local records, ends, gone, done, told, at = {}, {}, {}, {}, {}, 0
+  for number, index in ipairs(plain) do
+    local entry, rid = entries[index], rids[number]
+    local watched = watchers[number] or false
+    if raws[number] and not done[rid] then
+      local record, expires_at = H.complete_plain(q, session, entry.token, raws[number], entry.body, watched and true)
+      if record then
+        done[rid], words[index] = true, 'ok completed'
+        records[at + 1], records[at + 2], ends[at + 1], ends[at + 2] = rid, record, expires_at, rid
+        at, gone[#gone + 1] = at + 2, rid
+        if watched then told[#told + 1] = { string.sub(entry.token, 11), H.run_of(rid), watched } end
+      end
+    end
+  end
+  if at > 0 then
     redis.call('HSET', q.key.jobs, unpack(records))
     redis.call('ZADD', q.key.completed, unpack(ends))
     redis.call('HDEL', q.key.active, unpack(gone))
+    H.tell_all(q, told, 'completed')
   end
-  return words -- with gaps, where an entry needs a closer look
+  return words
 end

@@ -121,35 +121,59 @@ local function all_new(q, batch)
   return H.insert_all(q, batch)
 end
 
-function H.insert_all(q, batch)
-  local first = H.next_runs(q, #batch)
-  local jobs, ids, waiting, letters, keys = {}, {}, {}, {}, {}
-  local soonest
-  for index, wanted in ipairs(batch) do
-    local job = H.new_job(q, first + index - 1, wanted)
-    local at = 2 * index - 1
-    jobs[at], jobs[at + 1] = job.rid, H.encode(job)
-    ids[at], ids[at + 1] = job.id, job.rid
-    letters[index] = LETTER[job.state]
-    if job.state == 'waiting' and not job.more.key then
-      waiting[#waiting + 1] = 0
-      waiting[#waiting + 1] = H.place(job)
-    else
-      H.put(q, job)
-      if job.more.key then keys[job.more.key] = true end
-      if job.state == 'scheduled' then soonest = math.min(soonest or job.run_at, job.run_at) end
-    end
-    H.append(q, 'enqueue', job, H.keeps_payloads(q) and { payload = true } or nil)
-    if wanted.spec.watcher then H.watch(q, job.id, job.run, wanted.spec.watcher) end
+-- What is written for a whole batch: flat arguments of one command each, and what is told afterwards.
+local function new_pages()
+  return { jobs = {}, ids = {}, waiting = {}, letters = {}, keys = {}, watched = {} }
+end
+
+local function note(pages, index, id, rid, record, letter, place)
+  local at = 2 * index - 1
+  pages.jobs[at], pages.jobs[at + 1], pages.ids[at], pages.ids[at + 1] = rid, record, id, rid
+  pages.letters[index] = letter
+  if place then
+    local waiting = pages.waiting
+    waiting[#waiting + 1], waiting[#waiting + 2] = 0, place
   end
-  H.in_parts(jobs, function(...) redis.call('HSET', q.key.jobs, ...) end)
-  H.in_parts(ids, function(...) redis.call('HSET', q.key.ids, ...) end)
-  H.in_parts(waiting, function(...) redis.call('ZADD', q.key.waiting, ...) end)
-  for key in pairs(keys) do H.recheck(q, key) end
-  local _, later = string.gsub(table.concat(letters), 's', '')
+end
+
+local function insert_plain(q, pages, index, run, wanted)
+  local rid = H.rid(run)
+  local record, place = H.enqueue_plain(q, rid, wanted.id, wanted.task or '', wanted.payload)
+  note(pages, index, wanted.id, rid, record, 'w', place)
+end
+
+local function insert_any(q, pages, index, run, wanted)
+  local job = H.new_job(q, run, wanted)
+  local key = job.more.key
+  local simple = job.state == 'waiting' and not key
+  note(pages, index, job.id, job.rid, H.encode(job), LETTER[job.state], simple and H.place(job))
+  if not simple then
+    H.put(q, job)
+    if key then pages.keys[key] = true end
+    if job.state == 'scheduled' then pages.soonest = math.min(pages.soonest or job.run_at, job.run_at) end
+  end
+  H.append(q, 'enqueue', job, H.keeps_payloads(q) and { payload = true } or nil)
+end
+
+function H.insert_all(q, batch)
+  local first, pages, cut = H.next_runs(q, #batch), new_pages(), not H.keeps_payloads(q)
+  H.start_log(q)
+  for index, wanted in ipairs(batch) do
+    local run, watcher = first + index - 1, wanted.spec.watcher
+    local insert = cut and wanted.plain and insert_plain or insert_any
+    insert(q, pages, index, run, wanted)
+    if watcher then pages.watched[#pages.watched + 1] = { wanted.id, run, watcher } end
+  end
+  H.in_parts(pages.jobs, function(...) redis.call('HSET', q.key.jobs, ...) end)
+  H.in_parts(pages.ids, function(...) redis.call('HSET', q.key.ids, ...) end)
+  H.in_parts(pages.waiting, function(...) redis.call('ZADD', q.key.waiting, ...) end)
+  H.watch_all(q, pages.watched)
+  for key in pairs(pages.keys) do H.recheck(q, key) end
+  local letters = table.concat(pages.letters)
+  local _, later = string.gsub(letters, 's', '')
   if later < #batch then H.wake(q, #batch - later) end
-  if soonest then H.wake_for(q, soonest) end
-  return { 'new', first, table.concat(letters) }
+  if pages.soonest then H.wake_for(q, pages.soonest) end
+  return { 'new', first, letters }
 end
 
 function H.enqueue(q, batch, conflict)
@@ -164,8 +188,9 @@ function H.enqueue(q, batch, conflict)
   return answers
 end
 
--- More events than twice the history are not kept, though no worker is there to sweep.
-local function bound_log(q, history)
+-- More events than twice the history are not kept, though no worker is there to sweep: looked at now and then.
+local function bound_log(q, history, count)
+  if count < 100 and q.now % 16 > 0 then return end
   if redis.call('XLEN', q.key.events) > 2 * history then redis.call('XTRIM', q.key.events, 'MAXLEN', '~', history) end
 end
 
@@ -174,10 +199,11 @@ function H.take_in(q, arg, count, conflict, history)
   local batch = {}
   for index = 1, count do
     local id, task, payload, spec = arg(), H.optional(arg()), arg(), arg()
-    batch[index] = { id = id, task = task, payload = payload, spec = spec == '' and EMPTY or cjson.decode(spec) }
+    batch[index] = { id = id, task = task, payload = payload, spec = spec == '' and EMPTY or H.json(spec) }
+    batch[index].plain = (spec == '' or batch[index].spec.only_watched) and (not task or #task < 256)
   end
   local answers = H.enqueue(q, batch, conflict)
-  bound_log(q, history)
+  bound_log(q, history, count)
   return answers
 end
 

@@ -19,8 +19,9 @@ end
 
 -- Expiries follow every outage of the whole store that this queue does not know of yet.
 function H.catch_up(q, shift)
-  local known = tonumber(redis.call('HGET', q.key.queue, 'shift') or 0)
+  local known = q.shift
   if shift <= known then return end
+  q.shift = shift
   redis.call('HSET', q.key.queue, 'shift', string.format('%.0f', shift))
   for _, id in ipairs(redis.call('ZRANGE', q.key.expiries, 0, -1)) do
     local session = H.session(q, id)

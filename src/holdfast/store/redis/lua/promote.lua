@@ -4,7 +4,12 @@
 
 -- Jobs and lanes whose time has come may be claimed, a bounded number of them.
 function H.promote_due(q)
-  local keys = {}
+  local keys, soonest = {}, H.next_scheduled(q)
+  if not soonest or soonest > q.now then
+    q.soonest = soonest or false -- nothing is due, and this call schedules nothing more
+    if H.any(q, 'lanes') then H.recheck_due(q, MOST_PROMOTED) end
+    return
+  end
   for _, rid in ipairs(redis.call('ZRANGEBYSCORE', q.key.scheduled, '-inf', q.now, 'LIMIT', 0, MOST_PROMOTED)) do
     redis.call('ZREM', q.key.scheduled, rid)
     local job = H.load(q, rid)

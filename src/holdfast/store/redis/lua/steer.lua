@@ -107,6 +107,13 @@ H.serve('get', function(keys, args)
   return { job.run, job.raw, successor, now }
 end)
 
+-- The time, and the records of some runs as they stand.
+H.serve('fetch', function(keys, args)
+  local jobs = string.sub(keys[1], 1, #keys[1] - #NAME.queue) .. NAME.jobs
+  local found = redis.call('HMGET', jobs, unpack(args, 2))
+  return { H.now(args[1]), unpack(found) }
+end)
+
 -- The records of some runs: flat run, record, successor; and the time.
 H.serve('records', function(keys, args)
   local arg = H.reader(args)

@@ -23,13 +23,12 @@ function H.word(job, session, name, run, attempt, id)
   return more.exit == name and 'ok' or 'stale'
 end
 
-local function entry_of(arg)
-  local entry = {
-    name = arg(), run = tonumber(arg()), attempt = tonumber(arg()), id = arg(), body = arg(),
-  }
-  local more = arg()
-  if more ~= '' then
-    for name, value in pairs(cjson.decode(more)) do entry[name] = value end
+-- A settlement is a token (run, attempt, id), a result or error, and the rest as JSON, which plain completions lack.
+local function entry_of(given)
+  local run, attempt = struct.unpack('>I6I4', given.token)
+  local entry = { name = 'complete', run = run, attempt = attempt, id = string.sub(given.token, 11), body = given.body }
+  if given.more ~= '' then
+    for name, value in pairs(cjson.decode(given.more)) do entry[name] = value end
   end
   if entry.error_type then
     entry.error = { text = entry.body, type = entry.error_type, signature = entry.signature }
@@ -59,13 +58,12 @@ local function settle(q, session, entry)
   return 'ok ' .. job.state
 end
 
--- Completions of jobs without keys, in a queue where nobody waits for anything, go together.
+-- Completions in a queue where nothing follows from them go together.
 local function settle_all(q, session, entries)
-  local busy = #entries < 2 or #entries > AT_ONCE or H.any(q, 'lanes') or H.any(q, 'watchers')
-    or H.any(q, 'successors') or H.any(q, 'aborts')
-  for _, entry in ipairs(entries) do busy = busy or entry.name ~= 'complete' end
+  if #entries == 0 then return entries end
+  local busy = #entries > AT_ONCE or H.any(q, 'lanes') or H.any(q, 'successors') or H.any(q, 'aborts')
   local words = busy and {} or H.complete_all(q, session, entries)
-  for index, entry in ipairs(entries) do words[index] = words[index] or settle(q, session, entry) end
+  for index, entry in ipairs(entries) do words[index] = words[index] or settle(q, session, entry_of(entry)) end
   return words
 end
 
@@ -110,7 +108,7 @@ local function look(q, reply)
   reply[8] = found and not H.setting(q, 'paused') and 1 or 0
 end
 
--- For each queue: its settlements (six arguments each), and its place in the order of claiming (0: none, -1: only
+-- For each queue: its settlements (three arguments each), and its place in the order of claiming (0: none, -1: only
 -- say whether there is something).
 H.serve('turn', function(keys, args)
   local arg = H.reader(args)
@@ -127,7 +125,7 @@ H.serve('turn', function(keys, args)
   local order, replies, freed = {}, {}, {}
   for index, q in ipairs(queues) do
     local rank, count, entries = tonumber(arg()), tonumber(arg()), {}
-    for number = 1, count do entries[number] = entry_of(arg) end
+    for number = 1, count do entries[number] = { token = arg(), body = arg(), more = arg() } end
     local words = settle_all(q, id, entries)
     freed[index] = count
     if rank > 0 then order[rank] = index end

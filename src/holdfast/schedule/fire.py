@@ -1,0 +1,60 @@
+"""Firing: the ticks that are due become jobs, in the step that moves the schedule on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from ..client import new_id
+from ..core import schedule as core
+from ..core.schedule import Plan, Schedule
+from ..core.tick import tick_name
+from ..job import SCHEDULE_HEADER, TICK_HEADER
+from ..store.contract import KEEP, Conflict, DedupSpec, Fired, NewJob, ScheduleChange, ScheduleRow, Store
+from .row import change_of, read
+
+SUCCESSOR = Conflict(on_conflict="update")
+
+
+class Shot(msgspec.Struct, frozen=True):
+    """What became of a schedule that was due."""
+
+    schedule: Schedule
+    ticks: list[int]
+    fired: Fired
+
+
+async def fire(store: Store, row: ScheduleRow, now_ms: int) -> Shot:
+    """The ticks up to now are dealt with and their jobs enqueued, in one step, unless another worker was quicker."""
+    schedule = read(row)
+    firing = core.due(schedule, now_ms)
+    jobs, conflict = jobs_of(schedule, firing.ticks)
+    if firing.after is None:
+        change = ScheduleChange(queue=row.queue, name=row.name, expected=row.revision, revision=new_id())
+    else:
+        change = change_of(msgspec.structs.replace(firing.after, revision=new_id()), row.revision)
+    return Shot(schedule, firing.ticks, await store.put_schedule(change, jobs, conflict))
+
+
+def jobs_of(schedule: Schedule, ticks: Iterable[int | None]) -> tuple[list[NewJob], Conflict]:
+    """Return the jobs of some ticks (`None`: now, for no tick), and what happens where one is there already."""
+    plan = schedule.plan
+    conflict = SUCCESSOR if plan.overlap == "successor" else KEEP
+    return [_job(schedule.name, plan, tick) for tick in ticks], conflict
+
+
+def _job(name: str, plan: Plan, tick: int | None) -> NewJob:
+    when = {} if tick is None else {TICK_HEADER: tick_name(tick)}
+    own = f"{name}/{new_id() if tick is None else tick_name(tick)}"
+    return NewJob(
+        id=name if plan.overlap == "successor" else own,
+        task=plan.task,
+        payload=plan.payload,
+        priority=plan.priority,
+        key=plan.key,
+        headers={**plan.headers, SCHEDULE_HEADER: name, **when},
+        overrides=plan.overrides,
+        result_ttl_ms=plan.result_ttl_ms,
+        dedup=DedupSpec(key=f"{SCHEDULE_HEADER}/{name}") if plan.overlap == "skip" else None,
+    )

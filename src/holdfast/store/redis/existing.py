@@ -1,0 +1,58 @@
+"""A client or pool that the caller has already: where it points to, and how it connects, is where and how we do.
+
+Its connections stay its own. Ours carry many calls at once, and a subscription that never ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ...errors import ConfigError
+from .place import Place
+
+_KEPT = ("credential_provider", "client_name", "socket_keepalive", "socket_keepalive_options")
+"""What connections of ours take over as it is, besides everything that begins with `ssl_`."""
+
+
+def place_of(client: Any) -> Place:
+    """Return the place that a client or pool of redis-py points to, asynchronous or not."""
+    if hasattr(client, "nodes_manager"):
+        nodes = client.nodes_manager
+        return _place("cluster", nodes.connection_kwargs, _addresses(nodes.startup_nodes.values()))
+    pool = getattr(client, "connection_pool", client)
+    if hasattr(pool, "sentinel_manager"):
+        sentinels = [each.connection_pool.connection_kwargs for each in pool.sentinel_manager.sentinels]
+        hosts = tuple((str(each["host"]), int(each["port"])) for each in sentinels)
+        return _place("sentinel", pool.connection_kwargs, hosts, pool.service_name, _is_tls(pool))
+    if not hasattr(pool, "connection_kwargs"):
+        raise ConfigError(f"{client!r} is no client or pool of redis-py: give a URL, or a client that is one")
+    settings = pool.connection_kwargs
+    host = (str(settings.get("host", "localhost")), int(settings.get("port", 6379)))
+    return _place("single", settings, (host,), tls=_is_tls(pool))
+
+
+def _addresses(nodes: Iterable[Any]) -> tuple[tuple[str, int], ...]:
+    return tuple((str(node.host), int(node.port)) for node in nodes)
+
+
+def _is_tls(pool: Any) -> bool:
+    return "SSL" in pool.connection_class.__name__ or bool(pool.connection_kwargs.get("ssl"))
+
+
+def _place(
+    kind: Any, settings: Mapping[str, Any], hosts: tuple[tuple[str, int], ...], master: str = "", tls: bool = False
+) -> Place:
+    kept = {name: settings[name] for name in _KEPT if settings.get(name) is not None}
+    ssl = {name: value for name, value in settings.items() if name.startswith("ssl_") and value is not None}
+    return Place(
+        kind=kind,
+        hosts=hosts,
+        master=master,
+        db=int(settings.get("db") or 0),
+        username=settings.get("username"),
+        password=settings.get("password"),
+        socket=settings.get("path"),
+        tls=tls or bool(settings.get("ssl")),
+        settings={**kept, **ssl},
+    )

@@ -1,0 +1,132 @@
+-- Plain jobs, which most are: no key, no options, started for the first time. Their records and events are cut and
+-- joined as bytes, because taking records apart is most of what a job costs. Nothing here is a transition: enqueue,
+-- claim and complete decide, and whatever is not plain they do the long way round, to the same effect.
+
+local WAITING, ACTIVE = 119, 97 -- w, a
+local HEAD_SIZE, LIFE = 11, 4 -- as in record.lua; a plain record has no flag above the life
+local NORMAL = '\3\232' -- a priority of 0, which is 1000 here
+local NO_LIFE_YET = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0' -- finished, free, expires, and the length of no exit
+
+-- What the records and events of one call have in common, made once.
+local function common(q, session)
+  local made = q.plain
+  if not made then
+    local now, named = struct.pack('>I7', q.now), struct.pack('>I2', #session) .. session
+    made = {
+      now = now, named = named, life = struct.pack('>I4', 1) .. now .. NO_LIFE_YET .. named, held = NO_LIFE_YET .. named,
+      first = struct.pack('>I4', 1) .. now, holder = H.holder_text(session), tails = {}, waits = {}, rans = {}, ends = {},
+      timeouts = {},
+    }
+    q.plain = made
+  end
+  return made
+end
+
+local function tail_of(made, task)
+  local tail = made.tails[task]
+  if not tail then
+    tail = struct.pack('>I2', #task) .. task .. made.named
+    made.tails[task] = tail
+  end
+  return tail
+end
+
+-- Where the head of a record ends; and run_at and priority, as an event has them.
+local function head_of(raw, flags)
+  local at, run_at = HEAD_SIZE + 1, nil
+  if flags % 2 == 1 then
+    run_at, at = string.sub(raw, at, at + 6), at + 7
+  else
+    run_at = '\0' .. string.sub(raw, 6, HEAD_SIZE)
+  end
+  if flags % 4 < 2 then return at, run_at .. NORMAL end
+  return at + 2, run_at .. string.sub(raw, at, at + 1)
+end
+
+local function log(q, id, text)
+  redis.call('XADD', q.key.events, q.next_event, 'i', id, 'e', text)
+end
+
+function H.start_log(q)
+  q.next_event = q.next_event or q.epoch .. '-*'
+end
+
+-- A waiting job that never ran is the session's, and the log says so: its new record, its holder and its time-out.
+function H.claim_plain(q, session, rid, raw)
+  local state, flags = string.byte(raw, 1, 2)
+  if state ~= WAITING or flags >= LIFE or #raw < HEAD_SIZE then return nil end
+  local made = common(q, session)
+  local id_size, task_size = struct.unpack('>I2B', raw, 3)
+  local at, place = head_of(raw, flags)
+  local task = string.sub(raw, at + id_size, at + id_size + task_size - 1)
+  local waited = made.waits[place]
+  if not waited then
+    waited = made.first .. place .. struct.pack('>I6I6', math.max(0, q.now - struct.unpack('>I7', place)) + 1, 0)
+    made.waits[place] = waited
+  end
+  local timeout = made.timeouts[task]
+  if not timeout then
+    local _, _, declared = H.policy(q, { task = task, more = NOTHING })
+    timeout = declared or -1
+    made.timeouts[task] = timeout
+  end
+  log(q, string.sub(raw, at, at + id_size - 1), '\5claima' .. rid .. waited .. tail_of(made, task))
+  return 'a' .. string.char(flags + LIFE) .. string.sub(raw, 3, at - 1) .. made.life .. string.sub(raw, at),
+    made.holder, timeout
+end
+
+local function ends_of(q, made, watched)
+  local known = made.ends[watched]
+  if not known then
+    local times = { state = 'completed', more = {} }
+    H.end_times(q, times)
+    local expires_at = math.max(times.more.expires_at, watched and q.now + KEPT_FOR_WATCHERS_MS or 0)
+    local text = struct.pack('>I7I7I7', q.now, times.more.free_at, expires_at)
+    known = { text .. '\8complete' .. made.named, expires_at }
+    made.ends[watched] = known
+  end
+  return known[1], known[2]
+end
+
+-- A run that the session holds is completed, and the log says so: its new record, and when that goes. Nil when it is
+-- not plain, or not held under this token (run, attempt, id).
+function H.complete_plain(q, session, token, raw, result, watched)
+  local state, flags = string.byte(raw, 1, 2)
+  if state ~= ACTIVE or flags < LIFE or flags >= 2 * LIFE then return nil end
+  local made = common(q, session)
+  local at, place = head_of(raw, flags)
+  local after = at + 11 + #made.held
+  if string.sub(raw, at, at + 3) ~= string.sub(token, 7, 10) or string.sub(raw, at + 11, after - 1) ~= made.held then
+    return nil
+  end
+  local id_size, task_size = struct.unpack('>I2B', raw, 3)
+  local id = string.sub(raw, after, after + id_size - 1)
+  if id ~= string.sub(token, 11) then return nil end
+  local claimed_at = string.sub(raw, at + 4, at + 10)
+  local ran = made.rans[claimed_at]
+  if not ran then
+    ran = struct.pack('>I6I6', 0, math.max(0, q.now - struct.unpack('>I7', claimed_at)) + 1)
+    made.rans[claimed_at] = ran
+  end
+  local task = string.sub(raw, after + id_size, after + id_size + task_size - 1)
+  local ends, expires_at = ends_of(q, made, watched)
+  local rid = string.sub(token, 1, 6)
+  log(q, id, '\8completec' .. rid .. string.sub(raw, at, at + 3) .. made.now .. place .. ran .. tail_of(made, task))
+  local record = 'c' .. string.char(flags + 8) .. string.sub(raw, 3, at + 10) .. ends .. struct.pack('>I4', #result)
+    .. string.sub(raw, after) .. result
+  return record, expires_at
+end
+
+-- A new job that waits from now on, and the log says so: its record and its place.
+function H.enqueue_plain(q, rid, id, task, payload)
+  local made = common(q, '')
+  local sizes = made.tails[task]
+  if not sizes then
+    sizes = tail_of(made, task)
+    made.now_short, made.new = string.sub(made.now, 2), struct.pack('>I4', 0) .. made.now .. made.now .. NORMAL
+      .. string.rep('\0', 12)
+    made.place = NORMAL .. made.now
+  end
+  log(q, id, '\7enqueuew' .. rid .. made.new .. sizes)
+  return 'w\0' .. struct.pack('>I2B', #id, #task) .. made.now_short .. id .. task .. payload, made.place .. rid
+end

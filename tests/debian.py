@@ -1,0 +1,46 @@
+"""Debian's own Redis, in the environment that runs this: no root, and nothing is installed on the machine.
+
+`python tests/debian.py` makes it, where apt-get is; elsewhere it says so, and the tests do with Valkey alone.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+PACKAGES = ("redis-server", "redis-tools", "libjemalloc2", "liblzf1")
+ROOT = Path(sys.prefix) / "debian"
+SERVER = ROOT / "redis-server"
+"""A script that starts the server with the libraries that came along."""
+
+
+def unpack() -> None:
+    """The server is in the environment. Raise when a step does not work here."""
+    ROOT.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        for package in PACKAGES:
+            subprocess.run(["apt-get", "download", package], cwd=folder, check=True, capture_output=True)
+        for file in Path(folder).glob("*.deb"):
+            subprocess.run(["dpkg-deb", "-x", str(file), str(ROOT)], check=True, capture_output=True)
+    libraries = sorted({str(file.parent) for file in (ROOT / "usr" / "lib").rglob("*.so.*")})
+    start = f'#!/bin/sh\nexport LD_LIBRARY_PATH="{":".join(libraries)}"\nexec "{ROOT}/usr/bin/redis-server" "$@"\n'
+    SERVER.write_text(start)
+    SERVER.chmod(0o755)
+    subprocess.run([SERVER, "--version"], check=True, capture_output=True)
+
+
+def main() -> None:
+    if SERVER.exists() or shutil.which("redis-server") or not shutil.which("apt-get"):
+        return
+    try:
+        unpack()
+    except (OSError, subprocess.SubprocessError) as error:
+        SERVER.unlink(missing_ok=True)
+        print(f"Debian's Redis could not be fetched, so the tests use Valkey alone: {error}")
+
+
+if __name__ == "__main__":
+    main()

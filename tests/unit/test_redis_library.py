@@ -1,0 +1,21 @@
+"""The library of server-side functions: whoever changes the Lua raises its version."""
+
+from __future__ import annotations
+
+import hashlib
+
+from holdfast.store.redis import library
+
+RECORDED = {
+    3: "3d5386bf41d678ab",
+}
+"""By `library.MINOR`: the digest of its source. Add a line for a new one; one that was released is never changed."""
+
+
+def test_a_change_of_the_lua_raises_the_version() -> None:
+    """A server keeps the library that it has until one with a higher version comes."""
+    digest = hashlib.sha256(library.source().encode()).hexdigest()[:16]
+    assert max(RECORDED) == library.MINOR, f"record {library.MINOR}: {digest!r} here"
+    assert RECORDED[library.MINOR] == digest, (
+        f"the Lua changed: raise library.MINOR to {library.MINOR + 1}, or servers that have {library.MINOR} keep it"
+    )
