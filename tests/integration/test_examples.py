@@ -43,11 +43,11 @@ def test_every_example_is_tested() -> None:
     assert {path.stem for path in (ROOT / "examples").glob("*.py")} == SAID.keys()
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(330)
 @pytest.mark.parametrize("name", SAID)
 def test_an_example_runs(name: str, tmp_path: Path) -> None:
     command = [sys.executable, "-W", "error", str(ROOT / "examples" / f"{name}.py"), *ARGUMENTS.get(name, ())]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=200)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     for said in SAID[name]:

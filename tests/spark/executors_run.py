@@ -70,6 +70,7 @@ def map_with_a_killed_executor(spark: SparkSession, shop: Shop) -> dict[str, Any
         until(lambda: (shop.folder / "started").exists() and len((shop.folder / "started").read_text().split()) >= 4)
         (worker,) = shop.sync(shop.app.workers())
         os.kill(executor_of(worker.session.pid), signal.SIGKILL)
+        until(lambda: not Path(f"/proc/{worker.session.pid}").exists())
         (shop.folder / "open").touch()
 
     with fleet(shop.target, spark=spark, queues=["slow"], workers=1, slots=4, lease=2) as crew:
