@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from places import KINDS, fresh
+from spark_places import KINDS, fresh
 from pyspark.sql import SparkSession
 from spark_shop import Shop
 

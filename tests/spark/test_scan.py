@@ -13,7 +13,7 @@ from typing import Any
 import psycopg
 import pytest
 import servers
-from places import KINDS, Shop, fresh, log_of
+from spark_places import KINDS, Shop, fresh, log_of
 
 from holdfast import Event, LogGap
 from holdfast.core.state import State

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from places import KINDS, Shop, fresh, log_of
+from spark_places import KINDS, Shop, fresh, log_of
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import datasource as ds
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from places import Shop, fresh, log_of
+from spark_places import Shop, fresh, log_of
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
