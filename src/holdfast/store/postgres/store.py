@@ -177,7 +177,7 @@ class PostgresStore(Looking, Unchained):
                 await cursor.execute(self._turn, [*values, again])
                 rows = await cursor.fetchall()
                 if ear is not None and len(rows) <= room:
-                    await cursor.execute(self._look_again, (session.id, None))
+                    await cursor.execute(self._look_again, (session.id, texts(queues), None))
                     missed[:] = await cursor.fetchall()
                 return rows
 
@@ -186,7 +186,7 @@ class PostgresStore(Looking, Unchained):
             await self._set_aside(session, broken)
         if ear is not None and missed and not turn.evicted:
             ((found, before),) = missed
-            ear.wake() if found else self._doubt.raise_(session.id, ear, before)
+            ear.wake() if found else self._doubt.raise_(session.id, queues, ear, before)
         return turn
 
     async def _set_aside(self, session: Session, broken: Sequence[tuple[Lease, Any]]) -> None:
