@@ -191,7 +191,7 @@ async def test_a_handler_past_its_time_is_gone_within_the_grace_time(
         assert len(set(pids)) == 2
         assert not any(map(is_there, pids))  # a job is told only when its process is gone
         if how == "leaks":
-            assert not is_there(int(pidfile.read_text()))
+            await eventually(lambda: not is_there(int(pidfile.read_text())))
         assert await tasks.add.call(1, 1) == 2
         assert len(running.worker._pump.pool.processes) == 1
 
@@ -242,6 +242,47 @@ async def test_a_queue_of_higher_priority_goes_first(tasks: ModuleType, ledger: 
         await burst(tasks.app, pool=1)
     order = [id for _, id, _ in ledger_lines(ledger, "start")]
     assert [id[:-2] for id in order[:3]] == ["high"] * 3
+
+
+@every_store
+async def test_jobs_that_wait_for_a_full_pool_do_not_keep_the_worker_busy(
+    tasks: ModuleType, ledger: Path, tmp_path: Path
+) -> None:
+    release = tmp_path / "release"
+
+    @tasks.app.task(queue="quick")
+    async def quick() -> int:
+        return 1
+
+    tasks.app.store = Counted(tasks.app.store)
+    async with working(tasks.app, pool=1, poll=30) as running:
+        first = await tasks.add.enqueue(1, 2)  # so that the other queue was served less recently
+        await first.result()
+        held = [await tasks.holds.enqueue(str(release)) for _ in range(4)]
+        await eventually(lambda: len(ledger_lines(ledger, "start")) == 2)
+        before = tasks.app.store.turns
+        for _ in range(5):
+            assert await quick.call() == 1
+        assert tasks.app.store.turns - before < 50
+        assert running.worker.active == 2
+        release.touch()
+        for handle in held:
+            await handle.result()
+
+
+class Counted:
+    """A store that counts the turns."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+        self.turns = 0
+
+    async def settle_and_claim(self, *args: Any, **kwargs: Any) -> Any:
+        self.turns += 1
+        return await self._store.settle_and_claim(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
 
 
 # --- deaths

@@ -70,7 +70,7 @@ async def test_no_attack_comes_through(tasks: ModuleType, tmp_path: Path, server
     assert [name for name, error in told.items() if error == "came through"] == []
     kinds = {name: error.type for name, error in told.items()}
     assert kinds == {name: LIMITS.get(name, "PermissionError") for name in tasks.ATTACKS}
-    hint = "(its sandbox allows no more than no other programs)"
+    hint = "(its sandbox allows only what Python itself needs)"
     assert [name for name, kind in kinds.items() if kind == "PermissionError" and hint not in told[name].message] == []
     assert told["eat memory"].message.endswith("(its sandbox allows 256 MB)")
     assert told["open too many"].message.endswith("(its sandbox allows 32 open files)")

@@ -96,6 +96,8 @@ class Pump:
         self.capacity = Capacity(registry, self.pool.room)
         self._asked: set[str] = set()
         """The groups of queues that were asked since this worker last slept, and had less than there was room for."""
+        self._again = False
+        """Somebody called since the first of them was asked."""
         self._next_at: float | None = None
         self._hungry: list[str] = []
         self._in_processes = 0
@@ -136,7 +138,7 @@ class Pump:
         """Works until it no longer claims and nothing is left to settle; or the session is declared dead."""
         self._ordered = len(session.queues) == 1  # which of several comes first, only a reply can tell
         self._loaded = False
-        self._asked.clear()
+        self._new_round()
         self._hungry = []
         try:
             while self.claiming or self.running or self._finished or self._unsure or self._flights:
@@ -149,7 +151,7 @@ class Pump:
                     await _soon(len(self._flights) > 0)
                 else:
                     if not self._flights:
-                        self._asked.clear()  # whatever rings may have made room, or have brought something
+                        self._new_round()  # whatever rings may have made room, or have brought something
                     self._listening = True
                     await self.alarm.wait()
                     self._listening = False
@@ -167,18 +169,23 @@ class Pump:
         return ask.group == SLOTS == self._flights.group and len(self._finished) + ask.room >= self._share
 
     def _ask(self, session: Session) -> None:
-        if self._called:
-            self._asked.clear()
+        # A call may be for a queue that was asked already. It is asked again, but after those that wait for their turn.
+        self._again = self._again or (self._called and bool(self._asked))
         self._called = False
         ask = self._wanted(session) if self._ordered else NOTHING
-        if not ask.room and self._asked:  # all were asked: the round begins anew
-            self._asked.clear()
+        if not ask.room and self._asked:
+            self._new_round()
             ask = self._wanted(session)
         if ask.group == SLOTS:
             ask = Ask(SLOTS, ask.queues, min(ask.room, self._share))
         settlements, self._finished = self._finished, []
         flight = Flight(settlements, ask)
         self._flights.send(flight, self._turn(session, flight), self._on_landing)
+
+    def _new_round(self) -> None:
+        """All groups of queues are to be asked, once more."""
+        self._asked.clear()
+        self._again = False
 
     def _wanted(self, session: Session) -> Ask:
         """Return what to claim next, besides what is being claimed."""
@@ -322,13 +329,18 @@ class Pump:
 
     async def _rest(self, session: Session, turn: Turn, ask: Ask) -> None:
         """Sleep until there is something to do, exactly as long as nothing can be claimed."""
-        if len(turn.claimed) < ask.room:
+        parked = len(turn.claimed) < ask.room
+        if parked:
             self._asked.add(ask.group)
             self._hear_next(turn)
         if not self.running and not self._finished:
             self.empty.ring()
         if not self.claiming or self._finished or self._called or self._wanted(session).room > 0:
             return
+        if self._again or not parked:  # nobody would wake this worker, unless it asks, and parks, once more
+            self._new_round()
+            if self._wanted(session).room > 0:
+                return
         if not self._asked:
             await self.alarm.wait()
             return
@@ -337,7 +349,7 @@ class Pump:
         if self._next_at is not None:
             wait = min(wait, max(0.0, self._next_at - time.monotonic()))
         rung = await self.alarm.wait(wait)
-        self._asked.clear()
+        self._new_round()
         self._next_at = None
         self._polled = not rung and wait == self._poll
         self.idle = False

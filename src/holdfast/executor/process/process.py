@@ -67,6 +67,8 @@ class Process:
         self._life = asyncio.get_running_loop().create_task(self._live())
         self._broken: ErrorRecord | None = None
         self._over_cpu = False
+        self._below: list[Known] = []
+        """What it had started when it was told to end."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._meter: asyncio.Task[None] | None = None
         self._imported: set[wire.Handler] = set()
@@ -243,6 +245,7 @@ class Process:
             pass
         link.close()
         kill_group(child.pid, signal.SIGKILL)
+        kill_all(self._below)
         return code
 
     async def _exec(self, line: int) -> asyncio.subprocess.Process:
@@ -310,12 +313,11 @@ class Process:
         child = self._child
         if child is None or self.gone:
             return
-        below: list[Known] = descendants(child.pid)
+        self._below = descendants(child.pid)
         kill_group(child.pid, signal.SIGTERM)
         await asyncio.wait([self._life], timeout=grace)
         if not self.gone:
             kill_tree(child.pid)
-        kill_all(below)
         await asyncio.wait([self._life])
 
     def kill(self) -> None:

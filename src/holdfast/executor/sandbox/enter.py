@@ -92,7 +92,7 @@ def explanation(sandbox: Sandbox, error: BaseException | None) -> str:
         if isinstance(error, MemoryError):
             return f"its sandbox allows {sandbox.memory >> 20} MB"
         if isinstance(error, OSError) and error.errno in (errno.EPERM, errno.EACCES):
-            return f"its sandbox allows no more than {_allowed(sandbox)}"
+            return f"its sandbox allows only {_allowed(sandbox)}"
         if isinstance(error, OSError) and error.errno == errno.EMFILE:
             return f"its sandbox allows {sandbox.open_files} open files"
         error = error.__cause__ or error.__context__
@@ -102,5 +102,5 @@ def explanation(sandbox: Sandbox, error: BaseException | None) -> str:
 def _allowed(sandbox: Sandbox) -> str:
     given = {name: list(getattr(sandbox, name)) for name in ("read", "write", "connect")}
     words = [f"{name}={value}" for name, value in given.items() if value]
-    words.append("subprocess=True" if sandbox.subprocess else "no other programs")
-    return ", ".join(words)
+    words += ["subprocess=True"] if sandbox.subprocess else []
+    return " and ".join([", ".join(words)] * bool(words) + ["what Python itself needs"])

@@ -221,7 +221,7 @@ class PostgresStore(Looking):
                 await cursor.execute(statement, [*values, again, *more])
                 rows = await cursor.fetchall()
                 if ear is not None and len(rows) <= room:
-                    await cursor.execute(self._look_again, (session.id, None))
+                    await cursor.execute(self._look_again, (session.id, texts(queues), None))
                     missed[:] = await cursor.fetchall()
                 return rows
 
@@ -230,7 +230,7 @@ class PostgresStore(Looking):
             await self._set_aside(session, broken)
         if ear is not None and missed and not turn.evicted:
             ((found, before),) = missed
-            ear.wake() if found else self._doubt.raise_(session.id, ear, before)
+            ear.wake() if found else self._doubt.raise_(session.id, queues, ear, before)
         return turn
 
     async def _set_aside(self, session: Session, broken: Sequence[tuple[Lease, Any]]) -> None:
