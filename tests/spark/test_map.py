@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from spark_places import KINDS, fresh
 from pyspark.sql import SparkSession
+from spark_places import KINDS, fresh
 from spark_shop import Shop
 
 from holdfast.errors import ConfigError, JobTimeout

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from spark_places import KINDS, Shop, fresh, log_of
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import datasource as ds
+from spark_places import KINDS, Shop, fresh, log_of
 
 from holdfast import Event, JobRecord
 from holdfast.errors import ConfigError

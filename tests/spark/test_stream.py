@@ -9,9 +9,9 @@ from typing import Any
 
 import psycopg
 import pytest
-from spark_places import Shop, fresh, log_of
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from spark_places import Shop, fresh, log_of
 
 from holdfast.store.scan import open_scan
 
