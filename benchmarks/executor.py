@@ -14,7 +14,7 @@ from holdfast.core.policy import Counters
 from holdfast.core.transition import Reply
 from holdfast.executor import Pool, PoolOptions
 from holdfast.executor.place import handler_of
-from holdfast.executor.process.process import Order
+from holdfast.executor.process.order import Order
 from holdfast.executor.process.room import Need
 from holdfast.store.contract import Claimed, Lease
 

@@ -416,6 +416,18 @@ async def test_a_handler_that_holds_the_interpreter_lock_for_longer_than_the_lea
         assert (await running.end()).lost == 0
 
 
+async def test_the_log_says_whose_handlers_could_stop_the_heartbeats(
+    app: Holdfast, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "holdfast")
+    for executor in ("inline", "thread"):
+        app.task(name=executor, executor=executor)(lambda: None)
+    async with app:
+        await burst(app)
+    told = [record.getMessage() for record in caplog.records if "interpreter lock" in record.getMessage()]
+    assert [line.partition(".")[0] for line in told] == ["def handlers run inline: inline"]
+
+
 # --- declarations
 
 

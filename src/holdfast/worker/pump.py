@@ -43,6 +43,7 @@ from .attempt import Attempt
 from .capacity import SLOTS, Ask, Capacity, need_of
 from .completion import Desk
 from .flight import Flight, Flights
+from .round import Round
 
 log = logging.getLogger("holdfast")
 FIRST_PAUSE = 0.05
@@ -94,12 +95,7 @@ class Pump:
         self.pool = Pool(pool, [each.place for each in registry.resources], self.alarm.ring)
         self.executors = Executors(ThreadExecutor(slots), self.pool, self._blocker_records)
         self.capacity = Capacity(registry, self.pool.room)
-        self._asked: set[str] = set()
-        """The groups of queues that were asked since this worker last slept, and had less than there was room for."""
-        self._again = False
-        """Somebody called since the first of them was asked."""
-        self._next_at: float | None = None
-        self._hungry: list[str] = []
+        self._round = Round()
         self._in_processes = 0
         """How many of the running attempts take no slot."""
         self._finished: list[Settlement] = []
@@ -138,8 +134,7 @@ class Pump:
         """Works until it no longer claims and nothing is left to settle; or the session is declared dead."""
         self._ordered = len(session.queues) == 1  # which of several comes first, only a reply can tell
         self._loaded = False
-        self._new_round()
-        self._hungry = []
+        self._round.begin()
         try:
             while self.claiming or self.running or self._finished or self._unsure or self._flights:
                 if self._may_ask(session):
@@ -151,7 +146,7 @@ class Pump:
                     await _soon(len(self._flights) > 0)
                 else:
                     if not self._flights:
-                        self._new_round()  # whatever rings may have made room, or have brought something
+                        self._round.begin()  # whatever rings may have made room, or have brought something
                     self._listening = True
                     await self.alarm.wait()
                     self._listening = False
@@ -169,12 +164,12 @@ class Pump:
         return ask.group == SLOTS == self._flights.group and len(self._finished) + ask.room >= self._share
 
     def _ask(self, session: Session) -> None:
-        # A call may be for a queue that was asked already. It is asked again, but after those that wait for their turn.
-        self._again = self._again or (self._called and bool(self._asked))
+        if self._called:
+            self._round.call()
         self._called = False
         ask = self._wanted(session) if self._ordered else NOTHING
-        if not ask.room and self._asked:
-            self._new_round()
+        if not ask.room and self._round.asked:
+            self._round.begin()
             ask = self._wanted(session)
         if ask.group == SLOTS:
             ask = Ask(SLOTS, ask.queues, min(ask.room, self._share))
@@ -182,17 +177,15 @@ class Pump:
         flight = Flight(settlements, ask)
         self._flights.send(flight, self._turn(session, flight), self._on_landing)
 
-    def _new_round(self) -> None:
-        """All groups of queues are to be asked, once more."""
-        self._asked.clear()
-        self._again = False
-
     def _wanted(self, session: Session) -> Ask:
         """Return what to claim next, besides what is being claimed."""
         if not self.claiming:
             return NOTHING
         order = sorted(session.queues, key=self._order) if len(session.queues) > 1 else session.queues
-        return self.capacity.ask(order, self._free() - self._flights.room, self._asked, self._hungry) or NOTHING
+        return (
+            self.capacity.ask(order, self._free() - self._flights.room, self._round.asked, self._round.hungry)
+            or NOTHING
+        )
 
     def _on_landing(self) -> None:
         if self._listening:  # or else it will look by itself, and a bell would cost a turn for nothing
@@ -244,7 +237,7 @@ class Pump:
     async def _look_for_hungry(self, session: Session) -> None:
         """It is known which queues have jobs waiting that are too large for the room of the moment."""
         blocked = self.capacity.blocked(sorted(session.queues, key=self._order), self._free())
-        self._hungry = [queue for queue in blocked if await self._has_waiting(queue)]
+        self._round.hungry = [queue for queue in blocked if await self._has_waiting(queue)]
 
     async def _has_waiting(self, queue: str) -> bool:
         try:
@@ -331,34 +324,24 @@ class Pump:
         """Sleep until there is something to do, exactly as long as nothing can be claimed."""
         parked = len(turn.claimed) < ask.room
         if parked:
-            self._asked.add(ask.group)
-            self._hear_next(turn)
+            self._round.had_less(ask.group, turn)
         if not self.running and not self._finished:
             self.empty.ring()
         if not self.claiming or self._finished or self._called or self._wanted(session).room > 0:
             return
-        if self._again or not parked:  # nobody would wake this worker, unless it asks, and parks, once more
-            self._new_round()
+        if self._round.again or not parked:  # nobody would wake this worker, unless it asks, and parks, once more
+            self._round.begin()
             if self._wanted(session).room > 0:
                 return
-        if not self._asked:
+        if not self._round.asked:
             await self.alarm.wait()
             return
         self.idle = not self.running
-        wait = self._poll
-        if self._next_at is not None:
-            wait = min(wait, max(0.0, self._next_at - time.monotonic()))
+        wait = self._round.seconds(self._poll)
         rung = await self.alarm.wait(wait)
-        self._new_round()
-        self._next_at = None
+        self._round.begin()
         self._polled = not rung and wait == self._poll
         self.idle = False
-
-    def _hear_next(self, turn: Turn) -> None:
-        """It is known when something next becomes claimable, in any of the queues that were asked."""
-        if turn.next_at_ms is not None:
-            at = time.monotonic() + (turn.next_at_ms - turn.now_ms) / 1000
-            self._next_at = at if self._next_at is None else min(at, self._next_at)
 
     def _judge_wake_ups(self, found: bool) -> None:
         """A poll that finds a job which nobody announced means that wake-ups are lost; the next wake-up ends that."""

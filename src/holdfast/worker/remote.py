@@ -10,7 +10,7 @@ import msgspec
 from ..errors import Aborted, ConfigError, HandlerRaised, PayloadError, Permanent, Snooze
 from ..executor import Executors
 from ..executor.process import wire
-from ..executor.process.process import Order
+from ..executor.process.order import Order
 from ..job import Job, Report
 from ..store.contract import Abort, Claimed, Continuation
 from ..task import Task

@@ -18,7 +18,8 @@ from ...store.contract import Abort
 from . import wire
 from .deadline import Deadline
 from .ending import Evacuated
-from .process import Order, Process
+from .order import Order
+from .process import Process
 from .room import Need, Room
 
 log = logging.getLogger("holdfast")

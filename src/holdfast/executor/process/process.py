@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import signal
 import socket
-import sys
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
-import msgspec
-
-from ...core.job import ErrorRecord, Progress
+from ...core.job import ErrorRecord
 from ...core.sandbox import Sandbox
 from ...core.transition import Reply
-from ...store.contract import Abort, BlockerRecord, Claimed, Lease
+from ...store.contract import Abort, BlockerRecord
 from . import wire
 from .ending import LEASE_OVER, Died, Evacuated, Unstartable
 from .kernel import cpu_of, limit_cpu
+from .order import Order, Running
+from .spawn import spawn
 from .tree import Known, descendants, kill_all, kill_group, kill_tree
 
 log = logging.getLogger("holdfast")
@@ -27,27 +25,6 @@ LAST_WORDS = 0.5
 """How long to read on what a process said before it died, while somebody else holds its line open."""
 METER = 0.5
 """How often the processor time of a sandbox is looked at, besides the kernel's own limit."""
-Report = Callable[[Lease, Progress | None, bytes | None], Awaitable[Reply]]
-
-
-class Order(msgspec.Struct, kw_only=True):
-    """A job to be run in a process."""
-
-    handler: wire.Handler
-    claimed: Claimed
-    report: Report
-    blockers: Callable[[Lease], Awaitable[list[BlockerRecord]]]
-    began: Callable[[], None]
-    """Called when the handler's own time begins."""
-    context: dict[str, Any] | None = None
-
-
-class Running(msgspec.Struct, eq=False):
-    """A job that runs in a process, and the answer that its attempt waits for."""
-
-    order: Order
-    done: asyncio.Future[wire.Returned | wire.Raised]
-    is_over_time: bool = False
 
 
 class Process:
@@ -221,7 +198,7 @@ class Process:
     async def _spawned(self) -> int:
         ours, theirs = socket.socketpair()
         try:
-            self._child = child = await self._exec(theirs.fileno())
+            self._child = child = await spawn(self._hello, theirs.fileno(), self._deadline)
         except BaseException:
             ours.close()
             raise
@@ -247,22 +224,6 @@ class Process:
         kill_group(child.pid, signal.SIGKILL)
         kill_all(self._below)
         return code
-
-    async def _exec(self, line: int) -> asyncio.subprocess.Process:
-        output = None if self.sandbox is None else asyncio.subprocess.DEVNULL
-        return await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "holdfast.executor.process.child", str(line), str(self._deadline),
-            stdin=asyncio.subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=(line, self._deadline),
-            env=self._environment(), start_new_session=True,
-        )  # fmt: skip
-
-    def _environment(self) -> dict[str, str]:
-        """Return the worker's environment, or what of it a sandbox may see; and where to find this package."""
-        found = os.pathsep.join(self._hello.path)
-        if self.sandbox is None:
-            return {**os.environ, "PYTHONPATH": found}
-        seen = {name: os.environ[name] for name in self.sandbox.env if name in os.environ}
-        return {"LANG": "C.UTF-8", **seen, "PYTHONPATH": found}
 
     def _lost(self, error: Exception | None) -> None:
         self._silent.set()
