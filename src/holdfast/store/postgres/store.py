@@ -75,12 +75,12 @@ class PostgresStore(Looking, Unchained):
         self._reader = call.Reader()
         self._identity = Identity(self.place)
 
-    def twin(self) -> Store:
-        return PostgresStore(self.url, clock=self._clock)
-
     def scan(self) -> PostgresScan:
         """Return a reader of whole tables, with a connection of its own."""
         return PostgresScan(self.place)
+
+    def twin(self) -> Store:
+        return PostgresStore(self.url, clock=self._clock)
 
     def script(self) -> str:
         """Return the SQL that makes the schema, for whoever applies it by hand."""
