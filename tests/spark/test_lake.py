@@ -36,7 +36,7 @@ TOLD = {
     "errors": ("queue", "minute", "error_signature"),
     "workers": ("worker", "minute"),
 }
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 LEAN = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 """So few rows are not worth compiling for."""
 

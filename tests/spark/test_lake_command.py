@@ -23,8 +23,8 @@ from holdfast import ConfigError
 from holdfast.cli.root import cli
 from holdfast.demo import past
 
-PATIENCE = 200.0
-pytestmark = pytest.mark.timeout(400)
+PATIENCE = 300.0
+pytestmark = pytest.mark.timeout(900)
 """Two sessions start here, each in a process of its own."""
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import atexit
 import inspect
 import io
+import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -90,11 +92,14 @@ def test_the_wheels_java_is_used_where_there_is_no_other(nowhere: pytest.MonkeyP
     assert find_java().major >= 17
 
 
-def test_the_shim_drops_the_module_that_a_java_may_lack(nowhere: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    home = Java(java(tmp_path / "j", "17.0.1") / "bin" / "java", "17.0.1").home()
-    arguments = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "a b", "Main"]
-    said = subprocess.run([home / "bin" / "java", *arguments], capture_output=True, text=True, check=True).stdout
-    assert said == "-Xmx1g a b Main\n"
+@pytest.mark.parametrize(("version", "left"), [("17.0.1", "-Xmx1g {} a b Main\n"), ("25.0.2", "-Xmx1g a b Main\n")])
+def test_the_shim_drops_what_a_java_lacks(version: str, left: str, nowhere: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    home = Java(java(tmp_path / "j", version) / "bin" / "java", version).home()
+    opened = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
+    arguments = ["-Xmx1g", opened, "--add-modules=jdk.incubator.vector", "a b", "Main"]
+    program = home / "bin" / "java"
+    said = subprocess.run([program, *arguments], capture_output=True, text=True, check=True).stdout
+    assert said == left.format(opened)
     assert home.is_relative_to(tmp_path / "cache")
 
 
@@ -134,6 +139,17 @@ class Ended:
 
     def stop(self) -> None:
         """Nothing runs."""
+
+
+def test_archives_that_nobody_used_for_long_are_removed(nowhere: pytest.MonkeyPatch) -> None:
+    archive = Archive.of(Java(Path("/java"), "17.0.1"))
+    assert archive is not None
+    old, recent, left = (archive.path.with_name(name) for name in ("old.jsa", "recent.jsa", "left.part"))
+    for path, age in ((old, 31), (recent, 29), (left, 2)):
+        path.touch()
+        os.utime(path, (time.time() - age * 86_400,) * 2)
+    archive.options()
+    assert [path.exists() for path in (old, recent, left)] == [False, True, False]
 
 
 def test_an_archive_that_is_not_wanted_is_not_made(nowhere: pytest.MonkeyPatch) -> None:

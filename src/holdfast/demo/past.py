@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..spark.lake.report import Report
 
 PAGE = "report.html"
-SHOWN = ("queue", "completed", "failed", "retried", "stalled", "wait p50", "wait p99", "run p50", "fairness")
+SHOWN = ("queue", "completed", "failed", "retried", "stalled", "wait p50", "wait p99", "run p50")
 
 
 def tell(folder: Path, console: Console) -> bool:

@@ -16,13 +16,18 @@ from . import cache
 OLDEST = 17
 _ADVICE = f"install Java {OLDEST} or newer (JAVA_HOME may point to it), or pip install 'holdfast[java]'"
 _SHIM = """#!/bin/sh
-# Spark asks for a module that some builds of Java lack, that it needs for nothing here, and that others warn of.
+# Spark asks for what this Java lacks, or warns of, and what it needs for nothing here.
 for argument do
     shift
-    [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
+    case "$argument" in {dropped}) ;; *) set -- "$@" "$argument" ;; esac
 done
 exec "{java}" "$@"
 """
+
+
+_VECTOR = "--add-modules=jdk.incubator.vector"
+_GONE = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
+GONE_SINCE = 24
 
 
 class Java:
@@ -40,7 +45,8 @@ class Java:
 
     def home(self) -> Path:
         """Return a folder that does for `JAVA_HOME`: its `bin/java` is this one, less what Spark need not ask for."""
-        text = _SHIM.format(java=self.program)
+        dropped = f"{_VECTOR}|{_GONE}" if self.major >= GONE_SINCE else _VECTOR
+        text = _SHIM.format(java=self.program, dropped=dropped)
         name = "java-" + hashlib.blake2s(text.encode(), digest_size=6).hexdigest()
         return cache.put(cache.folder() / name / "bin" / "java", text, 0o755).parent.parent
 
