@@ -60,4 +60,5 @@ $(VENV)/.core: pyproject.toml | $(BIN)/python
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	@$(PIP) install --editable '.[dev]'
+	@sh tests/pgbouncer.sh $(VENV)/pgbouncer
 	@touch $@ $(VENV)/.core

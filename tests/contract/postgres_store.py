@@ -14,7 +14,7 @@ from holdfast.store import Store
 from holdfast.store.postgres import PostgresStore
 from holdfast.testing.contract import Clock, Harness
 
-STAY = {"queue", "policy", "key_limit", "event", "meta", "pulse"}
+STAY = {"queue", "policy", "key_limit", "event", "meta", "pulse", "front"}
 _numbers = itertools.count(1)
 
 

@@ -302,6 +302,75 @@ async def test_under_load_a_reader_gets_every_event_once(url: str) -> None:
     assert len(seen) == len(set(seen)) == 8 * 100
 
 
+async def test_in_the_log_a_job_is_never_claimed_before_it_was_enqueued(url: str) -> None:
+    """A turn that began before an enqueue, and claims after its commit, has the lower number of the two."""
+    store, session = PostgresStore(url), Session(id="s", name="w", host="-", pid=0, queues=("q",), lease_ms=60_000)
+    await store.open()
+    await store.register(session)
+    stop = asyncio.Event()
+
+    async def turns() -> None:
+        held: list[Any] = []
+        while held or not stop.is_set():
+            done = [Complete(job.lease, b"null") for job in held]
+            held = (await store.settle_and_claim(session, done, ("q",), 10, park=True)).claimed
+
+    async def produce(name: int) -> None:
+        for number in range(40):
+            await store.enqueue("q", [NewJob(id=f"{name}-{number}", task="t", payload=b"", fresh=True)])
+
+    worker = asyncio.create_task(turns())
+    await asyncio.gather(*(produce(name) for name in range(5)))
+    await eventually(lambda: _nothing_waits(store))
+    stop.set()
+    await worker
+    page = await store.events(limit=10_000)
+    by_job: dict[str, list[str]] = {}
+    for event in page.events:
+        by_job.setdefault(event.id, []).append(event.transition)
+    assert len(by_job) == 200
+    assert {tuple(seen) for seen in by_job.values()} == {("enqueue", "claim", "complete")}
+    await store.close()
+
+
+async def _nothing_waits(store: PostgresStore) -> bool:
+    return not await store.pending(("q",))
+
+
+async def test_a_reader_whose_late_event_was_trimmed_is_told_of_the_gap(url: str, schema: str) -> None:
+    store = PostgresStore(f"{url}&history=5")
+    await store.open()
+    await store.enqueue("q", [NewJob(id="first", task="t", payload=b"")])
+    async with await psycopg.AsyncConnection.connect(postgres().url().partition("?")[0]) as late:
+        joined = store.join(late).enqueue("q", [NewJob(id="late", task="t", payload=b"")], Conflict())
+        assert not isinstance(joined, list)
+        await joined
+        await store.enqueue("q", [NewJob(id="second", task="t", payload=b"")])
+        before = await store.events()
+        assert [event.id for event in before.events] == ["first", "second"]
+        await store.enqueue("q", [NewJob(id=str(number), task="t", payload=b"") for number in range(20)])
+        up_to_date = await store.events(before.position)
+        assert (len(up_to_date.events), up_to_date.gap) == (20, 0)
+        await late.commit()
+    await store.expire("q")
+    page = await store.events(up_to_date.position)
+    assert (page.events, page.gap) == ([], 1), "the event of the late transaction went before anybody could read it"
+    assert (await store.events(page.position)).gap == 0, "and that is said once"
+    await store.close()
+
+
+async def test_a_late_transaction_that_is_rolled_back_or_not_ours_leaves_no_gap(url: str) -> None:
+    store = PostgresStore(url)
+    await store.open()
+    async with await psycopg.AsyncConnection.connect(postgres().url().partition("?")[0]) as other:
+        await other.execute("SELECT pg_current_xact_id()")
+        await store.enqueue("q", [NewJob(id="first", task="t", payload=b"")])
+        page = await store.events()
+        await other.rollback()
+    assert (await store.events(page.position)).gap == 0
+    await store.close()
+
+
 # --- the schema
 
 

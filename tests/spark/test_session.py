@@ -5,9 +5,11 @@ from __future__ import annotations
 import atexit
 import inspect
 import io
+import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -134,6 +136,17 @@ class Ended:
 
     def stop(self) -> None:
         """Nothing runs."""
+
+
+def test_archives_that_nobody_used_for_long_are_removed(nowhere: pytest.MonkeyPatch) -> None:
+    archive = Archive.of(Java(Path("/java"), "17.0.1"))
+    assert archive is not None
+    old, recent, left = (archive.path.with_name(name) for name in ("old.jsa", "recent.jsa", "left.part"))
+    for path, age in ((old, 31), (recent, 29), (left, 2)):
+        path.touch()
+        os.utime(path, (time.time() - age * 86_400,) * 2)
+    archive.options()
+    assert [path.exists() for path in (old, recent, left)] == [False, True, False]
 
 
 def test_an_archive_that_is_not_wanted_is_not_made(nowhere: pytest.MonkeyPatch) -> None:

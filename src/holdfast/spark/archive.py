@@ -24,7 +24,8 @@ from .java import Java
 
 OFF = "HOLDFAST_SPARK_ARCHIVE"
 PATIENCE = 60.0
-STALE = 24 * 3600.0
+STALE = {"*.part": 24 * 3600.0, "*.jsa": 30 * 24 * 3600.0}
+"""After how long a file that nobody finished, or nobody used, is removed."""
 
 
 class Archive:
@@ -47,6 +48,8 @@ class Archive:
         """Return what the JVM is told. A file that does not fit is passed over in silence."""
         quiet = ["-Xshare:auto", "-Xlog:disable", "-Xlog:all=error:stderr"]
         if self.path.exists():
+            with suppress(OSError):
+                os.utime(self.path)  # it is in use
             return [*quiet, f"-XX:SharedArchiveFile={self.path}"]
         self._sweep()
         handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=self.path.stem, suffix=".part")
@@ -55,11 +58,12 @@ class Archive:
         return [*quiet, f"-XX:ArchiveClassesAtExit={name}"]
 
     def _sweep(self) -> None:
-        """What killed processes left behind is gone."""
-        for left in self.path.parent.glob("*.part"):
-            with suppress(OSError):
-                if time.time() - left.stat().st_mtime > STALE:
-                    left.unlink()
+        """What killed processes left behind, and archives for a Java or Spark that is gone, are removed."""
+        for pattern, age in STALE.items():
+            for left in self.path.parent.glob(pattern):
+                with suppress(OSError):
+                    if time.time() - left.stat().st_mtime > age:
+                        left.unlink()
 
     def finish_with(self, context: Any) -> None:
         """When this process ends, the JVM writes the archive, which then takes its name."""

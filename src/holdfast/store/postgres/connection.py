@@ -38,10 +38,10 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     """How many events the log keeps."""
     pool: int = 8
     """The most connections, besides the one that listens."""
-    listen: bool = True
-    """False behind a pooler in transaction mode: workers and waiters then poll."""
-    prepare: bool = True
-    """False where the pooler cannot keep prepared statements."""
+    listen: bool | None = None
+    """False behind a pooler in transaction mode: workers and waiters then poll. `None`: it is found out."""
+    prepare: bool | None = None
+    """False where a pooler cannot keep prepared statements. `None`: it is found out."""
     patience: float = 10.0
     """For how many seconds a call waits for a connection, or tries again."""
 
@@ -96,12 +96,23 @@ async def connect(place: Place) -> Connection:
         return await psycopg.AsyncConnection.connect(
             place.conninfo,
             autocommit=True,
-            prepare_threshold=1 if place.prepare else None,
+            prepare_threshold=1 if place.prepare is not False else None,
             application_name="holdfast",
             connect_timeout=max(1, round(place.patience)),
         )
     except psycopg.Error as error:
         raise translate(error, place) from error
+
+
+async def found_out(connection: Connection, place: Place) -> Place:
+    """Return the place with nothing left open: behind a pooler nothing may outlive a transaction."""
+    cursor = await connection.execute("SELECT pg_backend_pid()", prepare=False)
+    row = await cursor.fetchone()
+    assert row is not None
+    direct = row[0] == connection.info.backend_pid  # a pooler gives its clients numbers of its own
+    listen = direct if place.listen is None else place.listen
+    prepare = direct if place.prepare is None else place.prepare
+    return msgspec.structs.replace(place, listen=listen, prepare=prepare)
 
 
 class Pool:

@@ -192,7 +192,8 @@ def events(rows: Sequence[Row], position: str | None, limit: int) -> EventPage |
     if known not in ("", at.epoch) or at.seen > first["newest"]:
         return None  # another log, or this one as a backup had it, from before the position was made
     in_flight = [int(xid) for xid in first["snapshot"].split(":")[2].split(",") if xid]
-    gap = max(0, first["trimmed"] - at.seen) if known else 0
+    # How many events of a late transaction were trimmed, nobody knows: one of each is the least.
+    gap = max(0, first["trimmed"] - at.seen) + first["lost"] if known else 0
     found = []
     for row in rows if position != "end" and first["xid_"] is not None else ():
         at.advance(int(row["xid_"]), row["seq"], in_flight)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from functools import cache
 from importlib.resources import files
@@ -10,6 +11,8 @@ from ...core.job import ErrorRecord
 from ...core.policy import COUNTER
 
 SCHEMA = "holdfast."
+MINOR = 1
+"""The functions' number. Raise it in every release that changes one of them; they must go on taking older calls."""
 FUNCTIONS = (
     "prelude", "lane", "update", "complete", "retry", "release", "snooze", "fail", "cancel", "promote", "delete",
     "requeue", "enqueue", "claim", "extend", "progress", "reap", "expire", "turn", "join",
@@ -33,6 +36,12 @@ def migrations() -> list[tuple[int, str]]:
 def functions() -> str:
     """Return every function, to be made anew after the tables."""
     return "\n".join(text(f"{name}.sql") for name in FUNCTIONS).replace("/* signatures */", _signatures())
+
+
+@cache
+def digest() -> str:
+    """Return what tells these functions from others."""
+    return hashlib.sha256(functions().encode()).hexdigest()[:16]
 
 
 def _signatures() -> str:

@@ -16,6 +16,7 @@ def connect_plainly(place: Place) -> Any:
         "password": place.password,
         "socket_timeout": place.timeout,
         "protocol": 2,
+        **place.settings,
     }
     if place.tls:
         verify: dict[str, Any] = {} if place.verify else {"ssl_cert_reqs": "none", "ssl_check_hostname": False}
@@ -26,6 +27,8 @@ def connect_plainly(place: Place) -> Any:
     if place.kind == "sentinel":
         sentinel = redis.sentinel.Sentinel(list(place.hosts), socket_timeout=place.timeout)  # type: ignore[no-untyped-call]
         return sentinel.master_for(place.master, db=place.db, **options)  # type: ignore[no-untyped-call]
+    if place.socket is not None:
+        return redis.Redis(unix_socket_path=place.socket, db=place.db, **options)
     host, port = place.hosts[0]
     return redis.Redis(host=host, port=port, db=place.db, **options)
 

@@ -127,8 +127,8 @@ class RedisScan:
         seconds, micros = self._ask(part.queue, "TIME")
         now = int(seconds) * 1000 + int(micros) // 1000
         for found in self._scanned(part) if part.all else self._asked(part):
-            rows = [(run, record.parse(raw)) for run, raw in found if raw is not None]
-            rows = [(run, job) for run, job in rows if job.life.expires_at is None or job.life.expires_at > now]
+            parsed = [(run, record.parse_or_none(raw)) for run, raw in found]
+            rows = [(run, job) for run, job in parsed if job is not None and not record.is_gone(job, now)]
             followed = self._followed(part.queue, [job for _, job in rows if job.state is State.ACTIVE])
             lines = [record.line(part.queue, run, job, job.id in followed, now) for run, job in rows]
             if lines:

@@ -12,6 +12,8 @@ BEGIN
     SET state = 'cancelled', exit = p_exit, held = false, finished_at_ms = p_now, free_at_ms = p_now,
         expires_at_ms = greatest(p_now + coalesce(result_ttl_ms, q.result_ttl_ms), coalesce(dedup_until_ms, 0))
     WHERE run = j.run;
+    PERFORM holdfast.displace(j);
+    PERFORM holdfast.fade(ARRAY[j.run]);
     PERFORM holdfast.append(p_now, 'cancel', ARRAY[j.run], CASE WHEN p_ran THEN p_exit END, p_ran);
     PERFORM holdfast.over(p_now, j, 'cancelled');
     RETURN 'cancelled';
@@ -34,6 +36,7 @@ BEGIN
             s.enqueued_at_ms, p_now, p_now,
             p_now + coalesce(s.result_ttl_ms, (holdfast.settings(s.queue)).result_ttl_ms), 'cancel', s.result_ttl_ms,
             s.overrides, s.headers, s.payload);
+        PERFORM holdfast.fade(ARRAY[s.run]);
         PERFORM holdfast.append(p_now, 'cancel', ARRAY[s.run], 'successor');
     END IF;
     PERFORM holdfast.tell(p_now, j.queue, j.id, s.run, s.run, 'cancelled');

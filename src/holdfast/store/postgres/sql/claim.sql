@@ -19,18 +19,17 @@ BEGIN
     IF q.paused THEN
         RETURN;
     END IF;
-    SELECT min(run_at_ms) INTO v_next FROM holdfast.job WHERE queue = p_queue AND state = 'scheduled';
+    SELECT min(due_at_ms) INTO v_next FROM holdfast.job WHERE queue = p_queue AND due_at_ms IS NOT NULL;
     IF v_next <= p_now THEN
         PERFORM holdfast.promote_due(p_now, p_queue);
-        SELECT min(run_at_ms) INTO v_next FROM holdfast.job WHERE queue = p_queue AND state = 'scheduled';
+        SELECT min(due_at_ms) INTO v_next FROM holdfast.job WHERE queue = p_queue AND due_at_ms IS NOT NULL;
     END IF;
     v_lanes := EXISTS (SELECT 1 FROM holdfast.lane WHERE queue = p_queue);
     IF v_lanes THEN
         PERFORM holdfast.recheck_due(p_now, p_queue, 200);
     END IF;
     IF q.concurrency IS NOT NULL THEN
-        v_allowed := least(v_allowed, q.concurrency - (SELECT count(*) FROM holdfast.job
-            WHERE queue = p_queue AND state = 'active'));
+        v_allowed := least(v_allowed, q.concurrency - holdfast.running(p_queue));
     END IF;
     IF q.rate_count IS NOT NULL THEN
         SELECT * INTO q FROM holdfast.queue WHERE name = p_queue FOR UPDATE NOWAIT;
@@ -53,6 +52,10 @@ BEGIN
         EXIT WHEN v_refused = 0;
     END LOOP;
     v_more := cardinality(v_runs) = v_allowed AND v_allowed = p_room;
+    IF cardinality(v_runs) < v_allowed AND EXISTS (SELECT 1 FROM holdfast.ready r
+        WHERE r.queue = p_queue AND r.key IS NULL AND age(r.xmin) < 0) THEN
+        v_next := p_now;  -- left to the next turn, see `next`
+    END IF;
     IF v_lanes THEN
         v_next := least(v_next, (SELECT min(ready_at_ms) FROM holdfast.lane
             WHERE queue = p_queue AND NOT cooling AND ready_at_ms IS NOT NULL));
@@ -62,7 +65,7 @@ BEGIN
         UPDATE holdfast.queue SET tokens = v_bucket, tokens_at_ms = p_now WHERE name = p_queue;
         IF v_bucket < 1 THEN
             v_token_at := p_now + ceil((1 - v_bucket) / (q.rate_count / (q.rate_per * 1000)))::bigint;
-            IF EXISTS (SELECT 1 FROM holdfast.job WHERE queue = p_queue AND state = 'waiting' AND key IS NULL)
+            IF EXISTS (SELECT 1 FROM holdfast.ready WHERE queue = p_queue AND key IS NULL)
                 OR EXISTS (SELECT 1 FROM holdfast.lane WHERE queue = p_queue AND ready) THEN
                 v_next := v_token_at;
             ELSIF v_next IS NOT NULL THEN
@@ -70,8 +73,7 @@ BEGIN
             END IF;
         END IF;
     END IF;
-    IF q.concurrency IS NOT NULL AND q.concurrency <= (SELECT count(*) FROM holdfast.job
-        WHERE queue = p_queue AND state = 'active') THEN
+    IF q.concurrency IS NOT NULL AND q.concurrency <= holdfast.running(p_queue) THEN
         v_next := NULL;  -- only the end of a running job makes room, and that wakes whoever is parked
     END IF;
 END $$;
@@ -80,35 +82,86 @@ END $$;
 CREATE OR REPLACE FUNCTION holdfast.claim_keyless(p_now bigint, p_session text, p_queue text, p_room integer,
     OUT v_taken bigint[], OUT v_refused integer) LANGUAGE plpgsql AS $$
 DECLARE
-    v_found bigint[];
-    v_bad bigint[];
+    f holdfast.front;
+    v_known boolean;
+    v_begin timestamptz := clock_timestamp();
+    v_found record;
 BEGIN
-    SELECT array_agg(run), array_agg(run) FILTER (WHERE refusal IS NOT NULL) INTO v_found, v_bad FROM (
-        SELECT j.run, CASE WHEN failures = 0 AND stalls = 0 AND timeouts = 0 AND releases = 0 AND headers IS NULL
-            AND overrides IS NULL AND error IS NULL THEN NULL ELSE holdfast.refusal(j) END AS refusal
-        FROM holdfast.job j
-        WHERE queue = p_queue AND state = 'waiting' AND key IS NULL
-        ORDER BY priority DESC, run_at_ms, run LIMIT p_room FOR UPDATE SKIP LOCKED) next;
-    v_taken := coalesce(v_found, '{}');
-    v_refused := coalesce(cardinality(v_bad), 0);
+    SELECT * INTO f FROM holdfast.front WHERE queue = p_queue;
+    v_known := FOUND;
+    IF f.looked_at < v_begin - greatest(1, 20 * f.took) * interval '1 second' THEN
+        f := NULL;  -- a transaction that ended late may have put something in front of it
+    END IF;
+    v_found := holdfast.next(p_queue, p_room, f);
+    IF f.queue IS NOT NULL AND cardinality(v_found.v_runs) < p_room THEN
+        f := NULL;
+        v_begin := clock_timestamp();
+        v_found := holdfast.next(p_queue, p_room, f);
+    END IF;
+    IF v_known OR clock_timestamp() > v_begin + interval '4 ms' THEN
+        PERFORM holdfast.move_front(p_queue, f, extract(epoch FROM clock_timestamp() - v_begin), v_found.v_first);
+    END IF;
+    v_taken := v_found.v_runs;
+    v_refused := cardinality(v_found.v_bad);
     IF v_refused > 0 THEN
-        PERFORM holdfast.refuse(p_now, run) FROM unnest(v_bad) AS b(run);
-        v_taken := ARRAY(SELECT run FROM unnest(v_found) WITH ORDINALITY AS f(run, ord)
-            WHERE run <> ALL (v_bad) ORDER BY ord);
+        PERFORM holdfast.refuse(p_now, run) FROM unnest(v_found.v_bad) AS b(run);
+        v_taken := ARRAY(SELECT run FROM unnest(v_taken) WITH ORDINALITY AS t(run, ord)
+            WHERE run <> ALL (v_found.v_bad) ORDER BY ord);
     END IF;
     IF cardinality(v_taken) > 0 THEN
+        DELETE FROM holdfast.ready WHERE ctid = ANY (v_found.v_places);
         PERFORM holdfast.take(p_now, p_session, v_taken);
+    END IF;
+END $$;
+
+-- The waiting jobs without a key that come next, locked, in their order, and their rows in it; a part of them is bad.
+-- What a transaction with a higher number than this one has put there is left to the next turn: in the log, which is
+-- in the order of transactions, a job must not be claimed before it was enqueued.
+-- The planner must not think of anything but to follow the order and look up each job.
+CREATE OR REPLACE FUNCTION holdfast.next(p_queue text, p_room integer, f holdfast.front, OUT v_runs bigint[],
+    OUT v_places tid[], OUT v_bad bigint[], OUT v_first bigint[]) LANGUAGE plpgsql
+SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+BEGIN
+    SELECT coalesce(array_agg(n.run), '{}'), array_agg(n.place),
+        coalesce(array_agg(n.run) FILTER (WHERE n.refusal IS NOT NULL), '{}'), min(ARRAY[n.rank, n.run_at_ms, n.run])
+    INTO v_runs, v_places, v_bad, v_first FROM (
+        SELECT r.ctid AS place, r.rank, r.run_at_ms, r.run, CASE WHEN j.failures = 0 AND j.stalls = 0
+            AND j.timeouts = 0 AND j.releases = 0 AND j.headers IS NULL AND j.overrides IS NULL AND j.error IS NULL
+            THEN NULL ELSE holdfast.refusal(j) END AS refusal
+        FROM holdfast.ready r JOIN holdfast.job j ON j.run = r.run
+        WHERE r.queue = p_queue AND r.key IS NULL AND j.state = 'waiting' AND age(r.xmin) >= 0
+            AND (r.rank, r.run_at_ms, r.run) >= (coalesce(f.rank, -2000000000), coalesce(f.run_at_ms, 0), coalesce(f.run, 0))
+        ORDER BY r.rank, r.run_at_ms, r.run LIMIT p_room FOR UPDATE OF j SKIP LOCKED) n;
+END $$;
+
+-- The next claim begins where this one did, if looking from `f` on took long: what is in front of it is dead, and some
+-- old transaction keeps PostgreSQL from forgetting it.
+CREATE OR REPLACE FUNCTION holdfast.move_front(p_queue text, f holdfast.front, p_took double precision, p_first bigint[])
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF f.queue IS NULL AND (p_took < 0.004 OR p_first IS NULL) THEN
+        DELETE FROM holdfast.front WHERE queue = p_queue;
+    ELSIF f.queue IS NULL THEN
+        INSERT INTO holdfast.front VALUES (p_queue, p_first[1], p_first[2], p_first[3], clock_timestamp(), p_took)
+        ON CONFLICT (queue) DO UPDATE SET rank = excluded.rank, run_at_ms = excluded.run_at_ms, run = excluded.run,
+            looked_at = excluded.looked_at, took = excluded.took;
+    ELSIF p_took > 0.004 THEN
+        UPDATE holdfast.front SET rank = p_first[1], run_at_ms = p_first[2], run = p_first[3]
+        WHERE queue = p_queue AND (rank, run_at_ms, run) = (f.rank, f.run_at_ms, f.run);
     END IF;
 END $$;
 
 -- These waiting runs are the session's now.
 CREATE OR REPLACE FUNCTION holdfast.take(p_now bigint, p_session text, p_runs bigint[]) RETURNS void
 LANGUAGE plpgsql AS $$
+DECLARE
+    v_grip bigint := nextval('holdfast.grip_number');
 BEGIN
+    INSERT INTO holdfast.grip (number, session, remaining, runs) VALUES (v_grip, p_session, cardinality(p_runs), p_runs);
     WITH taken AS (
         UPDATE holdfast.job j
-        SET state = 'active', attempts = attempts + 1, session = p_session, claimed_at_ms = p_now, exit = NULL,
-            last_session = session, last_exit = exit
+        SET state = 'active', attempts = attempts + 1, session = p_session, grip = v_grip, claimed_at_ms = p_now,
+            exit = NULL, last_session = session, last_exit = exit
         WHERE run = ANY (p_runs)
         RETURNING run, queue, id, attempts, task, key, priority, run_at_ms, ready_at_ms, failures, stalls, timeouts,
             releases
@@ -118,6 +171,28 @@ BEGIN
     SELECT p_now, queue, id, run, attempts, 'claim', 'active', task, p_session, key, priority, run_at_ms,
         failures, stalls, timeouts, releases, greatest(0, p_now - ready_at_ms)
     FROM taken ORDER BY run;
+END $$;
+
+-- The job of a lane, or of those without a key, that comes first; locked.
+CREATE OR REPLACE FUNCTION holdfast.first_of(p_queue text, p_key text) RETURNS holdfast.job LANGUAGE plpgsql
+SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off AS $$
+DECLARE
+    j holdfast.job;
+BEGIN
+    IF p_key IS NULL THEN
+        SELECT t.* INTO j FROM holdfast.ready r JOIN holdfast.job t ON t.run = r.run
+        WHERE r.queue = p_queue AND r.key IS NULL AND t.state = 'waiting'
+        ORDER BY r.rank, r.run_at_ms, r.run LIMIT 1 FOR UPDATE OF t SKIP LOCKED;
+    ELSE
+        SELECT t.* INTO j FROM holdfast.ready r JOIN holdfast.job t ON t.run = r.run
+        WHERE r.queue = p_queue AND r.key = p_key AND t.state = 'waiting'
+        ORDER BY r.rank, r.run_at_ms, r.run LIMIT 1 FOR UPDATE OF t SKIP LOCKED;
+        IF j.run IS NULL THEN  -- records that are gone leave no place
+            DELETE FROM holdfast.ready r WHERE r.queue = p_queue AND r.key = p_key
+                AND NOT EXISTS (SELECT 1 FROM holdfast.job t WHERE t.run = r.run);
+        END IF;
+    END IF;
+    RETURN j;
 END $$;
 
 -- Whoever was served least recently comes first; jobs without a key are one group with its own turn.
@@ -139,17 +214,11 @@ BEGIN
                 (SELECT key, turn FROM holdfast.lane WHERE queue = p_queue AND ready
                  ORDER BY turn LIMIT p_room - cardinality(v_taken))
                 UNION ALL
-                SELECT NULL, q.keyless_turn WHERE EXISTS (SELECT 1 FROM holdfast.job
-                    WHERE queue = p_queue AND state = 'waiting' AND key IS NULL)) ready
+                SELECT NULL, q.keyless_turn WHERE EXISTS (SELECT 1 FROM holdfast.ready
+                    WHERE queue = p_queue AND key IS NULL)) ready
             ORDER BY turn, key NULLS LAST LIMIT p_room - cardinality(v_taken)
         LOOP
-            IF l.key IS NULL THEN
-                SELECT * INTO j FROM holdfast.job WHERE queue = p_queue AND state = 'waiting' AND key IS NULL
-                ORDER BY priority DESC, run_at_ms, run LIMIT 1 FOR UPDATE SKIP LOCKED;
-            ELSE
-                SELECT * INTO j FROM holdfast.job WHERE queue = p_queue AND state = 'waiting' AND key = l.key
-                ORDER BY priority DESC, run_at_ms, run LIMIT 1 FOR UPDATE SKIP LOCKED;
-            END IF;
+            j := holdfast.first_of(p_queue, l.key);
             IF j.run IS NULL THEN
                 PERFORM holdfast.recheck(p_now, p_queue, l.key);
                 CONTINUE;
@@ -161,6 +230,7 @@ BEGIN
                 CONTINUE;
             END IF;
             q.turn := q.turn + 1;
+            PERFORM holdfast.displace(j);
             PERFORM holdfast.take(p_now, p_session, ARRAY[j.run]);
             v_taken := v_taken || j.run;
             IF l.key IS NULL THEN
@@ -209,13 +279,15 @@ BEGIN
 END $$;
 
 -- True when a worker that has just parked would find something: what was committed while it parked woke nobody.
-CREATE OR REPLACE FUNCTION holdfast.claimable(p_session text) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+-- Transactions from p_before on began when it had parked, and have seen that. v_before is such a number.
+CREATE OR REPLACE FUNCTION holdfast.claimable(p_session text, p_before text, OUT v_found boolean, OUT v_before text)
+LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    RETURN EXISTS (
+    v_before := coalesce(p_before, pg_snapshot_xmax(pg_current_snapshot())::text);
+    v_found := EXISTS (
         SELECT 1 FROM holdfast.session s JOIN holdfast.serving v ON v.id = s.id JOIN holdfast.queue q ON q.name = v.queue
         WHERE s.id = p_session AND s.parked IS NOT NULL AND NOT s.dead AND NOT q.paused AND q.rate_count IS NULL
-            AND EXISTS (SELECT 1 FROM holdfast.job j
-                WHERE j.queue = v.queue AND j.state = 'waiting' AND j.key IS NULL)
-            AND (q.concurrency IS NULL OR q.concurrency > (SELECT count(*) FROM holdfast.job a
-                WHERE a.queue = v.queue AND a.state = 'active')));
+            AND EXISTS (SELECT 1 FROM holdfast.ready r WHERE r.queue = v.queue AND r.key IS NULL
+                AND (p_before IS NULL OR age(r.xmin) > age(p_before::xid8::xid)))
+            AND (q.concurrency IS NULL OR q.concurrency > holdfast.running(v.queue)));
 END $$;

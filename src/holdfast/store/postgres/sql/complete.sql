@@ -4,7 +4,8 @@
 
 -- A whole batch at once. Return the numbers of those entries that were held and are completed now.
 CREATE OR REPLACE FUNCTION holdfast.complete(p_now bigint, p_session text, p_queues text[], p_ids text[],
-    p_runs bigint[], p_attempts integer[], p_results bytea[], p_ttls bigint[]) RETURNS integer[]
+    p_runs bigint[], p_attempts integer[], p_results bytea[], p_ttls bigint[], p_grips boolean DEFAULT true)
+RETURNS integer[]
 LANGUAGE plpgsql AS $$
 DECLARE
     v_done integer[];
@@ -24,11 +25,22 @@ BEGIN
             expires_at_ms = greatest(p_now + greatest(coalesce(h.ttl, t.result_ttl_ms, h.result_ttl_ms), h.kept),
                 coalesce(t.dedup_until_ms, 0))
         FROM entry h
-        -- The state is no plain column here, or the planner walks all active jobs instead of the few that are named.
-        WHERE t.run = h.run AND t.attempts = h.attempt AND t.session = p_session AND t.state || '' = 'active'
+        WHERE t.run = h.run AND t.attempts = h.attempt AND t.session = p_session AND t.state = 'active'
             AND t.queue = h.queue AND t.id = h.id
         RETURNING h.ord, t.run, t.queue, t.id, t.attempts, t.task, t.session, t.key, t.priority, t.run_at_ms,
-            t.failures, t.stalls, t.timeouts, t.releases, t.claimed_at_ms
+            t.failures, t.stalls, t.timeouts, t.releases, t.claimed_at_ms, t.expires_at_ms,
+            CASE WHEN p_grips THEN t.grip END AS grip
+    ), loose AS MATERIALIZED (  -- one that another turn of the session has locked is found by the next heartbeat
+        SELECT g.number, g.remaining - d.count AS remaining
+        FROM (SELECT grip, count(*) FROM done GROUP BY grip) d JOIN holdfast.grip g ON g.number = d.grip
+        FOR UPDATE OF g SKIP LOCKED
+    ), loosened AS (
+        UPDATE holdfast.grip g SET remaining = l.remaining FROM loose l WHERE g.number = l.number AND l.remaining > 0
+    ), dropped AS (
+        DELETE FROM holdfast.grip g USING loose l WHERE g.number = l.number AND l.remaining <= 0
+    ), faded AS (
+        INSERT INTO holdfast.expiry (queue, at_ms, runs)
+        SELECT queue, expires_at_ms, array_agg(run) FROM done GROUP BY queue, expires_at_ms
     ), told AS (
         INSERT INTO holdfast.event (at_ms, queue, id, run, attempt, transition, state, task, worker, key, priority,
             run_at_ms, failures, stalls, timeouts, releases, run_ms)

@@ -15,6 +15,8 @@ BEGIN
     END IF;
     PERFORM holdfast.append_gone(v_now, 'delete', ARRAY[j.run]);
     DELETE FROM holdfast.job WHERE run = j.run;
+    DELETE FROM holdfast.expiry WHERE queue = j.queue AND at_ms = j.expires_at_ms AND runs = ARRAY[j.run];
+    PERFORM holdfast.displace(j);
     IF j.state = 'active' THEN
         PERFORM holdfast.drop_successor(v_now, j, false);
         PERFORM holdfast.stop(j, 'deleted');

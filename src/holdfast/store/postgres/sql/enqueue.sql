@@ -9,7 +9,8 @@ CREATE OR REPLACE FUNCTION holdfast.enqueue(p_clock bigint, p_queue text, p_requ
     p_dedups text[], p_watchers text[],
     p_update boolean DEFAULT false, p_requeue boolean DEFAULT false, p_update_payload boolean DEFAULT true,
     p_update_run_at text DEFAULT 'always', p_reset boolean DEFAULT true, p_joined boolean DEFAULT false)
-RETURNS SETOF holdfast.answer LANGUAGE plpgsql AS $$
+RETURNS SETOF holdfast.answer LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
     q holdfast.queue;
@@ -60,6 +61,7 @@ DECLARE
     v_added integer;
     v_waiting integer;
     v_sooner bigint;
+    v_first bigint[];
     j holdfast.job;
     i integer;
 BEGIN
@@ -78,6 +80,9 @@ BEGIN
         FROM input ORDER BY id, ord
         ON CONFLICT (queue, id) WHERE held DO NOTHING
         RETURNING run, id, state, task, priority, run_at_ms, payload
+    ), placed AS (
+        INSERT INTO holdfast.ready (queue, rank, run_at_ms, run)
+        SELECT q.name, -priority, run_at_ms, run FROM added WHERE state = 'waiting' ORDER BY run
     ), told AS (
         INSERT INTO holdfast.event (at_ms, queue, id, run, attempt, transition, state, task, priority, run_at_ms, payload)
         SELECT p_now, q.name, id, run, 0, 'enqueue', state, task, priority, run_at_ms,
@@ -87,9 +92,13 @@ BEGIN
     SELECT array_agg(CASE WHEN a.run IS NOT NULL
             THEN ROW('queued', a.id, a.run, a.state, NULL, NULL)::holdfast.answer END ORDER BY input.ord),
         count(a.run), count(a.run) FILTER (WHERE a.state = 'waiting'),
-        min(a.run_at_ms) FILTER (WHERE a.state = 'scheduled')
-    INTO v_answers, v_added, v_waiting, v_sooner
+        min(a.run_at_ms) FILTER (WHERE a.state = 'scheduled'),
+        min(ARRAY[-a.priority, a.run_at_ms, a.run]) FILTER (WHERE a.state = 'waiting')
+    INTO v_answers, v_added, v_waiting, v_sooner, v_first
     FROM input LEFT JOIN added a USING (run);
+    IF EXISTS (SELECT 1 FROM holdfast.front) THEN  -- a claim must not begin behind one of them
+        DELETE FROM holdfast.front WHERE queue = q.name AND ARRAY[rank, run_at_ms, run] > v_first;
+    END IF;
     IF v_added < cardinality(p_ids) THEN
         FOR i IN 1..cardinality(p_ids) LOOP
             IF v_answers[i] IS NULL THEN
@@ -208,6 +217,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
+    PERFORM holdfast.place(ARRAY[s.run]);
     PERFORM holdfast.append(p_now, p_transition, ARRAY[s.run], p_cause,
         p_payload => (holdfast.settings(s.queue)).payloads);
     RETURN true;

@@ -16,21 +16,24 @@ BEGIN
     IF v_lanes THEN
         PERFORM holdfast.hold(ARRAY[p_queue]);
     END IF;
-    v_runs := ARRAY(SELECT run FROM holdfast.job WHERE queue = p_queue AND expires_at_ms <= v_now
-        ORDER BY expires_at_ms LIMIT p_limit FOR UPDATE SKIP LOCKED);
+    v_runs := holdfast.faded(v_now, p_queue, p_limit);
     IF cardinality(v_runs) < p_limit THEN
         v_crowd := ARRAY(SELECT run FROM holdfast.job
-            WHERE queue = p_queue AND state = 'failed' AND run <= (SELECT run FROM holdfast.job
-                WHERE queue = p_queue AND state = 'failed' ORDER BY run DESC LIMIT 1 OFFSET q.failed_count)
+            WHERE queue = p_queue AND failed_run <= (SELECT failed_run FROM holdfast.job
+                WHERE queue = p_queue AND failed_run IS NOT NULL ORDER BY failed_run DESC LIMIT 1 OFFSET q.failed_count)
                 AND (NOT held OR free_at_ms <= v_now) AND run <> ALL (v_runs)
-            ORDER BY run LIMIT p_limit - cardinality(v_runs) FOR UPDATE SKIP LOCKED);
+            ORDER BY failed_run LIMIT p_limit - cardinality(v_runs) FOR UPDATE SKIP LOCKED);
         v_runs := v_runs || v_crowd;
     END IF;
     IF cardinality(v_runs) > 0 THEN
         PERFORM holdfast.append_gone(v_now, 'expire', v_runs);
         DELETE FROM holdfast.job WHERE run = ANY (v_runs);
     END IF;
-    PERFORM holdfast.trim(p_history, p_limit);
+    PERFORM holdfast.trim(p_history, p_limit * 20);  -- a job leaves four events and more
+    -- Records that are gone leave no place.
+    DELETE FROM holdfast.ready WHERE ctid IN (SELECT r.ctid FROM (SELECT ctid, run FROM holdfast.ready
+        WHERE queue = p_queue AND key IS NULL ORDER BY rank, run_at_ms, run LIMIT 100) r
+        WHERE NOT EXISTS (SELECT 1 FROM holdfast.job j WHERE j.run = r.run));
     DELETE FROM holdfast.request WHERE id IN (SELECT id FROM holdfast.request WHERE at_ms <= v_now - p_remembered
         ORDER BY at_ms LIMIT p_limit FOR UPDATE SKIP LOCKED);
     IF v_lanes THEN
@@ -39,11 +42,39 @@ BEGIN
     RETURN cardinality(v_runs);
 END $$;
 
+-- The next runs whose time is over, locked. Those of them that somebody else has locked are looked at again.
+CREATE OR REPLACE FUNCTION holdfast.faded(p_now bigint, p_queue text, p_limit integer) RETURNS bigint[]
+LANGUAGE plpgsql AS $$
+DECLARE
+    e record;
+    v_due bigint[];
+    v_found bigint[] := '{}';
+    v_locked bigint[];
+BEGIN
+    FOR e IN
+        SELECT ctid, at_ms, runs FROM holdfast.expiry WHERE queue = p_queue AND at_ms <= p_now
+        ORDER BY at_ms LIMIT p_limit FOR UPDATE SKIP LOCKED
+    LOOP
+        v_due := ARRAY(SELECT run FROM holdfast.job WHERE run = ANY (e.runs) AND expires_at_ms <= p_now
+            ORDER BY run LIMIT p_limit - cardinality(v_found) FOR UPDATE SKIP LOCKED);
+        v_found := v_found || v_due;
+        v_locked := ARRAY(SELECT run FROM holdfast.job WHERE run = ANY (e.runs) AND expires_at_ms <= p_now
+            AND run <> ALL (v_due));
+        DELETE FROM holdfast.expiry WHERE ctid = e.ctid;
+        IF cardinality(v_locked) > 0 THEN
+            INSERT INTO holdfast.expiry VALUES (p_queue, e.at_ms, v_locked);
+        END IF;
+        EXIT WHEN cardinality(v_found) >= p_limit;
+    END LOOP;
+    RETURN v_found;
+END $$;
+
 -- The log keeps about so many events; how far it was trimmed stays known.
 CREATE OR REPLACE FUNCTION holdfast.trim(p_history bigint, p_limit integer) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     v_last bigint;
     v_cut bigint;
+    v_xid text;
 BEGIN
     SELECT seq INTO v_last FROM holdfast.event ORDER BY xid DESC, seq DESC LIMIT 1;
     IF v_last IS NULL OR v_last <= p_history
@@ -58,8 +89,10 @@ BEGIN
         SELECT xid, seq FROM holdfast.event ORDER BY xid, seq LIMIT p_limit
     ), gone AS (
         DELETE FROM holdfast.event e USING oldest o
-        WHERE e.xid = o.xid AND e.seq = o.seq AND o.seq <= v_last - p_history RETURNING e.seq
+        WHERE e.xid = o.xid AND e.seq = o.seq AND o.seq <= v_last - p_history RETURNING e.xid, e.seq
     )
-    SELECT max(seq) INTO v_cut FROM gone;
+    SELECT max(seq), max(xid::text::bigint)::text INTO v_cut, v_xid FROM gone;
     UPDATE holdfast.meta SET value = greatest(value::bigint, v_cut)::text WHERE name = 'trimmed' AND v_cut IS NOT NULL;
+    UPDATE holdfast.meta SET value = greatest(value::bigint, v_xid::bigint)::text
+    WHERE name = 'trimmed_xid' AND v_xid IS NOT NULL;
 END $$;

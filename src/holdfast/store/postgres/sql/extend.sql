@@ -15,6 +15,9 @@ BEGIN
     IF NOT v_evicted THEN
         UPDATE holdfast.session SET heard_at_ms = v_now, expires_at_ms = v_now + p_lease WHERE id = p_session;
         v_aborts := holdfast.aborts(p_session);
+        -- What ended without the session's own word, it does not hold any more.
+        DELETE FROM holdfast.grip g WHERE g.session = p_session AND NOT EXISTS (
+            SELECT 1 FROM holdfast.job j WHERE j.run = ANY (g.runs) AND j.state = 'active' AND j.grip = g.number);
     END IF;
 END $$;
 
@@ -83,12 +86,12 @@ BEGIN
     IF NOT FOUND THEN
         RETURN;
     END IF;
-    IF EXISTS (SELECT 1 FROM holdfast.job WHERE state = 'active' AND session = p_session
-        AND queue IN (SELECT queue FROM holdfast.serving WHERE id = p_session)) THEN
+    IF EXISTS (SELECT 1 FROM holdfast.serving v CROSS JOIN holdfast.holding(p_session, v.queue) WHERE v.id = p_session) THEN
         UPDATE holdfast.session SET expires_at_ms = v_now, parked = NULL WHERE id = p_session;
         RETURN;
     END IF;
     DELETE FROM holdfast.session WHERE id = p_session;
     DELETE FROM holdfast.serving WHERE id = p_session;
+    DELETE FROM holdfast.grip WHERE session = p_session;
     DELETE FROM holdfast.abort WHERE session = p_session;
 END $$;

@@ -22,6 +22,8 @@ BEGIN
         expires_at_ms = greatest(p_now + greatest(q.failed_ms, coalesce(p_ttl, result_ttl_ms, q.result_ttl_ms)),
             coalesce(dedup_until_ms, 0))
     WHERE run = j.run;
+    PERFORM holdfast.displace(j);
+    PERFORM holdfast.fade(ARRAY[j.run]);
     PERFORM holdfast.append(p_now, 'fail', ARRAY[j.run], p_cause, p_ran, p_type, p_signature);
     PERFORM holdfast.enqueue_fail_handler(p_now, j, p_error);
     PERFORM holdfast.over(p_now, j, 'failed');

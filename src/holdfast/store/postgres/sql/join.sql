@@ -49,7 +49,7 @@ BEGIN
         RETURN 'stale';
     END IF;
     v_word := holdfast.settle(v_now, p_session, 'complete', p_queue, p_id, p_run, p_attempt, p_result, p_ttl,
-        NULL, NULL, NULL);
+        NULL, NULL, NULL, false);
     IF v_strict THEN
         PERFORM holdfast.wake(p_queue, 1);
     END IF;

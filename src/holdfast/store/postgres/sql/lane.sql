@@ -20,8 +20,8 @@ BEGIN
         RETURN;
     END IF;
     SELECT * INTO q FROM holdfast.queue WHERE name = p_queue FOR UPDATE NOWAIT;
-    waits := EXISTS (SELECT 1 FROM holdfast.job WHERE queue = p_queue AND state = 'waiting' AND key = p_key);
-    SELECT count(*) INTO running FROM holdfast.job WHERE queue = p_queue AND state = 'active' AND key = p_key;
+    waits := EXISTS (SELECT 1 FROM holdfast.ready WHERE queue = p_queue AND key = p_key);
+    SELECT count(*) INTO running FROM holdfast.job WHERE queue = p_queue AND active_key = p_key;
     SELECT * INTO l FROM holdfast.lane WHERE queue = p_queue AND key = p_key;
     known := FOUND;
     IF q.key_rate_count IS NOT NULL THEN

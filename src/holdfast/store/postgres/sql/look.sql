@@ -13,9 +13,9 @@ WHERE j.run = coalesce(
     (SELECT max(run) FROM holdfast.job WHERE queue = %(queue)s AND id = %(id)s AND NOT held
         AND (expires_at_ms IS NULL OR expires_at_ms > holdfast.clock(%(now)s::bigint))));
 
--- :run
-SELECT :columns FROM holdfast.job j
-WHERE j.run = holdfast.find(%(queue)s, %(id)s, %(run)s::bigint);
+-- :runs
+SELECT t.ord, :columns FROM unnest(%(queues)s::text[], %(ids)s::text[], %(runs)s::bigint[])
+    WITH ORDINALITY AS t(queue, id, run, ord) JOIN holdfast.job j ON j.run = holdfast.find(t.queue, t.id, t.run);
 
 -- :list
 SELECT :columns FROM holdfast.job j
@@ -33,10 +33,10 @@ ORDER BY j.run DESC LIMIT %(limit)s::bigint;
 -- :pending
 SELECT EXISTS (
     SELECT 1 FROM holdfast.queue q WHERE q.name = ANY (%(queues)s::text[]) AND NOT q.paused AND (
-        EXISTS (SELECT 1 FROM holdfast.job j WHERE j.queue = q.name AND j.state = 'waiting' AND j.key IS NULL)
-        OR EXISTS (SELECT 1 FROM holdfast.job j WHERE j.queue = q.name AND j.state = 'waiting' AND j.key IS NOT NULL)
-        OR EXISTS (SELECT 1 FROM holdfast.job j WHERE j.queue = q.name AND j.state = 'scheduled'
-            AND (j.attempts > 0 OR j.run_at_ms <= holdfast.clock(%(now)s::bigint)))));
+        EXISTS (SELECT 1 FROM holdfast.ready r WHERE r.queue = q.name AND r.key IS NULL)
+        OR EXISTS (SELECT 1 FROM holdfast.ready r WHERE r.queue = q.name AND r.key IS NOT NULL)
+        OR EXISTS (SELECT 1 FROM holdfast.job j WHERE j.queue = q.name AND j.due_at_ms IS NOT NULL
+            AND (j.attempts > 0 OR j.due_at_ms <= holdfast.clock(%(now)s::bigint)))));
 
 -- :queues
 SELECT q.name, (q.declared || q.operator)::text AS settings, q.operator::text AS operator,
@@ -45,14 +45,12 @@ SELECT q.name, (q.declared || q.operator)::text AS settings, q.operator::text AS
     (SELECT json_object_agg(k.key, k.concurrency)::text FROM holdfast.key_limit k WHERE k.queue = q.name) AS keys,
     (SELECT count(*) FROM holdfast.serving v JOIN holdfast.session s USING (id)
      WHERE v.queue = q.name AND NOT s.dead AND s.expires_at_ms > holdfast.clock(%(now)s::bigint)) AS workers,
-    least((SELECT min(ready_at_ms) FROM holdfast.job WHERE queue = q.name AND state = 'waiting' AND key IS NULL),
-        (SELECT min(ready_at_ms) FROM holdfast.job WHERE queue = q.name AND state = 'waiting' AND key IS NOT NULL))
-        AS oldest
+    (SELECT min(ready_at_ms) FROM holdfast.job WHERE queue = q.name AND state = 'waiting') AS oldest
 FROM holdfast.queue q ORDER BY q.name;
 
 -- :sessions
 SELECT s.info, s.started_at_ms, s.heard_at_ms, s.expires_at_ms,
-    (SELECT count(*) FROM holdfast.job j WHERE j.state = 'active' AND j.session = s.id) AS active,
+    (SELECT count(*) FROM holdfast.holding(s.id)) AS active,
     NOT s.dead AND s.expires_at_ms > holdfast.clock(%(now)s::bigint) AS alive
 FROM holdfast.session s ORDER BY s.started_at_ms, s.id;
 
@@ -72,6 +70,13 @@ WITH log AS (
     SELECT (SELECT value FROM holdfast.meta WHERE name = 'epoch') AS epoch,
         (SELECT value::bigint FROM holdfast.meta WHERE name = 'trimmed') AS trimmed,
         pg_current_snapshot()::text AS snapshot,
+        -- Transactions that were open when the reader passed them, have been committed, and of which nothing is left.
+        (SELECT count(*) FROM unnest(%(skipped)s::text[], %(read)s::bigint[]) AS s(xid, seq)
+            CROSS JOIN (SELECT value::xid8 AS xid FROM holdfast.meta WHERE name = 'trimmed_xid') AS t
+            WHERE s.xid::xid8 <= t.xid AND pg_visible_in_snapshot(s.xid::xid8, pg_current_snapshot())
+                AND coalesce(pg_xact_status(s.xid::xid8), 'committed') = 'committed'
+                AND (s.xid::xid8 = t.xid OR NOT EXISTS (
+                    SELECT 1 FROM holdfast.event e WHERE e.xid = s.xid::xid8 AND e.seq > s.seq))) AS lost,
         (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM holdfast.event_seq) AS newest,
         (SELECT xid::text || '.' || seq FROM holdfast.event ORDER BY xid DESC, seq DESC LIMIT 1) AS last
 ), late AS (
@@ -86,7 +91,7 @@ WITH log AS (
 ), page AS (
     SELECT * FROM (SELECT * FROM late UNION ALL SELECT * FROM new) found ORDER BY xid, seq LIMIT %(limit)s::bigint
 )
-SELECT log.epoch, log.trimmed, log.snapshot, log.newest, log.last, page.xid::text AS xid_, page.*
+SELECT log.epoch, log.trimmed, log.lost, log.snapshot, log.newest, log.last, page.xid::text AS xid_, page.*
 FROM log LEFT JOIN page ON true ORDER BY page.xid, page.seq;
 
 -- :schedules

@@ -95,12 +95,66 @@ BEGIN
     END LOOP;
 END $$;
 
+-- Those of the runs that wait have their place in the order.
+CREATE OR REPLACE FUNCTION holdfast.place(p_runs bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO holdfast.ready (queue, key, rank, run_at_ms, run)
+    SELECT queue, key, -priority, run_at_ms, run FROM holdfast.job WHERE run = ANY (p_runs) AND state = 'waiting'
+    ORDER BY run;
+    IF EXISTS (SELECT 1 FROM holdfast.front) THEN  -- a claim must not begin behind one of them
+        DELETE FROM holdfast.front f WHERE EXISTS (SELECT 1 FROM holdfast.job j WHERE j.run = ANY (p_runs)
+            AND j.queue = f.queue AND (-j.priority, j.run_at_ms, j.run) < (f.rank, f.run_at_ms, f.run));
+    END IF;
+END $$;
+
+-- A run that waited, as the row says, has no place any more.
+CREATE OR REPLACE FUNCTION holdfast.displace(j holdfast.job) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF j.state <> 'waiting' THEN
+        RETURN;
+    ELSIF j.key IS NULL THEN
+        DELETE FROM holdfast.ready WHERE queue = j.queue AND key IS NULL AND rank = -j.priority
+            AND run_at_ms = j.run_at_ms AND run = j.run;
+    ELSE
+        DELETE FROM holdfast.ready WHERE queue = j.queue AND key = j.key AND rank = -j.priority
+            AND run_at_ms = j.run_at_ms AND run = j.run;
+    END IF;
+END $$;
+
+-- The runs that a worker holds in a queue, or in any.
+CREATE OR REPLACE FUNCTION holdfast.holding(p_session text, p_queue text DEFAULT NULL) RETURNS SETOF bigint
+LANGUAGE sql STABLE AS $$
+    SELECT j.run FROM holdfast.grip g CROSS JOIN unnest(g.runs) AS r(run) JOIN holdfast.job j ON j.run = r.run
+    WHERE g.session = p_session AND j.state = 'active' AND j.grip = g.number AND (p_queue IS NULL OR j.queue = p_queue)
+$$;
+
+-- Those of the runs that are over will be removed in their time.
+CREATE OR REPLACE FUNCTION holdfast.fade(p_runs bigint[]) RETURNS void LANGUAGE sql AS $$
+    INSERT INTO holdfast.expiry (queue, at_ms, runs) SELECT queue, expires_at_ms, array_agg(run)
+    FROM holdfast.job WHERE run = ANY (p_runs) AND expires_at_ms IS NOT NULL GROUP BY queue, expires_at_ms
+$$;
+
+-- How many jobs of a queue are running, on all workers.
+CREATE OR REPLACE FUNCTION holdfast.running(p_queue text) RETURNS bigint LANGUAGE sql STABLE AS $$
+    SELECT count(*) FROM holdfast.serving v CROSS JOIN holdfast.holding(v.id, p_queue) WHERE v.queue = p_queue
+$$;
+
+-- A run is no longer held; the last one of a grip takes it along.
+CREATE OR REPLACE FUNCTION holdfast.let_go(j holdfast.job) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM 1 FROM holdfast.grip WHERE number = j.grip FOR UPDATE SKIP LOCKED;
+    IF FOUND THEN
+        UPDATE holdfast.grip SET remaining = remaining - 1 WHERE number = j.grip;
+        DELETE FROM holdfast.grip WHERE number = j.grip AND remaining <= 0;
+    END IF;
+END $$;
+
 -- Somebody knows of a job that came back to the queue: now, or when to wake for it.
 CREATE OR REPLACE FUNCTION holdfast.wake_for(p_now bigint, p_queue text, p_run_at bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
     IF p_run_at <= p_now
-        OR p_run_at = (SELECT min(run_at_ms) FROM holdfast.job WHERE queue = p_queue AND state = 'scheduled') THEN
+        OR p_run_at = (SELECT min(due_at_ms) FROM holdfast.job WHERE queue = p_queue AND due_at_ms IS NOT NULL) THEN
         PERFORM holdfast.wake(p_queue, 1);
     END IF;
 END $$;
@@ -129,8 +183,10 @@ BEGIN
         PERFORM holdfast.ring(w.address, json_build_array(p_queue, p_id, w.run, p_state)::text);
     END LOOP;
     IF told THEN
-        UPDATE holdfast.job SET expires_at_ms = greatest(expires_at_ms, p_now + 60000)
-        WHERE run = p_first AND expires_at_ms < p_now + 60000;
+        UPDATE holdfast.job SET expires_at_ms = p_now + 60000 WHERE run = p_first AND expires_at_ms < p_now + 60000;
+        IF FOUND THEN
+            PERFORM holdfast.fade(ARRAY[p_first]);
+        END IF;
     END IF;
 END $$;
 
@@ -294,6 +350,7 @@ BEGIN
         expires_at_ms = CASE WHEN finished_at_ms IS NOT NULL
             THEN greatest(v_now + p_ttl, finished_at_ms + v_kept, coalesce(dedup_until_ms, 0)) END
     WHERE run = j.run;
+    PERFORM holdfast.fade(ARRAY[j.run]);
     RETURN 'ok';
 END $$;
 

@@ -9,14 +9,15 @@ DECLARE
     v_keys text[];
 BEGIN
     WITH due AS MATERIALIZED (
-        SELECT run FROM holdfast.job WHERE queue = p_queue AND state = 'scheduled' AND run_at_ms <= p_now
-        ORDER BY run_at_ms, run LIMIT 200 FOR UPDATE SKIP LOCKED
+        SELECT run FROM holdfast.job WHERE queue = p_queue AND due_at_ms <= p_now
+        ORDER BY due_at_ms, run LIMIT 200 FOR UPDATE SKIP LOCKED
     ), moved AS (
         UPDATE holdfast.job j SET state = 'waiting', ready_at_ms = run_at_ms FROM due WHERE j.run = due.run
         RETURNING j.run, j.key
     )
     SELECT array_agg(run), array_agg(DISTINCT key) FILTER (WHERE key IS NOT NULL) INTO v_runs, v_keys FROM moved;
     IF v_runs IS NOT NULL THEN
+        PERFORM holdfast.place(v_runs);
         PERFORM holdfast.append(p_now, 'promote', v_runs);
         PERFORM holdfast.recheck(p_now, p_queue, key) FROM unnest(v_keys) AS k(key);
     END IF;
@@ -37,6 +38,7 @@ BEGIN
         RETURN 'wrong_state';
     END IF;
     UPDATE holdfast.job SET state = 'waiting', run_at_ms = v_now, ready_at_ms = v_now WHERE run = j.run;
+    PERFORM holdfast.place(ARRAY[j.run]);
     PERFORM holdfast.append(v_now, 'promote', ARRAY[j.run], 'asked');
     PERFORM holdfast.recheck(v_now, p_queue, j.key);
     PERFORM holdfast.wake(p_queue, 1);

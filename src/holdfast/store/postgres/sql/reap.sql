@@ -29,10 +29,13 @@ BEGIN
         RETURN;
     END IF;
     FOR j IN
-        SELECT * FROM holdfast.job WHERE queue = p_queue AND state = 'active' AND session = ANY (v_dead)
-        ORDER BY run LIMIT p_limit FOR UPDATE
+        SELECT * FROM holdfast.job WHERE run = ANY (ARRAY(SELECT h.run FROM unnest(v_dead) AS d(id)
+            CROSS JOIN holdfast.holding(d.id, p_queue) AS h(run) ORDER BY h.run LIMIT p_limit))
+            AND state = 'active' AND session = ANY (v_dead)
+        ORDER BY run FOR UPDATE
     LOOP
         v_count := v_count + 1;
+        PERFORM holdfast.let_go(j);
         IF j.cancel THEN
             v_state := holdfast.finish_cancelled(v_now, j, 'reap', true);
         ELSE
@@ -46,9 +49,11 @@ BEGIN
     v_more := v_count = p_limit;
     PERFORM holdfast.wake(p_queue, v_count);
     DELETE FROM holdfast.serving WHERE queue = p_queue AND id = ANY (v_dead) AND NOT EXISTS (
-        SELECT 1 FROM holdfast.job a WHERE a.queue = p_queue AND a.state = 'active' AND a.session = serving.id);
+        SELECT 1 FROM holdfast.holding(serving.id, p_queue));
     DELETE FROM holdfast.session s WHERE s.dead AND s.id = ANY (v_dead)
         AND NOT EXISTS (SELECT 1 FROM holdfast.serving v WHERE v.id = s.id);
+    DELETE FROM holdfast.grip g WHERE g.session = ANY (v_dead)
+        AND NOT EXISTS (SELECT 1 FROM holdfast.session s WHERE s.id = g.session);
     DELETE FROM holdfast.abort a WHERE NOT EXISTS (SELECT 1 FROM holdfast.session s WHERE s.id = a.session);
 END $$;
 
@@ -57,5 +62,6 @@ CREATE OR REPLACE FUNCTION holdfast.put_back_stalled(p_now bigint, j holdfast.jo
 BEGIN
     UPDATE holdfast.job SET state = 'waiting', exit = 'reap', ready_at_ms = p_now, stalls = j.stalls, error = p_error
     WHERE run = j.run;
+    PERFORM holdfast.place(ARRAY[j.run]);
     PERFORM holdfast.append(p_now, 'reap', ARRAY[j.run], NULL, true, p_type, p_signature);
 END $$;

@@ -10,5 +10,6 @@ BEGIN
         run_at_ms = p_run_at, ready_at_ms = greatest(p_run_at, p_now), releases = j.releases,
         error = coalesce(p_error, error)
     WHERE run = j.run;
+    PERFORM holdfast.place(ARRAY[j.run]);
     PERFORM holdfast.append(p_now, 'release', ARRAY[j.run], NULL, true, p_type, p_signature);
 END $$;

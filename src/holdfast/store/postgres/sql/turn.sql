@@ -42,10 +42,11 @@ BEGIN
     RETURN (SELECT state FROM holdfast.job WHERE run = j.run);
 END $$;
 
--- One settlement has its word; an `ok` is followed by the state.
+-- One settlement has its word; an `ok` is followed by the state. p_grips is false where the transaction may stay open:
+-- the session's next turn must not wait for it, and its next heartbeat finds the grip that is left over.
 CREATE OR REPLACE FUNCTION holdfast.settle(p_now bigint, p_session text, p_kind text, p_queue text, p_id text,
-    p_run bigint, p_attempt integer, p_data bytea, p_number bigint, p_cause text, p_type text, p_signature text)
-RETURNS text LANGUAGE plpgsql AS $$
+    p_run bigint, p_attempt integer, p_data bytea, p_number bigint, p_cause text, p_type text, p_signature text,
+    p_grips boolean DEFAULT true) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     j holdfast.job;
     v_active boolean;
@@ -74,9 +75,11 @@ BEGIN
     END IF;
     IF p_kind = 'complete' THEN
         PERFORM holdfast.complete(p_now, p_session, ARRAY[p_queue], ARRAY[p_id], ARRAY[p_run], ARRAY[p_attempt],
-            ARRAY[p_data], ARRAY[p_number]);
+            ARRAY[p_data], ARRAY[p_number], p_grips);
         RETURN 'ok:completed';
-    ELSIF j.cancel THEN
+    END IF;
+    PERFORM holdfast.let_go(j);
+    IF j.cancel THEN
         v_state := holdfast.finish_cancelled(p_now, j, p_kind, true);
     ELSIF p_kind = 'retry' THEN
         v_state := holdfast.come_back(p_now, j, p_cause, 'retry', 0, p_data, p_type, p_signature);
@@ -95,6 +98,8 @@ END $$;
 
 -- The first row's `info` is about the turn as a whole; the others are the claimed jobs.
 -- p_kinds NULL: every settlement is a completion.
+-- Planning anew for each batch would cost half of a small turn. A plan that is kept may be from when the tables were
+-- small, so the planner is held to the indexes from the beginning.
 CREATE OR REPLACE FUNCTION holdfast.turn(p_clock bigint, p_session text, p_lease bigint, p_serves text[],
     p_kinds text[], p_s_queues text[], p_s_ids text[], p_s_runs bigint[], p_s_attempts integer[], p_data bytea[],
     p_numbers bigint[], p_causes text[], p_types text[], p_signatures text[],
@@ -102,7 +107,8 @@ CREATE OR REPLACE FUNCTION holdfast.turn(p_clock bigint, p_session text, p_lease
 RETURNS TABLE (info text, queue text, id text, run bigint, attempts integer, task text, priority integer, key text,
     run_at_ms bigint, enqueued_at_ms bigint, failures integer, stalls integer, timeouts integer, releases integer,
     overrides text, headers bytea, error bytea, checkpoint bytea, payload bytea, timeout_ms bigint)
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
@@ -127,7 +133,7 @@ BEGIN
         PERFORM holdfast.hold(v_strict);
     END IF;
     PERFORM holdfast.after_an_outage(v_now, p_lease, false);
-    SELECT * INTO s FROM holdfast.session w WHERE w.id = p_session AND NOT w.dead FOR NO KEY UPDATE;
+    SELECT * INTO s FROM holdfast.session w WHERE w.id = p_session AND NOT w.dead FOR KEY SHARE;  -- two turns at once
     IF NOT FOUND THEN
         RETURN QUERY SELECT json_build_object('evicted', true, 'now', v_now)::text, NULL::text, NULL::text, NULL::bigint,
             NULL::integer, NULL::text, NULL::integer, NULL::text, NULL::bigint, NULL::bigint, NULL::integer,
@@ -204,13 +210,14 @@ BEGIN
     IF NOT FOUND THEN
         RETURN;
     END IF;
-    FOR j IN SELECT * FROM holdfast.job WHERE state = 'active' AND session = p_session
+    FOR j IN SELECT * FROM holdfast.job WHERE run IN (SELECT holdfast.holding(p_session))
         AND queue IN (SELECT queue FROM holdfast.serving WHERE id = p_session) ORDER BY run
     LOOP
         IF holdfast.refusal(j) = 'corrupt' THEN
             PERFORM holdfast.hold(ARRAY[j.queue]);
             SELECT * INTO j FROM holdfast.job WHERE run = j.run AND state = 'active' AND session = p_session FOR UPDATE;
             CONTINUE WHEN NOT FOUND;
+            PERFORM holdfast.let_go(j);
             PERFORM holdfast.fail(v_now, j,
                 holdfast.error('CorruptRecord', 'corrupt', 'the stored record of the job cannot be decoded'),
                 'CorruptRecord', holdfast.signature('CorruptRecord', 'the stored record of the job cannot be decoded'), 'corrupt', 'fail', NULL, false, true);

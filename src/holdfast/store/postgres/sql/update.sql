@@ -74,6 +74,8 @@ BEGIN
         checkpoint = CASE WHEN s.update_payload THEN NULL ELSE j.checkpoint END,
         absorbed_to = greatest(coalesce(j.absorbed_to, 0), s.run, j.run)
     WHERE run = j.run;
+    PERFORM holdfast.displace(j);
+    PERFORM holdfast.place(ARRAY[j.run]);
     PERFORM holdfast.append(p_now, 'update', ARRAY[j.run], p_cause,
         p_payload => s.update_payload AND (holdfast.settings(j.queue)).payloads);
     PERFORM holdfast.recheck(p_now, j.queue, j.key);

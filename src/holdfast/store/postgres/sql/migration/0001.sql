@@ -1,4 +1,7 @@
 -- One row for each run. The row that answers for an id is the one that is held.
+-- No index may have a column that changes when a job without a key is claimed or completed: such updates stay in their
+-- page and touch no index. So what is waiting, held by a worker or to be removed is kept in tables of its own, and the
+-- last three columns, which indexes have, are NULL and stay so for such a job. The pages have room for a second version.
 CREATE SEQUENCE holdfast.run;
 CREATE TABLE holdfast.job (
     run              bigint  NOT NULL,
@@ -23,6 +26,7 @@ CREATE TABLE holdfast.job (
     timeouts         integer NOT NULL DEFAULT 0,
     releases         integer NOT NULL DEFAULT 0,
     session          text,
+    grip             bigint,
     exit             text,
     last_session     text,
     last_exit        text,
@@ -39,21 +43,60 @@ CREATE TABLE holdfast.job (
     error            bytea,
     result           bytea,
     payload          bytea   NOT NULL,
+    due_at_ms        bigint  GENERATED ALWAYS AS (CASE WHEN state = 'scheduled' THEN run_at_ms END) STORED,
+    active_key       text    GENERATED ALWAYS AS (CASE WHEN state = 'active' THEN key END) STORED,
+    failed_run       bigint  GENERATED ALWAYS AS (CASE WHEN state = 'failed' THEN run END) STORED,
     PRIMARY KEY (run)
-) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
+) WITH (fillfactor = 40, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
     autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.05,
     autovacuum_vacuum_insert_scale_factor = 0.2);
 CREATE UNIQUE INDEX job_id ON holdfast.job (queue, id) WHERE held;
 CREATE INDEX job_past ON holdfast.job (queue, id, run) WHERE NOT held;
-CREATE INDEX job_waiting ON holdfast.job (queue, priority DESC, run_at_ms, run)
-    WHERE state = 'waiting' AND key IS NULL;
-CREATE INDEX job_waiting_key ON holdfast.job (queue, key, priority DESC, run_at_ms, run)
-    WHERE state = 'waiting' AND key IS NOT NULL;
-CREATE INDEX job_scheduled ON holdfast.job (queue, run_at_ms, run) WHERE state = 'scheduled';
-CREATE INDEX job_active ON holdfast.job (queue, key, run) WHERE state = 'active';
-CREATE INDEX job_expiry ON holdfast.job (queue, expires_at_ms) WHERE expires_at_ms IS NOT NULL;
-CREATE INDEX job_failed ON holdfast.job (queue, run) WHERE state = 'failed';
+CREATE INDEX job_scheduled ON holdfast.job (queue, due_at_ms, run) WHERE due_at_ms IS NOT NULL;
+CREATE INDEX job_active ON holdfast.job (queue, active_key) WHERE active_key IS NOT NULL;
+CREATE INDEX job_failed ON holdfast.job (queue, failed_run) WHERE failed_run IS NOT NULL;
 CREATE INDEX job_dedup ON holdfast.job (queue, dedup_key, run) WHERE dedup_key IS NOT NULL;
+
+-- The order of the waiting jobs; rank is the priority, highest first. Rows are put in and removed by whoever has locked
+-- the job, and never changed.
+CREATE TABLE holdfast.ready (
+    queue     text    NOT NULL,
+    key       text,
+    rank      integer NOT NULL,
+    run_at_ms bigint  NOT NULL,
+    run       bigint  NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX ready_plain ON holdfast.ready (queue, rank, run_at_ms, run) WHERE key IS NULL;
+CREATE INDEX ready_key ON holdfast.ready (queue, key, rank, run_at_ms, run) WHERE key IS NOT NULL;
+
+-- Where a claim begins to look while a transaction that is held open keeps PostgreSQL from forgetting what was claimed.
+-- looked_at, took: when the whole order was last looked through, and for how many seconds.
+CREATE TABLE holdfast.front (
+    queue     text    PRIMARY KEY,
+    rank      integer NOT NULL,
+    run_at_ms bigint  NOT NULL,
+    run       bigint  NOT NULL,
+    looked_at timestamptz      NOT NULL,
+    took      double precision NOT NULL
+) WITH (fillfactor = 10);
+
+-- What a worker took in one claim, until nothing of it is left. Whether a run is still held, its own row says.
+CREATE SEQUENCE holdfast.grip_number;
+CREATE TABLE holdfast.grip (
+    number    bigint   PRIMARY KEY,
+    session   text     NOT NULL,
+    remaining integer  NOT NULL,
+    runs      bigint[] NOT NULL
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX grip_session ON holdfast.grip (session);
+
+-- When to look whether runs are to be removed: each has a row for the time in its own, or for a later one.
+CREATE TABLE holdfast.expiry (
+    queue text     NOT NULL,
+    at_ms bigint   NOT NULL,
+    runs  bigint[] NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX expiry_order ON holdfast.expiry (queue, at_ms);
 
 -- The next dispatch of an id whose run is active. It has its run number from the start.
 CREATE TABLE holdfast.successor (
@@ -236,7 +279,7 @@ CREATE INDEX event_order ON holdfast.event (xid, seq);
 CREATE TABLE holdfast.pulse (heard_at_ms bigint NOT NULL) WITH (fillfactor = 10);
 INSERT INTO holdfast.pulse VALUES (0);
 
--- trimmed: the last event that was removed.
+-- trimmed, trimmed_xid: the last event that was removed, and the last transaction of which one was.
 CREATE TABLE holdfast.meta (name text PRIMARY KEY, value text NOT NULL);
 INSERT INTO holdfast.meta (name, value)
-VALUES ('schema', '1'), ('trimmed', '0'), ('epoch', replace(gen_random_uuid()::text, '-', ''));
+VALUES ('schema', '1'), ('trimmed', '0'), ('trimmed_xid', '0'), ('epoch', replace(gen_random_uuid()::text, '-', ''));

@@ -1,0 +1,140 @@
+"""Calls: on a connection that is free, in the loop in which the store was opened, again where that is safe."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import msgspec
+import psycopg
+from psycopg.rows import dict_row, tuple_row
+
+from ...errors import ConfigError, StoreClosed
+from . import migration, sql
+from .connection import TRY_AGAIN, Connection, Pool, connect, found_out, is_lost, parse, translate
+from .existing import url_of
+from .listen import Doubt, Switchboard
+
+T = TypeVar("T")
+Rows = list[Any]
+LOST_CALLS = 3
+"""How often a call that may be repeated is tried when its connection is lost."""
+
+
+class Calling:
+    """A store's connections, its statements, and its ear."""
+
+    def __init__(self, url: Any, *, clock: Callable[[], int] | None = None) -> None:
+        """`url` is a URL, a pool of psycopg_pool or an engine of SQLAlchemy, whose database is then used."""
+        self.url = url if isinstance(url, str) else url_of(url)
+        self.place = parse(self.url)
+        self._clock = clock
+        self._statements = sql.statements(self.place.schema)
+        self._look_again = self._named("SELECT v_found, v_before FROM holdfast.claimable(%s, %s)")
+        self._opened = 0
+        self._pool: Pool | None = None
+        self._home: asyncio.AbstractEventLoop | None = None
+        self._switchboard = Switchboard(self.place)
+        self._doubt = Doubt(self._claimable)
+
+    def absent(self) -> str | None:
+        return None
+
+    async def open(self) -> None:
+        self._opened += 1
+        if self._opened > 1:
+            return
+        try:
+            connection = await connect(msgspec.structs.replace(self.place, prepare=False))
+            try:
+                await migration.migrate(connection, self.place)
+                place = await found_out(connection, self.place)
+            except psycopg.Error as error:
+                raise translate(error, self.place) from error
+            finally:
+                await connection.close()
+        except BaseException:
+            self._opened = 0
+            raise
+        self._home = asyncio.get_running_loop()
+        self._pool = Pool(place)
+        self._switchboard = Switchboard(place)
+
+    async def close(self) -> None:
+        self._opened = max(0, self._opened - 1)
+        if self._opened:
+            return
+        pool, self._pool = self._pool, None
+        await self._doubt.close()
+        await self._switchboard.close()
+        if pool is not None:
+            await pool.close()
+
+    def _named(self, statement: str) -> str:
+        return sql.rename(statement, self.place.schema)
+
+    def _now(self) -> str | None:
+        return None if self._clock is None else str(self._clock())
+
+    async def _insist(self, work: Callable[[Connection, bool], Awaitable[T]], *, repeatable: bool) -> T:
+        """Return what the work returns, done in the loop in which the store was opened."""
+        home = self._home
+        if home is None or home is asyncio.get_running_loop():
+            return await self._insist_here(work, repeatable=repeatable)
+        there = asyncio.run_coroutine_threadsafe(self._insist_here(work, repeatable=repeatable), home)
+        return await asyncio.wrap_future(there)
+
+    async def _insist_here(self, work: Callable[[Connection, bool], Awaitable[T]], *, repeatable: bool) -> T:
+        """Return what the work returns; it is done again when nothing of it was done, within a bound.
+
+        After a lost connection nobody knows what was done: then it is done again only when it may be repeated.
+        """
+        deadline = time.monotonic() + self.place.patience
+        lost = tries = 0
+        while True:
+            if self._pool is None:
+                raise StoreClosed(f"{self.place} is not open, or is closed already")
+            try:
+                async with self._pool.connection() as connection:
+                    return await work(connection, tries > 0)
+            except psycopg.Error as error:
+                if is_lost(error):
+                    lost += 1
+                    if self._pool is not None:
+                        await self._pool.forget_idle()
+                    again = repeatable and lost < LOST_CALLS
+                else:
+                    again = error.sqlstate in TRY_AGAIN
+                if not again or time.monotonic() > deadline:
+                    raise translate(error, self.place) from error
+            except UnicodeEncodeError as error:
+                raise ConfigError(f"PostgreSQL keeps UTF-8 alone: {error}") from None
+            tries += 1
+            await asyncio.sleep(min(0.001 * 2**tries, 0.1) * random.uniform(0.5, 1.0))
+
+    async def _rows(self, statement: str, values: Any, *, repeatable: bool = True, named: bool = False) -> Rows:
+        async def work(connection: Connection, again: bool) -> Rows:
+            factory: Any = dict_row if named else tuple_row
+            async with connection.cursor(binary=True, row_factory=factory) as cursor:
+                await cursor.execute(statement, values)
+                return await cursor.fetchall() if cursor.description else []
+
+        return await self._insist(work, repeatable=repeatable)
+
+    async def _value(self, statement: str, *values: Any, repeatable: bool = True) -> Any:
+        rows = await self._rows(self._named(statement), values, repeatable=repeatable)
+        return rows[0][0]
+
+    async def _look(self, name: str, **values: Any) -> Rows:
+        return await self._rows(self._statements[name], {"now": self._now(), **values}, named=True)
+
+    async def now_ms(self) -> int:
+        now: int = await self._value("SELECT holdfast.clock(%s::bigint)", self._now())
+        return now
+
+    async def _claimable(self, session: str, before: str) -> bool:
+        ((found, _),) = await self._rows(self._look_again, (session, before))
+        return bool(found)

@@ -1,0 +1,81 @@
+"""What a store shows: jobs, queues, workers, the log, and its own health."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from ...core.job import JobRecord
+from ...core.policy import Policy
+from ..contract import EventPage, Filter, JobPage, QueueInfo, SessionInfo
+from . import look
+from .array import numbers, texts
+from .batch import Batch
+from .calling import Calling
+
+
+class Looking(Calling):
+    """The part of a store that changes nothing."""
+
+    def __init__(self, url: Any, *, clock: Callable[[], int] | None = None) -> None:
+        super().__init__(url, clock=clock)
+        self._runs = Batch(self._get_runs)
+
+    async def get(self, queue: str, id: str, run: int | None = None) -> JobRecord | None:
+        if run is not None and self._home is asyncio.get_running_loop():
+            return await self._runs.call((queue, id, run))
+        if run is not None:
+            return (await self._get_runs([(queue, id, run)]))[0]
+        rows = await self._look("get", queue=queue, id=id)
+        return look.record(rows[0]) if rows else None
+
+    async def _get_runs(self, wanted: Sequence[tuple[str, str, int]]) -> list[JobRecord | None]:
+        queues, ids, runs = zip(*wanted, strict=True)
+        rows = await self._look("runs", queues=texts(queues), ids=texts(ids), runs=numbers(runs))
+        found = {row["ord"]: look.record(row) for row in rows}
+        return [found.get(number) for number in range(1, len(wanted) + 1)]
+
+    async def jobs(self, which: Filter, *, limit: int = 50, cursor: str | None = None) -> JobPage:
+        rows = await self._look("list", before=look.before(cursor), limit=limit + 1, **look.filter_values(which))
+        page = [record for row in rows[:limit] if (record := look.record(row))]
+        return JobPage(jobs=page, cursor=str(page[-1].run) if len(rows) > limit else None)
+
+    async def pending(self, queues: Sequence[str]) -> bool:
+        rows = await self._look("pending", queues=texts(queues))
+        return bool(rows[0]["exists"])
+
+    async def queues(self) -> list[QueueInfo]:
+        return [look.queue(row) for row in await self._look("queues")]
+
+    async def sessions(self) -> list[SessionInfo]:
+        return [look.session(row) for row in await self._look("sessions")]
+
+    async def policies(self, queue: str) -> Mapping[str, Policy]:
+        rows = await self._look("policies", queue=queue)
+        return {row["task"]: look.policy(row["declared"], row["operator"]) for row in rows}
+
+    async def events(
+        self, position: str | None = None, *, queue: str | None = None, id: str | None = None, limit: int = 1000
+    ) -> EventPage:
+        at = look.Position(None if position in (None, "end") else position)
+        wanted = 0 if position == "end" else limit
+        rows = await self._look("events", queue=queue, id=id, limit=wanted, **at.values())
+        page = look.events(rows, position, limit)
+        if page is None:
+            page = msgspec.structs.replace(await self.events(None, queue=queue, id=id, limit=limit), reset=True)
+        return page
+
+    async def doctor(self) -> list[tuple[str, bool, str]]:
+        ((version, standby, durable, connections, most),) = await self._rows(
+            "SELECT current_setting('server_version'), pg_is_in_recovery(), current_setting('synchronous_commit'),"
+            " (SELECT count(*) FROM pg_stat_activity), current_setting('max_connections')::integer",
+            (),
+        )
+        return [
+            ("server", not standby, f"PostgreSQL {version}" + (", a replica: it cannot be written" if standby else "")),
+            ("durability", durable != "off", f"synchronous_commit is {durable}"),
+            ("connections", connections < most, f"{connections} of {most} in use"),
+        ]
