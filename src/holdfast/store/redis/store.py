@@ -28,6 +28,7 @@ from ..contract import (
     ScheduleChange,
     ScheduleRow,
     SessionInfo,
+    Store,
 )
 from . import doctor, schedule, steer
 from .keys import short
@@ -46,6 +47,9 @@ class RedisStore(Producing, Working):
     transactional = False
     turns_at_once = 2
     shared = True
+
+    def twin(self) -> Store:
+        return RedisStore(self._where, clock=self._clock, namespace=self.place.namespace)
 
     def scan(self) -> RedisScan:
         """Return a reader of whole tables, with a connection of its own."""
