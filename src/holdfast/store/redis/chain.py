@@ -51,10 +51,10 @@ class Chains:
 
     async def _seen(self, first: JobRecord) -> ChainRecord:
         """Return the chain that a job began."""
-        rest = await self._rest(first)
+        position, tail, ended_at = await self._latest(first)
         current: JobRecord | None = first
-        if rest.tail is not None:
-            current = await self._reader.get(rest.tail[0], rest.tail[1], None, self._now())
+        if tail is not None:
+            current = await self._reader.get(*tail, None, self._now())
         going_on = first.chain_state in (None, State.ACTIVE)
         state = (current.state if current else State.WAITING) if going_on else first.outcome
         ref = ChainRef(first.queue, first.id, first.run)
@@ -62,22 +62,27 @@ class Chains:
             ref=ref,
             task=first.task,
             state=state,
-            position=rest.tail[2] if rest.tail else 0,
+            position=position,
             current=ChainRef(current.queue, current.id, current.run) if current else ref,
             enqueued_at_ms=first.enqueued_at_ms,
-            finished_at_ms=first.finished_at_ms if first.chain_state is None else rest.ended_at,
+            finished_at_ms=first.finished_at_ms if first.chain_state is None else ended_at,
             result=first.result,
             error=first.error if state is State.FAILED else None,
             expires_at_ms=first.expires_at_ms,
         )
 
-    async def _rest(self, first: JobRecord) -> record.Rest:
-        """Return what a first job's record says of its chain."""
+    async def _latest(self, first: JobRecord) -> tuple[int, tuple[str, str] | None, int | None]:
+        """Return the position, queue and id of a chain's latest job, and when it ended; by its first job."""
         if first.chain_state is None:
-            return record.Rest()
-        key = self._keys.of(first.queue, "jobs")
-        parsed = record.parse_or_none(await self._server.ask(["HGET", key, rid(first.run)], key))
-        return parsed.rest if parsed else record.Rest()
+            return 0, None, None
+        commands = [["HGET", self._keys.of(first.queue, name), rid(first.run)] for name in ("jobs", "tails")]
+        raw, tail = await self._server.ask_all(commands, self._keys.declared(first.queue))
+        parsed = record.parse_or_none(raw)
+        if tail is None:
+            return 0, None, None
+        queue, _, id = tail[4:].partition(b"\0")
+        ended_at = parsed.rest.ended_at if parsed else None
+        return int.from_bytes(tail[:4], "big"), (queue.decode(), id.decode()), ended_at
 
     async def page(self, which: Filter, limit: int, cursor: str | None) -> ChainPage:
         """Return chains of more than one job, newest first."""

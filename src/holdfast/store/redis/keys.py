@@ -44,6 +44,7 @@ ENDINGS = {
     "blockers": (":blockers", "hash", "run and place -> what the run waits for, or waited for, and how that ended"),
     "dependants": (":dependants", "zset", "run of a chain's first job, and who waits for it, here or in another queue"),
     "members": (":members", "zset", "chain, and a later job of it"),
+    "tails": (":tails", "hash", "run of a chain's first job -> position, queue and id of its latest"),
     "chains": (":chains", "zset", "first jobs that continued, by run"),
     "outbox": (":outbox", "zset", "messages for other queues, by number"),
     "inbox": (":inbox", "hash", "sender -> the last message that was applied"),

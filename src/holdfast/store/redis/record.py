@@ -17,7 +17,7 @@ from .keys import long
 
 _HEAD = struct.Struct(">cBHB6s")
 _LIFE = struct.Struct(">I7s7s7s7sB")
-_RUN_AT, _PRIORITY, _LIFE_THERE, _RESULT, _REST, _LONG_TASK = 1, 2, 4, 8, 16, 32
+_RUN_AT, _PRIORITY, _LIFE_THERE, _RESULT, _REST, _LONG_TASK, _CHAIN = 1, 2, 4, 8, 16, 32, 64
 EVENT = struct.Struct(">c6sI7s7sH6s6sH")
 EVENT_FIELDS = ("letter", "run", "attempt", "when", "run_at", "priority", "wait", "ran", "task_size")
 """The fixed part of an event, which comes after its transition's name."""
@@ -43,10 +43,7 @@ class Rest(msgspec.Struct, frozen=True):
     error: str | None = None
     progress: str | None = None
     checkpoint_size: int | None = None
-    chain: tuple[str, str, int] | None = None
-    position: int = 0
     chain_state: str | None = None
-    tail: tuple[str, str, int] | None = None
     ended_at: int | None = None
     open: int = 0
 
@@ -76,6 +73,8 @@ class Record(msgspec.Struct, frozen=True):
     payload: bytes
     checkpoint: bytes | None
     result: bytes | None
+    chain: ChainRef | None = None
+    position: int = 0
 
 
 _rest = msgspec.msgpack.Decoder(Rest).decode
@@ -97,6 +96,11 @@ def parse(raw: bytes) -> Record:
     if flags & _PRIORITY:
         priority = _from_bytes(raw[at : at + 2], "big") - 1000
         at += 2
+    home, position = None, 0
+    if flags & _CHAIN:
+        size = _from_bytes(raw[at : at + 2], "big")
+        home, position = _parse_chain(raw[at + 2 : at + 2 + size])
+        at += 2 + size
     if flags & _LIFE_THERE:
         life, at = _parse_life(raw, at)
     result_size = 0
@@ -126,7 +130,15 @@ def parse(raw: bytes) -> Record:
         raw[payload_at:checkpoint_at],
         None if rest.checkpoint_size is None else raw[checkpoint_at:result_at],
         raw[result_at:] if flags & _RESULT else None,
+        home,
+        position,
     )
+
+
+def _parse_chain(text: bytes) -> tuple[ChainRef, int]:
+    head, _, run = text[4:].rpartition(b"\0")
+    queue, _, id = head.partition(b"\0")
+    return ChainRef(queue.decode(), id.decode(), int(run)), _from_bytes(text[:4], "big")
 
 
 def parse_or_none(raw: bytes | None) -> Record | None:
@@ -189,8 +201,8 @@ def claimed(queue: str, run: int, raw: bytes, timeout_ms: int, now: int) -> Clai
         last_error=_error(more.error) if more.error else None,
         checkpoint=record.checkpoint,
         timeout_ms=timeout_ms if timeout_ms >= 0 else None,
-        chain=ChainRef(*more.chain) if more.chain else None,
-        position=more.position,
+        chain=record.chain,
+        position=record.position,
     )
 
 
@@ -233,7 +245,7 @@ def seen(queue: str, run: int, record: Record, successor: bool, now: int) -> Job
         cancel_requested=more.cancel,
         successor=successor,
         chain=chain(queue, run, record),
-        position=more.position,
+        position=record.position,
         chain_state=None if more.chain_state is None else outcome(record),
         blockers=more.open if record.state is State.BLOCKED else 0,
     )
@@ -253,8 +265,8 @@ def line(queue: str, run: int, record: Record, successor: bool, now: int) -> tup
 
 def chain(queue: str, run: int, record: Record) -> ChainRef | None:
     """Return the chain of a job: the one that it began, or belongs to."""
-    if record.rest.chain is not None:
-        return ChainRef(*record.rest.chain)
+    if record.chain is not None:
+        return record.chain
     return ChainRef(queue, record.id, run) if record.rest.chain_state else None
 
 

@@ -47,7 +47,10 @@ def arguments(entry: Settlement) -> tuple[Any, ...]:
 
 def _going_on(entry: Complete, then: Continuation) -> bytes:
     job = then.job
-    following = {"queue": then.queue, "id": job.id, "task": job.task, "spec": spec(job)}
+    options = spec(job)
+    if then.queue == entry.lease.queue and not options and entry.result_ttl_ms is None:
+        return f">{job.id}\0{job.task or ''}".encode()  # which the server need not decode
+    following = {"queue": then.queue, "id": job.id, "task": job.task, "spec": options}
     return _json({"ttl": entry.result_ttl_ms, "next": following} if entry.result_ttl_ms else {"next": following})
 
 

@@ -8,10 +8,37 @@ function H.outcome(job)
   return state == 'open' and 'active' or state
 end
 
+-- A later job's record has its position and its chain as one text: queue, id and run of the first job.
+
+local function text_of(chain)
+  return chain[1] .. '\0' .. chain[2] .. '\0' .. string.format('%d', chain[3])
+end
+
+function H.chain_text(chain, position)
+  return struct.pack('>I4', position) .. text_of(chain)
+end
+
+function H.chain_parts(text)
+  local queue, id, run = string.match(text, '^(%Z+)%z(.*)%z(%d+)$', 5)
+  return { queue, id, tonumber(run) }, (struct.unpack('>I4', text))
+end
+
+-- How far a chain is: position, queue and id of its latest job, by the run of its first.
+
+local function tail_of(q, rid)
+  local text = redis.call('HGET', q.key.tails, rid)
+  if not text then return 0 end
+  return (struct.unpack('>I4', text))
+end
+
+local function tail_text(position, queue, id)
+  return struct.pack('>I4', position) .. queue .. '\0' .. id
+end
+
 -- Jobs of a chain that are here, the first aside, by the chain.
 
 local function member_of(chain)
-  return chain[1] .. '\0' .. chain[2] .. '\0' .. string.format('%d', chain[3]) .. '\0'
+  return text_of(chain) .. '\0'
 end
 
 local function members(q, chain)
@@ -22,11 +49,15 @@ local function members(q, chain)
 end
 
 function H.note_member(q, job)
-  redis.call('ZADD', q.key.members, 0, member_of(job.more.chain) .. job.rid)
+  redis.call('ZADD', q.key.members, 0, string.sub(job.more.chain, 5) .. '\0' .. job.rid)
 end
 
 function H.forget_member(q, job)
-  if job.more.chain then redis.call('ZREM', q.key.members, member_of(job.more.chain) .. job.rid) end
+  if job.more.chain then redis.call('ZREM', q.key.members, string.sub(job.more.chain, 5) .. '\0' .. job.rid) end
+  if job.more.chain_state then
+    redis.call('ZREM', q.key.chains, job.rid)
+    redis.call('HDEL', q.key.tails, job.rid)
+  end
 end
 
 -- The next job of a chain is here. One whose id somebody else has gets an id of its own.
@@ -37,7 +68,7 @@ local function follow(q, wanted, chain, position)
     holder = H.holding(q, wanted.id)
   end
   local job = H.new_job(q, H.next_runs(q, 1), wanted)
-  job.more.chain, job.more.position = chain, position
+  job.more.chain = H.chain_text(chain, position)
   local failed
   if wanted.spec.blockers then failed = H.wait_for(q, job, wanted.spec.blockers, wanted.spec.policy) end
   H.note_member(q, job)
@@ -47,13 +78,22 @@ local function follow(q, wanted, chain, position)
   return job, failed
 end
 
--- The first job of a chain knows how far that is; what comes late, because it came another way, changes nothing.
-local function move(first, queue, id, position)
-  local more = first.more
-  if more.tail and more.tail[3] >= position then return end
-  more.tail = { queue, id, position }
-  more.places = more.places or {}
-  more.places[queue] = true
+-- It is known, at home, how far a chain is, and through which other queues it went. What comes late, because it came
+-- another way, changes nothing.
+local function move(q, chain, queue, id, position)
+  local rid = H.rid(chain[3])
+  if tail_of(q, rid) >= position or redis.call('HEXISTS', q.key.jobs, rid) == 0 then return end
+  redis.call('HSET', q.key.tails, rid, tail_text(position, queue, id))
+  if queue ~= q.name then redis.call('ZADD', q.key.members, 0, text_of(chain) .. '\1' .. queue) end
+end
+
+-- The other queues through which a chain went; they are not known any more.
+local function take_places(q, chain)
+  local prefix = text_of(chain) .. '\1'
+  local found = redis.call('ZRANGEBYLEX', q.key.members, '[' .. prefix, '(' .. text_of(chain) .. '\2')
+  if #found > 0 then redis.call('ZREM', q.key.members, unpack(found)) end
+  for index, member in ipairs(found) do found[index] = string.sub(member, #prefix + 1) end
+  return found
 end
 
 local function first_of(q, chain)
@@ -64,7 +104,9 @@ end
 -- complete: the chain goes on with another job.
 function H.go_on(q, job, entry)
   local more, next_job = job.more, entry.next
-  local chain, position = more.chain or { q.name, H.long(job.id), job.run }, (more.position or 0) + 1
+  local chain, position = { q.name, H.long(job.id), job.run }, 0
+  if more.chain then chain, position = H.chain_parts(more.chain) end
+  position = position + 1
   H.let_go(q, job.rid)
   local event = H.ending(q, job)
   job.state, job.result, more.exit, more.error = 'completed', nil, 'complete', nil
@@ -88,20 +130,63 @@ function H.go_on(q, job, entry)
   else
     H.send(q, next_job.queue, 'follow', { wanted = wanted, chain = chain, position = position })
   end
-  if not more.chain then
-    move(job, next_job.queue, id, position)
-  elseif chain[1] == q.name then
-    local first = first_of(q, chain)
-    if first then
-      move(first, next_job.queue, id, position)
-      H.store(q, first)
-    end
+  if chain[1] == q.name then
+    move(q, chain, next_job.queue, id, position)
   elseif chain[1] ~= next_job.queue then
     H.send(q, chain[1], 'moved', { chain = chain, queue = next_job.queue, id = id, position = position })
   end
   H.store(q, job)
   if more.chain then H.tell_watchers(q, job, 'completed') end -- who waits for the first job waits for the chain
   if failed then H.give_up(q, failed) end
+end
+
+-- Later jobs that go on with a plain job in their chain's home are completed together; the words have gaps where an
+-- entry needs a closer look. `entry.more` is then '>', the id of the next job, and its task.
+function H.go_on_all(q, session, entries, words)
+  local going, rids, ids, wanted = {}, {}, {}, {}
+  for index, entry in ipairs(entries) do
+    if string.byte(entry.more, 1) == 62 then
+      local id, task = string.match(entry.more, '^>(.*)%z(.*)$')
+      local number = #going + 1
+      going[number], rids[number], ids[number] = index, string.sub(entry.token, 1, 6), H.short(id)
+      wanted[number] = { id = ids[number], long = id, task = task }
+    end
+  end
+  if #going == 0 or H.keeps_payloads(q) or H.any(q, 'watchers') then return end
+  local raws, taken = redis.call('HMGET', q.key.jobs, unpack(rids)), redis.call('HMGET', q.key.ids, unpack(ids))
+  H.start_log(q)
+  local run, home, done = H.next_runs(q, #going), q.name .. '\0', {}
+  local records, ends, gone, held, waiting, members_here, tails = {}, {}, {}, {}, {}, {}, {}
+  for number, index in ipairs(going) do
+    local entry, rid, each, raw = entries[index], rids[number], wanted[number], raws[number]
+    -- Its chain's home is here, or it needs a closer look.
+    local here = raw and not taken[number] and not done[rid] and #each.task < 256 and H.is_home(raw, home)
+    local record, expires_at, chain
+    if here then record, expires_at, chain = H.go_on_plain(q, session, entry.token, raw) end
+    if record then
+      local position = struct.unpack('>I4', chain) + 1
+      local next_rid, next_chain = H.rid(run + number - 1), struct.pack('>I4', position) .. string.sub(chain, 5)
+      local following, place = H.follow_plain(q, next_rid, each.id, each.task, entry.body, next_chain)
+      local at = 2 * #gone
+      records[2 * at + 1], records[2 * at + 2], records[2 * at + 3], records[2 * at + 4] = rid, record, next_rid, following
+      ends[at + 1], ends[at + 2], held[at + 1], held[at + 2] = expires_at, rid, each.id, next_rid
+      waiting[at + 1], waiting[at + 2] = 0, place
+      members_here[at + 1], members_here[at + 2] = 0, string.sub(chain, 5) .. '\0' .. next_rid
+      tails[at + 1] = H.rid(tonumber(string.match(chain, '%z(%d+)$')))
+      tails[at + 2] = tail_text(position, q.name, each.long)
+      gone[#gone + 1] = rid
+      done[rid], words[index] = true, 'ok completed'
+    end
+  end
+  if #gone == 0 then return end
+  redis.call('HSET', q.key.jobs, unpack(records))
+  redis.call('ZADD', q.key.completed, unpack(ends))
+  redis.call('HDEL', q.key.active, unpack(gone))
+  redis.call('HSET', q.key.ids, unpack(held))
+  redis.call('ZADD', q.key.waiting, unpack(waiting))
+  redis.call('ZADD', q.key.members, unpack(members_here))
+  redis.call('HSET', q.key.tails, unpack(tails))
+  H.wake(q, #gone)
 end
 
 -- What hangs at the end of a chain, by its first job: its successor, its dependants, and who waits for it.
@@ -114,7 +199,7 @@ end
 -- A chain whose home is here has ended, with the job at this position.
 local function ended(q, chain, position, outcome)
   local first = first_of(q, chain)
-  if not first or first.more.chain_state ~= 'open' or position < first.more.tail[3] then return end
+  if not first or first.more.chain_state ~= 'open' or position < tail_of(q, first.rid) then return end
   local more, ttl = first.more, nil
   ttl = more.ttl or H.result_ttl(q)
   more.chain_state, more.ended_at, more.last = outcome.state, q.now, { outcome.queue, outcome.task or false }
@@ -137,16 +222,17 @@ function H.end_chain(q, job, state)
     state = state, result = state == 'completed' and job.result or nil, error = state == 'failed' and more.error or nil,
     queue = q.name, task = job.task, id = H.long(job.id),
   }
-  if more.chain[1] == q.name then
-    ended(q, more.chain, more.position, outcome)
+  local chain, position = H.chain_parts(more.chain)
+  if chain[1] == q.name then
+    ended(q, chain, position, outcome)
   else
-    H.send(q, more.chain[1], 'ended', { chain = more.chain, position = more.position, outcome = outcome })
+    H.send(q, chain[1], 'ended', { chain = chain, position = position, outcome = outcome })
   end
 end
 
 local function reopen(q, chain, position)
   local first = first_of(q, chain)
-  if not first or not first.more.chain_state or first.more.tail[3] ~= position then return end
+  if not first or not first.more.chain_state or tail_of(q, first.rid) ~= position then return end
   local more = first.more
   more.chain_state, more.ended_at, more.free_at, more.expires_at, more.error = 'open', nil, nil, nil, nil
   first.result = nil
@@ -156,11 +242,11 @@ end
 
 -- The chain of a later job that runs anew goes on with it.
 function H.reopen(q, job)
-  local chain = job.more.chain
+  local chain, position = H.chain_parts(job.more.chain)
   if chain[1] == q.name then
-    reopen(q, chain, job.more.position)
+    reopen(q, chain, position)
   else
-    H.send(q, chain[1], 'reopened', { chain = chain, position = job.more.position })
+    H.send(q, chain[1], 'reopened', { chain = chain, position = position })
   end
 end
 
@@ -228,8 +314,8 @@ function H.forget_others(q, first, transition)
   if not first.more.chain_state then return end
   local chain = { q.name, H.long(first.id), first.run }
   forget(q, chain, transition)
-  for queue in pairs(first.more.places or {}) do
-    if queue ~= q.name then H.send(q, queue, 'forget', { chain = chain, transition = transition }) end
+  for _, queue in ipairs(take_places(q, chain)) do
+    H.send(q, queue, 'forget', { chain = chain, transition = transition })
   end
 end
 
@@ -291,11 +377,7 @@ end)
 function H.receive.follow(q, body)
   local job, failed = follow(q, body.wanted, body.chain, body.position)
   if body.chain[1] == q.name then
-    local first = first_of(q, body.chain)
-    if first then
-      move(first, q.name, H.long(job.id), body.position)
-      H.store(q, first)
-    end
+    move(q, body.chain, q.name, H.long(job.id), body.position)
   elseif H.long(job.id) ~= body.wanted.long then -- its id was taken: home must know the one that it has
     H.send(q, body.chain[1], 'renamed', {
       chain = body.chain, queue = q.name, id = H.long(job.id), position = body.position,
@@ -305,26 +387,17 @@ function H.receive.follow(q, body)
 end
 
 function H.receive.moved(q, body)
-  local first = first_of(q, body.chain)
-  if not first or not first.more.chain_state then return end
-  move(first, body.queue, body.id, body.position)
-  H.store(q, first)
+  move(q, body.chain, body.queue, body.id, body.position)
 end
 
 function H.receive.renamed(q, body)
   local first = first_of(q, body.chain)
-  local tail = first and first.more.tail
-  if not tail or tail[3] ~= body.position then return end
-  tail[2] = body.id
-  H.store(q, first)
+  if not first or tail_of(q, first.rid) ~= body.position then return end
+  redis.call('HSET', q.key.tails, first.rid, tail_text(body.position, body.queue, body.id))
 end
 
 function H.receive.ended(q, body)
-  local first = first_of(q, body.chain)
-  if first and first.more.chain_state == 'open' then
-    move(first, body.outcome.queue, body.outcome.id, body.position)
-    H.store(q, first)
-  end
+  move(q, body.chain, body.outcome.queue, body.outcome.id, body.position)
   ended(q, body.chain, body.position, body.outcome)
 end
 

@@ -129,6 +129,5 @@ function H.remove(q, job)
   H.forget_dedup(q, job)
   H.forget_member(q, job)
   H.forget_blockers(q, job)
-  if job.more.chain_state then redis.call('ZREM', q.key.chains, job.rid) end
   redis.call('HDEL', q.key.jobs, job.rid)
 end

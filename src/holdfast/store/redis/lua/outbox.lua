@@ -4,7 +4,7 @@
 -- carried over by Python (deliver.py: `outbox`, then `receive`), and applied once, because the
 -- receiver remembers the last number of each sender (`inbox`). Messages of one sender come in order.
 --
--- A message: { number, target, kind, body }, in MessagePack. Kinds, and what their bodies are:
+-- A message: { number, target, kind, body (packed itself) }, in MessagePack. Kinds, and what their bodies are:
 --   enqueue: a job that is wanted, as `H.enqueue` takes it: id, task, payload, spec (a fail handler)
 --   follow: the next job of a chain (`wanted`, as above), the `chain` (queue, id, run of its first job), its `position`
 --   moved, renamed: to a chain's home: which `queue`, `id` and `position` the `chain` is at
@@ -29,7 +29,7 @@ end
 
 function H.send(q, target, kind, body)
   local number = redis.call('HINCRBY', q.key.queue, 'sent', 1)
-  redis.call('ZADD', q.key.outbox, number, cmsgpack.pack({ number, target, kind, body }))
+  redis.call('ZADD', q.key.outbox, number, cmsgpack.pack({ number, target, kind, cmsgpack.pack(body) }))
   q.posted = true
 end
 
@@ -62,8 +62,7 @@ H.serve('outbox', function(keys, args)
   local reply = {}
   for _, text in ipairs(redis.call('ZRANGE', q.key.outbox, 0, 99)) do
     local entry = cmsgpack.unpack(text)
-    for index = 1, 3 do reply[#reply + 1] = entry[index] end
-    reply[#reply + 1] = cmsgpack.pack(entry[4])
+    for index = 1, 4 do reply[#reply + 1] = entry[index] end
   end
   return reply
 end)

@@ -16,7 +16,7 @@ local function again(q, old)
   if more.waits then failed = H.wait_again(q, old, job) end
   H.store(q, old)
   if more.chain then
-    job.more.chain, job.more.position = more.chain, more.position
+    job.more.chain = more.chain
     H.note_member(q, job)
     H.reopen(q, job)
   end

@@ -24,10 +24,13 @@ function H.word(job, session, name, run, attempt, id)
 end
 
 -- A settlement is a token (run, attempt, id), a result or error, and the rest as JSON, which plain completions lack.
-local function entry_of(given)
+local function entry_of(q, given)
   local run, attempt = struct.unpack('>I6I4', given.token)
   local entry = { name = 'complete', run = run, attempt = attempt, id = string.sub(given.token, 11), body = given.body }
-  if given.more ~= '' then
+  if string.byte(given.more, 1) == 62 then -- see `go_on_all`
+    local next_id, task = string.match(given.more, '^>(.*)%z(.*)$')
+    entry.next = { queue = q.name, id = next_id, task = H.optional(task), spec = {} }
+  elseif given.more ~= '' then
     for name, value in pairs(cjson.decode(given.more)) do entry[name] = value end
   end
   if entry.error_type then
@@ -65,7 +68,8 @@ local function settle_all(q, session, entries)
   local busy = #entries > AT_ONCE or H.any(q, 'lanes') or H.any(q, 'successors') or H.any(q, 'aborts')
     or H.any_dependants(q)
   local words = busy and {} or H.complete_all(q, session, entries)
-  for index, entry in ipairs(entries) do words[index] = words[index] or settle(q, session, entry_of(entry)) end
+  if not busy then H.go_on_all(q, session, entries, words) end
+  for index, entry in ipairs(entries) do words[index] = words[index] or settle(q, session, entry_of(q, entry)) end
   return words
 end
 

@@ -42,8 +42,8 @@ function H.chain_of(q, id, run)
   local job
   if run then job = H.find(q, id, run) else job = H.answering(q, id) end
   if not job or H.is_gone(q, job) then return nil end
-  local chain = job.more.chain
-  if not chain then return job end
+  if not job.more.chain then return job end
+  local chain = H.chain_parts(job.more.chain)
   if chain[1] ~= q.name then return nil, chain end
   return H.find(q, H.short(chain[2]), chain[3])
 end
