@@ -204,8 +204,9 @@ def _part(entry: Settlement) -> _Part:
         return "fail", _json(error), entry.result_ttl_ms, str(entry.cause), error.type, error.signature
     if isinstance(entry, Released):
         if entry.error is None:
-            return "release", None, entry.delay_ms, None, None, None
-        return "release", _json(entry.error), entry.delay_ms, None, entry.error.type, entry.error.signature
+            return "release", None, entry.delay_ms, str(entry.cause), None, None
+        error = entry.error
+        return "release", _json(error), entry.delay_ms, str(entry.cause), error.type, error.signature
     return _snooze(entry)
 
 

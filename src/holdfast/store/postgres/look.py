@@ -233,6 +233,12 @@ class Position:
             del self.open[xid]
 
 
+def read_to(text: str) -> tuple[str, int]:
+    """Return the last event, as (transaction, number), before which a reader at this position has read everything."""
+    at = Position(text or None)
+    return (str(min(at.open) - 1), _LAST) if at.open else (str(at.xid), at.seq)
+
+
 def events(rows: Sequence[Row], position: str | None, limit: int) -> EventPage | None:
     """Return a page from the rows that were found after a position; `None` when the log is another one."""
     first = rows[0]

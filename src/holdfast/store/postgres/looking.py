@@ -81,6 +81,13 @@ class Looking(Calling):
     async def blockers(self, queue: str, id: str, run: int) -> list[BlockerRecord]:
         return [look.blocker(row) for row in await self._look("blockers", run=run)]
 
+    async def hold(self, reader: str, position: str | None) -> None:
+        page = None if position is None else await self.events(position, limit=1)
+        xid, seq = (None, 0) if page is None else look.read_to("" if page.reset else position or "")
+        await self._value(
+            "SELECT holdfast.read_to(%s::bigint, %s, %s::xid8, %s::bigint)", self._now(), reader, xid, seq
+        )
+
     async def doctor(self) -> list[tuple[str, bool, str]]:
         ((version, standby, durable, connections, most),) = await self._rows(
             "SELECT current_setting('server_version'), pg_is_in_recovery(), current_setting('synchronous_commit'),"

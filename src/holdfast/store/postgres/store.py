@@ -51,6 +51,7 @@ from .join import Identity, joined
 from .look import filter_values
 from .looking import Looking
 from .opened import opened
+from .scan import PostgresScan
 from .steer import Steering
 
 T = TypeVar("T")
@@ -76,6 +77,10 @@ class PostgresStore(Looking):
         self._turn_going_on = self._named(call.TURN_GOING_ON)
         self._reader = call.Reader()
         self._identity = Identity(self.place)
+
+    def scan(self) -> PostgresScan:
+        """Return a reader of whole tables, with a connection of its own."""
+        return PostgresScan(self.place)
 
     def twin(self) -> Store:
         return PostgresStore(self.url, clock=self._clock)
@@ -120,7 +125,7 @@ class PostgresStore(Looking):
     async def cancel(self, queue: str, id: str, running: Running = "refuse", request: str | None = None) -> Cancelled:
         found = await self._value(
             "SELECT holdfast.cancel(%s::bigint, %s, %s, %s, %s)::text",
-            self._now(), queue, id, running != "refuse", request, repeatable=request is not None,
+            self._now(), queue, id, running, request, repeatable=request is not None,
         )  # fmt: skip
         return msgspec.json.decode(found, type=Cancelled)
 
@@ -152,6 +157,12 @@ class PostgresStore(Looking):
                 "SELECT holdfast.set_result_ttl(%s::bigint, %s, %s, %s::bigint)", self._now(), queue, id, ttl_ms
             )
         )
+
+    async def keep_runs(self, queue: str, first: int, last: int, ttl_ms: int) -> None:
+        await self._value(
+            "SELECT holdfast.keep_runs(%s::bigint, %s, %s::bigint, %s::bigint, %s::bigint)",
+            self._now(), queue, first, last, ttl_ms,
+        )  # fmt: skip
 
     async def complete_chain(
         self,
@@ -210,7 +221,7 @@ class PostgresStore(Looking):
                 await cursor.execute(statement, [*values, again, *more])
                 rows = await cursor.fetchall()
                 if ear is not None and len(rows) <= room:
-                    await cursor.execute(self._look_again, (session.id, None))
+                    await cursor.execute(self._look_again, (session.id, texts(queues), None))
                     missed[:] = await cursor.fetchall()
                 return rows
 
@@ -219,7 +230,7 @@ class PostgresStore(Looking):
             await self._set_aside(session, broken)
         if ear is not None and missed and not turn.evicted:
             ((found, before),) = missed
-            ear.wake() if found else self._doubt.raise_(session.id, ear, before)
+            ear.wake() if found else self._doubt.raise_(session.id, queues, ear, before)
         return turn
 
     async def _set_aside(self, session: Session, broken: Sequence[tuple[Lease, Any]]) -> None:

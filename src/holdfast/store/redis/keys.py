@@ -51,6 +51,11 @@ ENDINGS = {
     "schedules": (":schedules", "hash", "schedule -> its revision and what it does"),
     "ticks": (":ticks", "zset", "schedules by their next tick"),
     "corrupt": (":corrupt", "hash", "run -> a record that could not be read, set aside"),
+    "readers": (
+        ":readers",
+        "hash",
+        "named reader of the log -> what it has still to read, and when it said so",
+    ),
     "events": (":events", "stream", "the log; ids are epoch-sequence"),
 }
 """By name: how the key ends, its type, and what it holds."""

@@ -17,8 +17,8 @@ TRANSITIONS = (
     "release", "cancel", "reap", "requeue", "expire", "delete",
 )  # fmt: skip
 FILES = (
-    "prelude", "record", "hold", "log", "tell", "policy", "outbox", "plain", "lane", *TRANSITIONS, "chain", "turn",
-    "schedule", "steer",
+    "prelude", "record", "hold", "log", "tell", "policy", "outbox", "plain", "lane", "reader", *TRANSITIONS, "chain",
+    "turn", "schedule", "steer",
 )  # fmt: skip
 
 

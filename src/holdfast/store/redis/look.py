@@ -219,14 +219,23 @@ class Reader:
 
     async def events(self, position: str | None, queue: str | None, id: str | None, limit: int) -> EventPage:
         """Return events after a position: of one queue in commit order, of several merged by time."""
-        known = _position(position)
+        known = position_of(position)
         names = [queue] if queue is not None else await self.names()
         logs = [_Log(name, await self._info(name), known, position) for name in names]
         if position == "end":
-            return EventPage(events=[], position=_text({log.queue: log.end for log in logs}))
+            return EventPage(events=[], position=text_of({log.queue: log.end for log in logs}))
         for log in logs:
             await self._fill(log, id, limit)
         return _page(logs, known, limit)
+
+    async def unread(self, position: str | None) -> list[tuple[str, str]]:
+        """Return, for every queue, the first event behind a position; empty when there is no position."""
+        if position is None:
+            return [(name, "") for name in await self.names()]
+        known = position_of(position)
+        logs = [_Log(name, await self._info(name), known, position) for name in await self.names()]
+        read = [(log.queue, _seq(log.after)) for log in logs]
+        return [(queue, "0" if seq is None else str(seq + 1)) for queue, seq in read]
 
     async def _info(self, name: str) -> tuple[str, str, str]:
         """Return the epoch of a queue's log, and the ids of its first and last entry."""
@@ -299,22 +308,24 @@ def _page(logs: list[_Log], known: dict[str, str], limit: int) -> EventPage:
         if len(events) == limit:
             break
         now_at[queue] = at
-        events.append(msgspec.structs.replace(event, position=_text(now_at)))
+        events.append(msgspec.structs.replace(event, position=text_of(now_at)))
     if len(events) < limit:  # everything was looked at, also what was not asked for: trimming it later is no gap
         now_at.update({log.queue: log.looked_at for log in logs if log.looked_at})
     return EventPage(
         events=events,
-        position=_text(now_at),
+        position=text_of(now_at),
         gap=sum(log.gap for log in logs),
         reset=any(log.reset for log in logs),
     )
 
 
-def _text(position: dict[str, str]) -> str:
+def text_of(position: dict[str, str]) -> str:
+    """Return a position, queue by queue, as text."""
     return msgspec.json.encode(position).decode()
 
 
-def _position(text: str | None) -> dict[str, str]:
+def position_of(text: str | None) -> dict[str, str]:
+    """Return where in each queue's log a position is."""
     if text is None or text == "end":
         return {}
     try:

@@ -127,3 +127,6 @@ class Producing(Delivering):
 
     async def set_result_ttl(self, queue: str, id: str, ttl_ms: int) -> Reply:
         return await self._word("set_ttl", queue, short(id), ttl_ms)
+
+    async def keep_runs(self, queue: str, first: int, last: int, ttl_ms: int) -> None:
+        await self._word("keep_runs", queue, first, last, ttl_ms)

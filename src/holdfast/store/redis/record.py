@@ -18,7 +18,9 @@ from .keys import long
 _HEAD = struct.Struct(">cBHB6s")
 _LIFE = struct.Struct(">I7s7s7s7sB")
 _RUN_AT, _PRIORITY, _LIFE_THERE, _RESULT, _REST, _LONG_TASK, _CHAIN = 1, 2, 4, 8, 16, 32, 64
-_EVENT = struct.Struct(">c6sI7s7sH6s6sH")
+EVENT = struct.Struct(">c6sI7s7sH6s6sH")
+EVENT_FIELDS = ("letter", "run", "attempt", "when", "run_at", "priority", "wait", "ran", "task_size")
+"""The fixed part of an event, which comes after its transition's name."""
 _STATES = {b"x" if state is State.CANCELLED else state[0].encode(): state for state in State}
 LETTERS = {letter.decode(): state for letter, state in _STATES.items()}
 _FRESH = Counters(attempts=1)
@@ -249,6 +251,18 @@ def seen(queue: str, run: int, record: Record, successor: bool, now: int) -> Job
     )
 
 
+def line(queue: str, run: int, record: Record, successor: bool, now: int) -> tuple[Any, ...]:
+    """Return a job as a row of `JOB_COLUMNS`."""
+    more, life = record.rest, record.life
+    free = life.free_at is not None and life.free_at <= now
+    return (
+        queue, record.id, run, record.task, str(record.state), record.priority, more.key, record.run_at,
+        record.enqueued_at, life.claimed_at, life.finished_at, life.expires_at, life.attempts, more.failures,
+        more.stalls, more.timeouts, more.releases, life.session, not more.past and not free, more.cancel, successor,
+        more.progress, more.error, more.headers, record.payload, record.checkpoint, record.result,
+    )  # fmt: skip
+
+
 def chain(queue: str, run: int, record: Record) -> ChainRef | None:
     """Return the chain of a job: the one that it began, or belongs to."""
     if record.chain is not None:
@@ -274,7 +288,7 @@ class Said(msgspec.Struct, frozen=True):
     progress: float | None = None
 
 
-_said = msgspec.msgpack.Decoder(Said).decode
+said_in = msgspec.msgpack.Decoder(Said).decode
 _NOTHING_SAID = Said()
 
 
@@ -288,11 +302,11 @@ def event(queue: str, position: str, fields: dict[bytes, bytes]) -> Event:
     raw = fields[b"e"]
     at = 1 + raw[0]
     transition = raw[1:at].decode()
-    letter, run, attempt, when, run_at, priority, wait, ran, task_size = _EVENT.unpack_from(raw, at)
-    at += _EVENT.size
+    letter, run, attempt, when, run_at, priority, wait, ran, task_size = EVENT.unpack_from(raw, at)
+    at += EVENT.size
     task = raw[at : at + task_size].decode()
     worker, at = _word(raw, at + task_size)
-    said = _said(raw[at:]) if at < len(raw) else _NOTHING_SAID
+    said = said_in(raw[at:]) if at < len(raw) else _NOTHING_SAID
     failures, stalls, timeouts, releases = said.counters
     signature = said.signature
     if said.error_type and signature is None:  # an error that the store made itself

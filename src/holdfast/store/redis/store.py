@@ -34,6 +34,7 @@ from . import doctor, schedule, steer
 from .keys import short
 from .order import answers_to, asked, rule
 from .produce import Producing
+from .scan import RedisScan
 from .work import Working
 
 
@@ -49,6 +50,10 @@ class RedisStore(Producing, Working):
 
     def twin(self) -> Store:
         return RedisStore(self._where, clock=self._clock, namespace=self.place.namespace)
+
+    def scan(self) -> RedisScan:
+        """Return a reader of whole tables, with a connection of its own."""
+        return RedisScan(self.place)
 
     # --- looking
 
@@ -83,6 +88,10 @@ class RedisStore(Producing, Working):
         self, position: str | None = None, *, queue: str | None = None, id: str | None = None, limit: int = 1000
     ) -> EventPage:
         return await self._reader.events(position, queue, id, limit)
+
+    async def hold(self, reader: str, position: str | None) -> None:
+        for name, seq in await self._reader.unread(position):
+            await self._server.call("hold", [self._keys.declared(name)], self._now(), name, reader, seq)
 
     # --- steering
 

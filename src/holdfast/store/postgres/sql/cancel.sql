@@ -46,7 +46,7 @@ BEGIN
 END $$;
 
 -- Job and successor are over, or the active job is left or signalled.
-CREATE OR REPLACE FUNCTION holdfast.cancel(p_clock bigint, p_queue text, p_id text, p_signal boolean, p_request text)
+CREATE OR REPLACE FUNCTION holdfast.cancel(p_clock bigint, p_queue text, p_id text, p_running text, p_request text)
 RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
@@ -69,9 +69,9 @@ BEGIN
     ELSE
         v_successor := holdfast.drop_successor(v_now, j, true);
         IF j.state = 'active' THEN
-            IF p_signal THEN
+            IF p_running <> 'refuse' THEN
                 UPDATE holdfast.job SET cancel = true WHERE run = j.run;
-                PERFORM holdfast.stop(j, 'cancelled');
+                PERFORM holdfast.stop(j, CASE p_running WHEN 'kill' THEN 'killed' ELSE 'cancelled' END);
                 v_reply := 'ok';
             END IF;
         ELSIF j.state IN ('blocked', 'scheduled', 'waiting') THEN
@@ -80,7 +80,7 @@ BEGIN
             PERFORM holdfast.recheck(v_now, p_queue, j.key);
         END IF;
         v_answer := jsonb_build_object('reply', v_reply, 'state', j.state, 'run', j.run,
-            'signalled', j.state = 'active' AND p_signal, 'successor', v_successor);
+            'signalled', j.state = 'active' AND p_running <> 'refuse', 'successor', v_successor);
     END IF;
     IF p_request IS NOT NULL THEN
         INSERT INTO holdfast.request (id, at_ms, other) VALUES (p_request, v_now, v_answer);

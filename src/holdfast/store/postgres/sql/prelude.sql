@@ -359,3 +359,24 @@ BEGIN
     PERFORM holdfast.fade(ARRAY[j.run]);
     RETURN 'ok';
 END $$;
+
+-- The same for runs by their numbers. One that is being settled now is left as it is: it would be waited for in the
+-- wrong order, and only stays for longer.
+CREATE OR REPLACE FUNCTION holdfast.keep_runs(p_clock bigint, p_queue text, p_first bigint, p_last bigint, p_ttl bigint)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_now bigint := holdfast.clock(p_clock);
+    q holdfast.queue := holdfast.settings(p_queue);
+    v_runs bigint[];
+BEGIN
+    v_runs := ARRAY(SELECT run FROM holdfast.job WHERE run BETWEEN p_first AND p_last AND queue = p_queue AND held
+        FOR UPDATE SKIP LOCKED);
+    UPDATE holdfast.job
+    SET result_ttl_ms = p_ttl,
+        free_at_ms = CASE WHEN finished_at_ms IS NOT NULL AND chain_state IS DISTINCT FROM 'open' THEN v_now + p_ttl END,
+        expires_at_ms = CASE WHEN finished_at_ms IS NOT NULL AND chain_state IS DISTINCT FROM 'open'
+            THEN greatest(v_now + p_ttl, coalesce(dedup_until_ms, 0), finished_at_ms
+                + CASE state WHEN 'failed' THEN q.failed_ms WHEN 'completed' THEN coalesce(q.completed_ms, 0) ELSE 0 END) END
+    WHERE run = ANY (v_runs);
+    PERFORM holdfast.fade(v_runs);
+END $$;

@@ -33,7 +33,7 @@ BEGIN
         PERFORM holdfast.retry(p_now, n, v_run_at, p_error, p_cause, p_type, p_signature);
     ELSIF p_exit = 'release' THEN
         v_run_at := CASE WHEN p_delay > 0 THEN p_now + p_delay ELSE v_run_at END;
-        PERFORM holdfast.release(p_now, n, v_run_at, p_error, p_type, p_signature);
+        PERFORM holdfast.release(p_now, n, v_run_at, p_error, nullif(p_cause, 'release'), p_type, p_signature);
     ELSE
         PERFORM holdfast.put_back_stalled(p_now, n, p_error, p_type, p_signature);
     END IF;
@@ -89,7 +89,7 @@ BEGIN
     ELSIF p_kind = 'fail' THEN
         v_state := holdfast.fail(p_now, j, p_data, p_type, p_signature, p_cause, 'fail', p_number, true, true);
     ELSIF p_kind = 'release' THEN
-        v_state := holdfast.come_back(p_now, j, 'release', 'release', p_number, p_data, p_type, p_signature);
+        v_state := holdfast.come_back(p_now, j, p_cause, 'release', p_number, p_data, p_type, p_signature);
     ELSE
         PERFORM holdfast.snooze(p_now, j, CASE WHEN p_cause = 'delay' THEN p_now + p_number ELSE greatest(p_number, p_now) END);
         v_state := (SELECT state FROM holdfast.job WHERE run = j.run);
@@ -101,7 +101,7 @@ END $$;
 
 -- The first row's `info` is about the turn as a whole; the others are the claimed jobs.
 -- p_kinds NULL: every settlement is a completion.
--- Planning anew for each batch would cost half of a small turn. A plan that is kept may be from when the tables were
+-- Planning anew for each batch would cost a quarter of a small turn. A plan that is kept may be from when the tables were
 -- small, so the planner is held to the indexes from the beginning.
 CREATE OR REPLACE FUNCTION holdfast.turn(p_clock bigint, p_session text, p_lease bigint, p_serves text[],
     p_kinds text[], p_s_queues text[], p_s_ids text[], p_s_runs bigint[], p_s_attempts integer[], p_data bytea[],

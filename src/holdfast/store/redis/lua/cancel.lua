@@ -52,7 +52,7 @@ local function cancel(q, id, running)
     if signalled == 1 then
       job.more.cancel = true
       H.store(q, job)
-      H.abort(q, job, 'cancelled')
+      H.abort(q, job, running == 'kill' and 'killed' or 'cancelled')
     end
     return { signalled == 1 and 'ok' or 'wrong_state', state, run, signalled, successor }
   end

@@ -198,12 +198,6 @@ function H.enqueue(q, batch, conflict)
   return answers
 end
 
--- More events than twice the history are not kept, though no worker is there to sweep: looked at now and then.
-local function bound_log(q, history, count)
-  if count < 100 and q.now % 16 > 0 then return end
-  if redis.call('XLEN', q.key.events) > 2 * history then redis.call('XTRIM', q.key.events, 'MAXLEN', '~', history) end
-end
-
 -- The next `count` jobs of the arguments are taken in, or answered by those that hold their ids.
 function H.take_in(q, arg, count, conflict, history)
   local batch = {}
@@ -213,7 +207,7 @@ function H.take_in(q, arg, count, conflict, history)
     batch[index].plain = (spec == '' or batch[index].spec.only_watched) and (not task or #task < 256)
   end
   local answers = H.enqueue(q, batch, conflict)
-  bound_log(q, history, count)
+  H.bound_log(q, history, count)
   return answers
 end
 

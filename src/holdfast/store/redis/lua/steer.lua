@@ -21,20 +21,35 @@ H.serve('steer', function(keys, args)
   return 'ok'
 end)
 
+local function keep(q, job, ttl)
+  local more = job.more
+  more.ttl = ttl
+  if more.finished_at and more.chain_state ~= 'open' then
+    more.free_at = q.now + ttl
+    more.expires_at = math.max(q.now + ttl, more.finished_at + H.kept_ms(q, job.state), more.dedup_until or 0)
+    redis.call('ZADD', q.key[job.state], more.expires_at, job.rid)
+  end
+  H.store(q, job)
+end
+
 H.serve('set_ttl', function(keys, args)
   local arg = H.reader(args)
   local now, id, ttl = H.now(arg()), arg(), tonumber(arg())
   local q = H.queue(keys[1], now)
   local job = H.holding(q, id)
   if not job then return 'missing' end
-  local more = job.more
-  more.ttl = ttl
-  if more.finished_at and more.chain_state ~= 'open' then
-    more.free_at = now + ttl
-    more.expires_at = math.max(now + ttl, more.finished_at + H.kept_ms(q, job.state), more.dedup_until or 0)
-    redis.call('ZADD', q.key[job.state], more.expires_at, job.rid)
+  keep(q, job, ttl)
+  return 'ok'
+end)
+
+H.serve('keep_runs', function(keys, args)
+  local arg = H.reader(args)
+  local now, first, last, ttl = H.now(arg()), tonumber(arg()), tonumber(arg()), tonumber(arg())
+  local q = H.queue(keys[1], now)
+  for run = first, last do
+    local job = H.load(q, H.rid(run))
+    if job and not job.more.past then keep(q, job, ttl) end
   end
-  H.store(q, job)
   return 'ok'
 end)
 
