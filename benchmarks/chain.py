@@ -27,7 +27,7 @@ from holdfast import Continued, Holdfast, Job
 from holdfast.store.url import open_store
 
 SLOTS = 100
-STEPS = 50
+STEPS = 20
 TARGET = {"within": 1.3, "across": 2.0}
 
 
