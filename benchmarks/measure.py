@@ -48,7 +48,7 @@ def figures(system: System, name: str, place: Place, patience: float) -> Answer:
 def latency(system: System, place: Place, patience: float) -> Figures:
     """Milliseconds from the call that enqueues to the start of the handler in another process."""
     with talking(system, "serve", place) as worker, talking(system, "send", place) as sender:
-        samples = []
+        samples: list[float] = []
         deadline = time.monotonic() + min(patience, LONGEST_IDLE)
         while len(samples) < WARM_UP + SAMPLES and (len(samples) < 2 * WARM_UP or time.monotonic() < deadline):
             time.sleep(random.uniform(*IDLE_SECONDS))

@@ -123,4 +123,6 @@ def _command(system: System, verb: str, place: Place) -> list[str]:
 
 
 def _last_words(text: str) -> str:
-    return (text.strip().splitlines() or ["it said nothing"])[-1]
+    """The last line that names an error, or the last of all: node ends with its version."""
+    lines = text.strip().splitlines() or ["it said nothing"]
+    return next((line.strip() for line in reversed(lines) if "Error" in line), lines[-1])

@@ -4,6 +4,13 @@ import { createInterface } from 'node:readline';
 import { writeSync } from 'node:fs';
 import { randomUUID } from 'node:crypto';
 
+// The package wants Node 22; this is all that it misses on Node 20.
+Promise.withResolvers ??= function withResolvers() {
+  let resolve, reject;
+  const promise = new this((yes, no) => { resolve = yes; reject = no; });
+  return { promise, resolve, reject };
+};
+
 const [verb, ...rest] = process.argv.slice(2);
 const options = Object.fromEntries(rest.map((each) => [each.slice(2, each.indexOf('=')), each.slice(each.indexOf('=') + 1)]));
 const jobs = Number(options.jobs);
