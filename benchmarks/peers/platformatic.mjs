@@ -80,10 +80,10 @@ const verbs = {
     say({ metric: verb, value: jobs / since(began) });
   },
   async drain() {
-    say({ metric: verb, value: jobs / await handled(jobs, async () => null) });
+    say({ metric: verb, value: jobs / await handled(jobs, async () => ({ ok: true })) });
   },
   async sleep() {
-    const nap = () => new Promise((over) => setTimeout(() => over(null), 50));
+    const nap = () => new Promise((over) => setTimeout(() => over({ ok: true }), 50));
     say({ metric: 'sleep', value: await handled(2000, nap) });
   },
   async call() {
@@ -91,7 +91,7 @@ const verbs = {
   },
   async serve() {
     const queue = made();
-    queue.execute(async () => { say({ started: Number(now()) }); return null; });
+    queue.execute(async () => { say({ started: Number(now()) }); return { ok: true }; });
     await queue.start();
     await new Promise(() => {});
   },
