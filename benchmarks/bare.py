@@ -36,7 +36,9 @@ async def _enqueue(place: Place) -> float:
 
 async def taken(app: Any, noop: Any, jobs: int) -> list[list[Any]]:
     """The commands of so many enqueues, which were not sent; only one more was, for its answer."""
-    server, commands, answers = app.store._server, [], []
+    server = app.store._server
+    commands: list[list[Any]] = []
+    answers: list[Any] = []
     really = server.ask
 
     async def keep(command: list[Any], key: str | None, **options: Any) -> Any:
@@ -60,7 +62,7 @@ async def asker(app: Any, place: Place) -> Callable[[list[Any]], Awaitable[Any]]
     if place.variant == "redis-py":
         import redis.asyncio
 
-        client = redis.asyncio.Redis.from_url(place.url, single_connection_client=True)
+        client: Any = redis.asyncio.Redis.from_url(place.url, single_connection_client=True)
         return lambda command: client.execute_command(*command)
     link = await app.store._server._to(None)
     return lambda command: link.send([command])

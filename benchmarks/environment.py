@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-import venv
 from pathlib import Path
 
 from benchmarks.system import System
@@ -24,6 +23,8 @@ class NotInstallable(Exception):
 def command(system: System) -> list[str]:
     """The start of the command line that runs the system's script, its packages installed."""
     if system.script.endswith(".mjs"):
+        if shutil.which("node") is None:
+            raise NotInstallable(f"{system.name}: there is no node on this machine")
         return ["node", str(_node_script(system))]
     return [_python(system), "-m", system.script]
 
@@ -34,7 +35,7 @@ def _python(system: System) -> str:
     home = ROOT / ".bench" / system.script.rpartition(".")[2]
     python = home / "bin" / "python"
     if _is_new(home, system):
-        venv.create(home, with_pip=True, clear=True)
+        _install(system, sys.executable, "-m", "venv", "--clear", str(home))
         _install(system, str(python), "-m", "pip", "install", "-qq", "--disable-pip-version-check", *system.packages)
         _mark(home, system)
     return str(python)

@@ -56,7 +56,7 @@ class Run:
         self.store = PostgresStore(url)
         self.session = Session(id=new_id(), name="health", host="-", pid=0, queues=("q",), lease_ms=36_000_000)
         self.waiting = 0
-        self._tell = lambda line: console.print(line, style="dim")
+        self._console = console
 
     async def open(self) -> None:
         """A worker is registered."""
@@ -75,6 +75,9 @@ class Run:
             if time.monotonic() - told > NEWS:
                 told = time.monotonic()
                 self._tell(f"{self.waiting:,} of {size:,} wait")
+
+    def _tell(self, line: str) -> None:
+        self._console.print(line, style="dim")
 
     async def claim_ms(self) -> float:
         """The median of single claims, each settled by itself."""

@@ -55,7 +55,7 @@ SYSTEMS = (
             store="redis",
             measures=("enqueue",),
             variant=variant,
-            note=f"the same server function with the same arguments, encoded before the watch started, by {client}",
+            note=f"the same server function with the same arguments, made before the watch started, by {client}",
         )
         for remark, variant, client in (
             ("", "", "our own connection"),

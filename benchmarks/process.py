@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import re
 import signal
 import subprocess
 import threading
@@ -21,6 +22,9 @@ HEARING = 60
 """Seconds until one awaited line is given up."""
 PARTING = 10
 """Seconds between the request to end and the kill."""
+
+
+ERROR = re.compile(r"[A-Za-z_][\w.]*: ")
 
 
 class Failed(Exception):
@@ -123,4 +127,6 @@ def _command(system: System, verb: str, place: Place) -> list[str]:
 
 
 def _last_words(text: str) -> str:
-    return (text.strip().splitlines() or ["it said nothing"])[-1]
+    """The last line like `Name: message`, or the last of all: node ends with its version, psycopg with a caret."""
+    lines = text.strip().splitlines() or ["it said nothing"]
+    return next((line.strip() for line in reversed(lines) if ERROR.match(line)), lines[-1])

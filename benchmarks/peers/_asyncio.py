@@ -118,7 +118,7 @@ async def _handled(peer: Peer, jobs: int, handler: Handler) -> float:
         working = asyncio.create_task(peer.work(counted))
         waiting = asyncio.create_task(over.wait())
         await asyncio.wait([working, waiting], return_when=asyncio.FIRST_COMPLETED)
-    require(done, jobs)
+    require(min(done, jobs), jobs)  # SAQ sweeps a job as it starts, which then runs twice
     working.cancel()
     await asyncio.wait([working], timeout=PARTING)
     return watch.seconds

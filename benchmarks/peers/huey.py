@@ -50,11 +50,10 @@ def open_queue(place: Place) -> Any:
 
 
 def noop(queue: Any, then: Callable[[], None]) -> Any:
-    @queue.task(name="noop")
     def noop(data: str) -> None:
         then()
 
-    return noop
+    return queue.task(name="noop")(noop)
 
 
 def enqueue(place: Place) -> float:

@@ -4,6 +4,13 @@ import { createInterface } from 'node:readline';
 import { writeSync } from 'node:fs';
 import { randomUUID } from 'node:crypto';
 
+// The package wants Node 22; this is all that it misses on Node 20.
+Promise.withResolvers ??= function withResolvers() {
+  let resolve, reject;
+  const promise = new this((yes, no) => { resolve = yes; reject = no; });
+  return { promise, resolve, reject };
+};
+
 const [verb, ...rest] = process.argv.slice(2);
 const options = Object.fromEntries(rest.map((each) => [each.slice(2, each.indexOf('=')), each.slice(each.indexOf('=') + 1)]));
 const jobs = Number(options.jobs);
@@ -73,10 +80,10 @@ const verbs = {
     say({ metric: verb, value: jobs / since(began) });
   },
   async drain() {
-    say({ metric: verb, value: jobs / await handled(jobs, async () => null) });
+    say({ metric: verb, value: jobs / await handled(jobs, async () => ({ ok: true })) });
   },
   async sleep() {
-    const nap = () => new Promise((over) => setTimeout(() => over(null), 50));
+    const nap = () => new Promise((over) => setTimeout(() => over({ ok: true }), 50));
     say({ metric: 'sleep', value: await handled(2000, nap) });
   },
   async call() {
@@ -84,7 +91,7 @@ const verbs = {
   },
   async serve() {
     const queue = made();
-    queue.execute(async () => { say({ started: Number(now()) }); return null; });
+    queue.execute(async () => { say({ started: Number(now()) }); return { ok: true }; });
     await queue.start();
     await new Promise(() => {});
   },

@@ -27,7 +27,7 @@ SYSTEMS = (
         packages=("saq[redis,hiredis]", "saq[postgres]", "psycopg[binary,pool]", "typing_extensions"),
         measures=(*MEASURES, "wal"),
         most=(("drain", 1_000), ("enqueue", 1_000), ("wal", 500)),
-        note="concurrency 100, poll_interval 0.01, results polled every 5 ms (500 as it comes); no bulk",
+        note="concurrency 100, woken by NOTIFY, results polled every 5 ms (500 as it comes); no bulk",
     ),
 )
 
@@ -54,8 +54,7 @@ class Saq(Peer):
         async def noop(context: Any, *, data: str) -> None:
             await handle()
 
-        # On PostgreSQL a dequeue_timeout cancels fetches half-way, and then jobs stay active for ever.
-        waits = {"dequeue_timeout": 0.1} if self.place.url.startswith("redis") else {"poll_interval": 0.01}
+        waits = {"dequeue_timeout": 0.1} if self.place.url.startswith("redis") else {}  # PostgreSQL tells it
         queue = Queue.from_url(self.place.url)
         await queue.connect()
         await Worker(queue, [("noop", noop)], concurrency=100, **waits).start()
