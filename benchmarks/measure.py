@@ -21,7 +21,12 @@ Figures = dict[str, float]
 def measure(system: System, name: str, jobs: int) -> tuple[Figures, str | None]:
     """The figures of one measurement, and the version of the system if it told."""
     with fresh(system, system.jobs(name, jobs)) as place:
-        return (latency(system, place), None) if name == "latency" else figures(system, name, place)
+        if name == "latency":
+            return latency(system, place), None
+        if name == "call":
+            with talking(system, "serve", place):
+                return figures(system, name, place)
+        return figures(system, name, place)
 
 
 def figures(system: System, name: str, place: Place) -> tuple[Figures, str | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import sqlite3
+import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from benchmarks.script import Stopwatch, main, require, say, started
-from benchmarks.system import PAYLOAD, Place, System
+from benchmarks.system import CALLERS, CALLS, PAYLOAD, SLEEP, SLEEPERS, Place, System
 
 T = TypeVar("T")
 
@@ -50,7 +51,7 @@ SYSTEMS = (
         name="holdfast",
         script=__name__,
         store="redis",
-        measures=("enqueue", "bulk", "drain", "latency", "memory"),
+        measures=("enqueue", "bulk", "drain", "latency", "call", "sleep", "memory"),
         note=f"one server without a disk; {SLOTS} slots; an event for every transition",
     ),
     System(
@@ -144,6 +145,55 @@ def serve(place: Place) -> None:
             await app.worker(queues=[QUEUE], slots=SLOTS).run()
 
     run(work())
+
+
+def call(place: Place) -> None:
+    """Round trips: one caller after the other, and many at once."""
+
+    async def calls() -> None:
+        app, noop = application(place)
+        async with app:
+            for _ in range(CALLS):
+                await noop.call(PAYLOAD)
+            say(metric="call_p50", value=statistics.median([await timed(noop) for _ in range(5 * CALLS)]) * 1000)
+
+            async def caller() -> None:
+                for _ in range(CALLS):
+                    await noop.call(PAYLOAD)
+
+            with Stopwatch() as watch:
+                await asyncio.gather(*(caller() for _ in range(CALLERS)))
+        say(metric="callers", value=CALLERS * CALLS / watch.seconds)
+
+    run(calls())
+
+
+async def timed(noop: Any) -> float:
+    with Stopwatch() as watch:
+        await noop.call(PAYLOAD)
+    return watch.seconds
+
+
+def sleep(place: Place) -> None:
+    """How well a worker keeps its slots full."""
+
+    async def sleeping() -> float:
+        from holdfast import Holdfast
+
+        app = Holdfast(address(place))
+
+        @app.task(queue=QUEUE)
+        async def nap() -> None:
+            await asyncio.sleep(SLEEP)
+
+        async with app:
+            await nap.enqueue_many(nap.args() for _ in range(SLEEPERS))
+            with Stopwatch() as watch:
+                report = await app.worker(queues=[QUEUE], slots=SLOTS).run(burst=True)
+        require(report.completed, SLEEPERS)
+        return watch.seconds
+
+    say(metric="sleep", value=run(sleeping()))
 
 
 def send(place: Place) -> Callable[[], object]:

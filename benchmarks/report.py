@@ -21,6 +21,9 @@ COLUMNS = {
     "drain": ("drain, jobs/s", "{:,.0f}"),
     "p50": ("idle latency p50, ms", "{:,.2f}"),
     "p95": ("p95, ms", "{:,.2f}"),
+    "call_p50": ("call p50, ms", "{:,.2f}"),
+    "callers": ("50 callers, jobs/s", "{:,.0f}"),
+    "sleep": ("2,000 x 50 ms, s", "{:,.2f}"),
 }
 WORDS = {True: "[green]pass[/]", False: "[red]fail[/]", None: "not measured"}
 
@@ -76,7 +79,7 @@ def _ratios(plan: Plan, outcome: Outcome) -> Table:
 
 
 def _ratio(outcome: Outcome, metric: str, other: System) -> float | None:
-    if metric in {"p50", "p95"}:
+    if metric in {"p50", "p95", "call_p50", "sleep"}:
         return outcome.ratio(metric, other.name, OURS)
     return outcome.ratio(metric, other.beside, other.name)
 

@@ -5,6 +5,8 @@ Standard library only: every system's own environment imports this module.
     enqueue, bulk, drain   print {"metric": verb, "value": jobs per second}
     serve                  run a worker; print {"started": ns} whenever a handler starts
     send                   for each line on standard input enqueue a job and print {"sent": ns}
+    call                   with a worker at hand: the metrics call_p50 (ms) and callers (round trips per second)
+    sleep                  {"metric": "sleep", "value": seconds}: SLEEPERS jobs of SLEEP seconds, 100 at a time
     anything else          a function of that name in the script, which prints its own metrics
 """
 

@@ -10,7 +10,12 @@ from pathlib import Path
 
 PAYLOAD = "x" * 100
 RATES = ("enqueue", "bulk", "drain")
-MEASURES = (*RATES, "latency", "memory")
+MEASURES = (*RATES, "latency", "call", "sleep", "memory")
+CALLERS = 50
+CALLS = 200
+"""How often each caller calls, and one caller alone five times as often."""
+SLEEPERS, SLEEP = 2_000, 0.05
+"""Jobs that do nothing for so many seconds; with 100 at a time they take a second at best."""
 
 
 @dataclass(frozen=True)

@@ -39,9 +39,24 @@ def _redis(outcome: Outcome) -> list[Verdict]:
         _at_least("drain", "20,000/s", outcome.of("holdfast", "drain"), 20_000),
         *(_times(peer, outcome, 3 if peer in ("bullmq", "platformatic") else 10) for peer in peers),
         _at_least("enqueue_many", "60,000/s", outcome.of("holdfast", "bulk"), 60_000),
+        *(_ratio("callers", peer, outcome, 3) for peer in peers),
+        *(_ratio("call_p50", peer, outcome, 1 / 0.6) for peer in peers),
+        _sleep(outcome),
         _at_most("a waiting job in the server", outcome.of("holdfast", "waiting_bytes"), 333),
         _at_most("its event", outcome.of("holdfast", "event_bytes"), 150),
     ]
+
+
+def _ratio(metric: str, peer: str, outcome: Outcome, least: float) -> Verdict:
+    """Latencies the other way round, so that more is always better."""
+    sides = (peer, "holdfast") if metric == "call_p50" else ("holdfast", peer)
+    ratio = outcome.ratio(metric, *sides)
+    return _verdict(f"{metric}: {least:.3g} x better than {peer}", ratio, "{:.2f} x", (ratio or 0) >= least)
+
+
+def _sleep(outcome: Outcome) -> Verdict:
+    figure = outcome.of("holdfast", "sleep")
+    return _verdict("2,000 jobs of 50 ms, 100 at a time, <= 1.1 s", figure, "{:.2f} s", (figure or 9) <= 1.1)
 
 
 def _at_most(name: str, figure: float | None, most: float) -> Verdict:

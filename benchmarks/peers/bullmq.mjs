@@ -1,5 +1,5 @@
-// [{"name": "bullmq", "store": "redis", "packages": ["bullmq", "ioredis"], "measures": ["enqueue", "bulk", "drain", "latency"], "note": "on Node; concurrency 100, completed jobs are kept; bulk in chunks of 1,000"}]
-import { Queue, Worker } from 'bullmq';
+// [{"name": "bullmq", "store": "redis", "packages": ["bullmq", "ioredis"], "measures": ["enqueue", "bulk", "drain", "latency", "call", "sleep"], "note": "on Node; concurrency 100, completed jobs are kept; bulk in chunks of 1,000"}]
+import { Queue, QueueEvents, Worker } from 'bullmq';
 import { createInterface } from 'node:readline';
 import { writeSync } from 'node:fs';
 
@@ -39,6 +39,31 @@ if (verb === 'enqueue') {
     worker.on('completed', () => { if (++done === jobs) resolve(); });
   });
   rate(began);
+} else if (verb === 'call') {
+  const events = new QueueEvents('bench', { connection });
+  await events.waitUntilReady();
+  const call = async () => (await queue.add('noop', data, kept)).waitUntilFinished(events);
+  for (let n = 0; n < 200; n++) await call();
+  const times = [];
+  for (let n = 0; n < 1000; n++) {
+    const began = process.hrtime.bigint();
+    await call();
+    times.push(Number(process.hrtime.bigint() - began) / 1e6);
+  }
+  say({ metric: 'call_p50', value: times.sort((a, b) => a - b)[500] });
+  const began = process.hrtime.bigint();
+  await Promise.all(Array.from({ length: 50 }, async () => { for (let n = 0; n < 200; n++) await call(); }));
+  say({ metric: 'callers', value: 10000 / (Number(process.hrtime.bigint() - began) / 1e9) });
+} else if (verb === 'sleep') {
+  await queue.addBulk(Array.from({ length: 2000 }, () => ({ name: 'nap', data: {}, opts: kept })));
+  let done = 0;
+  const began = process.hrtime.bigint();
+  await new Promise((resolve) => {
+    const nap = () => new Promise((over) => setTimeout(over, 50));
+    const worker = new Worker('bench', nap, { connection, concurrency: 100 });
+    worker.on('completed', () => { if (++done === 2000) resolve(); });
+  });
+  say({ metric: 'sleep', value: Number(process.hrtime.bigint() - began) / 1e9 });
 } else if (verb === 'serve') {
   new Worker('bench', async () => say({ started: Number(process.hrtime.bigint()) }), { connection, concurrency: 100 });
   await new Promise(() => {});

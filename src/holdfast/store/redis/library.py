@@ -16,7 +16,10 @@ TRANSITIONS = (
     "enqueue", "update", "promote", "claim", "extend", "progress", "complete", "retry", "fail", "snooze", "release",
     "cancel", "reap", "requeue", "expire", "delete",
 )  # fmt: skip
-FILES = ("prelude", "plain", "lane", *TRANSITIONS, "turn", "schedule", "steer")
+FILES = (
+    "prelude", "record", "hold", "log", "tell", "policy", "outbox", "plain", "lane", *TRANSITIONS, "turn", "schedule",
+    "steer",
+)  # fmt: skip
 
 
 def text(name: str) -> str:

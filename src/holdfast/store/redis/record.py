@@ -1,4 +1,4 @@
-"""Records as bytes, and what they mean. The Lua counterpart is `decode` and `encode` in `lua/prelude.lua`."""
+"""Records as bytes, and what they mean. The Lua counterpart is `decode` and `encode` in `lua/record.lua`."""
 
 from __future__ import annotations
 

@@ -1,14 +1,31 @@
-"""How attempts ended, as the arguments of a turn: three for each."""
+"""A turn: how attempts ended, as arguments, three for each; and what the server answers, queue by queue."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from ...core.job import ErrorRecord
-from ..contract import Complete, Failed, Released, Retried, Settlement, Snoozed
-from .keys import short
+from ...core.limit import QueueSettings
+from ...core.state import State
+from ...core.transition import Reply
+from ..contract import (
+    Abort,
+    Claimed,
+    Complete,
+    Failed,
+    Lease,
+    Released,
+    Retried,
+    Session,
+    Settled,
+    Settlement,
+    Snoozed,
+    Turn,
+)
+from .keys import long, short
 
 _json = msgspec.json.encode
 _NAME = {Complete: "complete", Retried: "retry", Failed: "fail", Snoozed: "snooze", Released: "release"}
@@ -33,3 +50,54 @@ def _more(entry: Settlement, error: ErrorRecord | None) -> bytes:
         if value is not None:
             more[name] = value
     return _json(more)
+
+
+SETTLED = {
+    **{word.value.encode(): Settled(word) for word in Reply},
+    **{f"ok {state}".encode(): Settled(Reply.OK, state) for state in State},
+}
+_STALE = Settled(Reply.STALE)
+
+
+class Work:
+    """A turn while it is made of several replies."""
+
+    def __init__(self, session: Session, settlements: Sequence[Settlement], order: list[str], room: int) -> None:
+        self.session = session
+        self.order = order if room > 0 else []
+        self.room = room
+        self.settled: list[Settled] = [_STALE] * len(settlements)
+        self.entries: dict[str, list[tuple[int, Settlement]]] = {}
+        for index, entry in enumerate(settlements):
+            self.entries.setdefault(entry.lease.queue, []).append((index, entry))
+        self.asked: dict[str, Sequence[tuple[int, Settlement]]] = {}
+        self.claimed: list[Claimed] = []
+        self.next_at: dict[str, int] = {}
+        self.settings: dict[str, QueueSettings] = {}
+        self.aborts: dict[str, list[tuple[Lease, Abort]]] = {}
+        self.waiting: dict[str, bool] = {}
+        self.posted: list[str] = []
+        self.now = 0
+        self.late = self.more = self.evicted = False
+
+    def turn(self) -> Turn:
+        """Return the whole of it."""
+        instants = [at for at in self.next_at.values() if at >= 0]
+        return Turn(
+            late=self.late,
+            settled=self.settled,
+            claimed=self.claimed,
+            next_at_ms=min(instants) if instants else None,
+            now_ms=self.now,
+            settings=self.settings,
+            more=self.more,
+            aborts=[each for found in self.aborts.values() for each in found],
+        )
+
+
+def aborts_of(queue: str, flat: list[Any]) -> list[tuple[Lease, Abort]]:
+    """Return whose handlers must stop, and why."""
+    return [
+        (Lease(queue, long(flat[at]), flat[at + 1], flat[at + 2]), flat[at + 3].decode())
+        for at in range(0, len(flat), 4)
+    ]

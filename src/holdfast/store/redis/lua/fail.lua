@@ -38,7 +38,7 @@ local function enqueue_fail_handler(q, job, error)
   if handler[1] == q.name then
     H.enqueue(q, { wanted }, {})
   else
-    H.send(q, handler[1], wanted)
+    H.send(q, handler[1], 'enqueue', wanted)
   end
 end
 
@@ -60,27 +60,3 @@ function H.fail(q, job, what)
   H.over(q, job)
   H.recheck(q, more.key)
 end
-
--- What another queue's `fail` left in its outbox is enqueued here, once.
-H.serve('receive', function(keys, args)
-  local arg = H.reader(args)
-  local now, name, sender, number, message = H.now(arg()), arg(), arg(), tonumber(arg()), arg()
-  local q = H.opened(keys[1], now, name)
-  if number <= tonumber(redis.call('HGET', q.key.inbox, sender) or 0) then return 'known' end
-  redis.call('HSET', q.key.inbox, sender, number)
-  H.enqueue(q, { cmsgpack.unpack(message) }, {})
-  return 'ok'
-end)
-
--- What is still to be delivered, oldest first: number, queue and message of each.
-H.serve('outbox', function(keys, args)
-  local arg = H.reader(args)
-  local q, done = H.queue(keys[1], 0), H.optional(arg())
-  if done then redis.call('ZREMRANGEBYSCORE', q.key.outbox, done, done) end
-  local reply = {}
-  for _, text in ipairs(redis.call('ZRANGE', q.key.outbox, 0, 99)) do
-    local entry = cmsgpack.unpack(text)
-    reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = entry[1], entry[2], cmsgpack.pack(entry[3])
-  end
-  return reply
-end)

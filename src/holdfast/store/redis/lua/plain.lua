@@ -3,7 +3,7 @@
 -- claim and complete decide, and whatever is not plain they do the long way round, to the same effect.
 
 local WAITING, ACTIVE = 119, 97 -- w, a
-local HEAD_SIZE, LIFE = 11, 4 -- as in the prelude; a plain record has no flag above the life
+local HEAD_SIZE, LIFE = 11, 4 -- as in record.lua; a plain record has no flag above the life
 local NORMAL = '\3\232' -- a priority of 0, which is 1000 here
 local NO_LIFE_YET = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0' -- finished, free, expires, and the length of no exit
 

@@ -1,0 +1,180 @@
+-- Job records: a short head, what of the rest there is (by the flags), then id, task, payload, checkpoint, result.
+-- MessagePack is slow here, so that what every job has or gets is packed by hand. `record.py` reads the same.
+
+local HEAD, HEAD_SIZE = '>c1BI2BI6', 11
+local RUN_AT, PRIORITY, LIFE, RESULT, REST, LONG_TASK = 1, 2, 4, 8, 16, 32 -- the last: the size of its name follows
+local LIFE_FORMAT = '>I4I7I7I7I7Bc0I2c0'
+local OF_LIFE = {
+  attempts = true, claimed_at = true, finished_at = true, free_at = true, expires_at = true, exit = true, session = true,
+}
+
+function H.rid(run)
+  return struct.pack('>I6', run)
+end
+
+function H.run_of(rid)
+  return (struct.unpack('>I6', rid))
+end
+
+local function or_nil(value, nothing)
+  if value ~= nothing then return value end
+end
+
+local function decode_life(raw, at)
+  local attempts, claimed_at, finished_at, free_at, expires_at, exit, session, after = struct.unpack(LIFE_FORMAT, raw, at)
+  return {
+    attempts = or_nil(attempts, 0), claimed_at = or_nil(claimed_at, 0), finished_at = or_nil(finished_at, 0),
+    free_at = or_nil(free_at, 0), expires_at = or_nil(expires_at, 0), exit = or_nil(exit, ''),
+    session = or_nil(session, ''),
+  }, after
+end
+
+function H.decode(rid, raw)
+  local state, flags, id_size, task_size, enqueued_at = struct.unpack(HEAD, raw)
+  local at, run_at, priority, more = HEAD_SIZE + 1, enqueued_at, 0, nil
+  if flags % 2 >= RUN_AT then run_at, at = struct.unpack('>I7', raw, at) end
+  if flags % 4 >= PRIORITY then
+    priority, at = struct.unpack('>I2', raw, at)
+    priority = priority - 1000
+  end
+  if flags % 8 >= LIFE then more, at = decode_life(raw, at) end
+  more = more or {}
+  local result_size
+  if flags % 16 >= RESULT then result_size, at = struct.unpack('>I4', raw, at) end
+  if flags % 32 >= REST then
+    local size
+    size, at = struct.unpack('>I4', raw, at)
+    for name, value in pairs(cmsgpack.unpack(string.sub(raw, at, at + size - 1))) do more[name] = value end
+    at = at + size
+  end
+  if flags >= LONG_TASK then task_size, at = struct.unpack('>I2', raw, at) end
+  local job = {
+    rid = rid, run = H.run_of(rid), id = string.sub(raw, at, at + id_size - 1), state = WORD[state],
+    task = task_size > 0 and string.sub(raw, at + id_size, at + id_size + task_size - 1) or nil,
+    priority = priority, enqueued_at = enqueued_at, run_at = run_at, more = more,
+  }
+  at = at + id_size + task_size
+  local size = #raw - at + 1 - (more.checkpoint_size or 0) - (result_size or 0)
+  job.payload = string.sub(raw, at, at + size - 1)
+  at = at + size
+  if more.checkpoint_size then
+    job.checkpoint = string.sub(raw, at, at + more.checkpoint_size - 1)
+    at = at + more.checkpoint_size
+  end
+  if result_size then job.result = string.sub(raw, at) end
+  if not job.state then error('no such state') end
+  return job
+end
+
+local function encode_more(more, result)
+  local flags, life, rest = 0, '', nil
+  if more.attempts or more.finished_at then
+    flags = flags + LIFE
+    local exit, session = more.exit or '', more.session or ''
+    life = struct.pack(
+      LIFE_FORMAT, more.attempts or 0, more.claimed_at or 0, more.finished_at or 0, more.free_at or 0,
+      more.expires_at or 0, #exit, exit, #session, session
+    )
+  end
+  if result then
+    flags = flags + RESULT
+    life = life .. struct.pack('>I4', #result)
+  end
+  for name, value in pairs(more) do
+    if not OF_LIFE[name] then
+      rest = rest or {}
+      rest[name] = value
+    end
+  end
+  if not rest then return flags, life end
+  local text = cmsgpack.pack(rest)
+  return flags + REST, life .. struct.pack('>I4', #text) .. text
+end
+
+function H.encode(job)
+  local more, flags, middle = job.more, 0, ''
+  more.checkpoint_size = job.checkpoint and #job.checkpoint or nil
+  if next(more) ~= nil then flags, middle = encode_more(more, job.result) end
+  if job.priority ~= 0 then
+    flags = flags + PRIORITY
+    middle = struct.pack('>I2', job.priority + 1000) .. middle
+  end
+  if job.run_at ~= job.enqueued_at then
+    flags = flags + RUN_AT
+    middle = struct.pack('>I7', job.run_at) .. middle
+  end
+  local task = job.task or ''
+  if #task > 255 then
+    flags = flags + LONG_TASK
+    middle = middle .. struct.pack('>I2', #task)
+  end
+  local head = struct.pack(HEAD, LETTER[job.state], flags, #job.id, math.min(#task, 255), job.enqueued_at)
+  return head .. middle .. job.id .. task .. job.payload .. (job.checkpoint or '') .. (job.result or '')
+end
+
+-- Return the record of a run: nil when it is gone. One that is nothing we ever wrote is put aside as if it were.
+function H.load(q, rid)
+  local raw = redis.call('HGET', q.key.jobs, rid)
+  if not raw then return nil end
+  local fine, job = pcall(H.decode, rid, raw)
+  if fine then return job end
+  H.set_aside(q, rid, raw)
+  return nil
+end
+
+function H.store(q, job)
+  redis.call('HSET', q.key.jobs, job.rid, H.encode(job))
+end
+
+function H.set_aside(q, rid, raw)
+  if raw then
+    redis.call('HSET', q.key.corrupt, rid, raw)
+    redis.call('HDEL', q.key.jobs, rid)
+  end
+  H.append(q, 'fail', {
+    rid = rid, run = H.run_of(rid), id = '', state = 'failed', priority = 0, run_at = q.now, more = {},
+  }, { cause = 'corrupt', error_type = 'CorruptRecord', message = 'its record is gone or cannot be read' })
+end
+
+-- Ids of 32 hexadecimal digits are kept as 16 bytes behind a mark; others that begin like one, behind a zero byte.
+
+local hexadecimal = {}
+
+function H.long(id)
+  local mark = string.byte(id, 1)
+  if mark == 0 then return string.sub(id, 2) end
+  if mark ~= 1 then return id end
+  if not hexadecimal[0] then
+    for byte = 0, 255 do hexadecimal[byte] = string.format('%02x', byte) end
+  end
+  local bytes = { string.byte(id, 2, -1) }
+  for index, byte in ipairs(bytes) do bytes[index] = hexadecimal[byte] end
+  return table.concat(bytes)
+end
+
+-- Places: waiting jobs by priority, run_at and run; scheduled ones by run_at and run.
+
+function H.place(job)
+  return struct.pack('>I2I7I6', 1000 - job.priority, job.run_at, job.run)
+end
+
+function H.lane_of(q, key)
+  if key then return q.key.lane .. key end
+  return q.key.waiting
+end
+
+function H.put(q, job)
+  if job.state == 'waiting' then
+    redis.call('ZADD', H.lane_of(q, job.more.key), 0, H.place(job))
+  elseif job.state == 'scheduled' then
+    redis.call('ZADD', q.key.scheduled, job.run_at, job.rid)
+  end
+end
+
+function H.take_away(q, job)
+  if job.state == 'waiting' then
+    redis.call('ZREM', H.lane_of(q, job.more.key), H.place(job))
+  elseif job.state == 'scheduled' then
+    redis.call('ZREM', q.key.scheduled, job.rid)
+  end
+end

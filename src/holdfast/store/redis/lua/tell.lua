@@ -1,0 +1,158 @@
+-- Whoever is to be told: parked workers, callers that wait, handlers that must stop. All of it is a hint.
+
+-- Wake-ups: a hint to one listener of one process. One that is lost costs a poll.
+
+function H.ring(address, message)
+  local channel, number = string.match(address, '^(.*)#(%d+)$')
+  if channel then redis.call('PUBLISH', channel, number .. (message or '')) end
+end
+
+function H.ring_session(q, session)
+  local text = redis.call('HGET', q.key.sessions, session)
+  local address = text and cmsgpack.unpack(text).address
+  if address then H.ring(address) end
+end
+
+-- Enough parked workers for so many jobs are woken, no more; those with the most room first.
+function H.wake(q, jobs)
+  local woken = 0
+  while jobs > 0 and woken < MOST_WOKEN do
+    local found = redis.call('ZPOPMAX', q.key.parked)
+    if #found == 0 then return end
+    H.ring_session(q, found[1])
+    jobs = jobs - tonumber(found[2])
+    woken = woken + 1
+  end
+end
+
+function H.next_scheduled(q)
+  local found = redis.call('ZRANGE', q.key.scheduled, 0, 0, 'WITHSCORES')
+  return found[2] and tonumber(found[2])
+end
+
+-- Somebody knows of a job that came back to the queue: now, or when to wake for it.
+function H.wake_for(q, run_at)
+  if run_at <= q.now or H.next_scheduled(q) == run_at then H.wake(q, 1) end
+end
+
+-- Watchers: by id, each with the run that it waits for.
+
+local function with_watcher(text, run, address)
+  local found = text and cmsgpack.unpack(text) or {}
+  for _, each in ipairs(found) do
+    if each[1] == run and each[2] == address then return text end
+  end
+  found[#found + 1] = { run, address }
+  return cmsgpack.pack(found)
+end
+
+function H.watch(q, id, run, address)
+  H.watch_all(q, { { id, run, address } })
+end
+
+-- Each entry is an id, a run and an address; no id twice.
+function H.watch_all(q, entries)
+  for first = 1, #entries, AT_ONCE do
+    local ids, pairs_of = {}, {}
+    for index = first, math.min(first + AT_ONCE - 1, #entries) do ids[#ids + 1] = entries[index][1] end
+    local texts = redis.call('HMGET', q.key.watchers, unpack(ids))
+    for index, id in ipairs(ids) do
+      local entry = entries[first + index - 1]
+      pairs_of[2 * index - 1], pairs_of[2 * index] = id, with_watcher(texts[index], entry[2], entry[3])
+    end
+    redis.call('HSET', q.key.watchers, unpack(pairs_of))
+    q.any_watchers = true
+  end
+end
+
+local function news(q, id, run, state)
+  return { queue = q.name, id = H.long(id), run = run, state = state }
+end
+
+local function address_news(addressed, q, id, watcher, state)
+  local list = addressed[watcher[2]] or {}
+  list[#list + 1] = news(q, id, watcher[1], state)
+  addressed[watcher[2]] = list
+end
+
+local function send_news(addressed)
+  for address, list in pairs(addressed) do H.ring(address, cjson.encode(list)) end
+end
+
+-- Those of the watchers that wait for one of these runs, and the others.
+local function parted(text, first, last, address)
+  local kept, gone = {}, {}
+  for _, each in ipairs(cmsgpack.unpack(text)) do
+    local ours = each[1] >= first and each[1] <= last and (not address or each[2] == address)
+    if ours then gone[#gone + 1] = each else kept[#kept + 1] = each end
+  end
+  return gone, kept
+end
+
+function H.unwatch(q, id, first, last, address)
+  if not H.any(q, 'watchers') then return {} end
+  local text = redis.call('HGET', q.key.watchers, id)
+  if not text then return {} end
+  local gone, kept = parted(text, first, last, address)
+  if #kept > 0 then redis.call('HSET', q.key.watchers, id, cmsgpack.pack(kept)) else redis.call('HDEL', q.key.watchers, id) end
+  return gone
+end
+
+-- Whoever waits for this run, or for one that it absorbed, hears that it is over.
+function H.tell_watchers(q, job, state)
+  local found = H.unwatch(q, job.id, job.run, math.max(job.run, job.more.absorbed_to or job.run))
+  if #found > 0 and job.more.expires_at and job.more.expires_at < q.now + KEPT_FOR_WATCHERS_MS then
+    job.more.expires_at = q.now + KEPT_FOR_WATCHERS_MS -- whoever waited must find the result
+    redis.call('ZADD', q.key[job.state], job.more.expires_at, job.rid)
+    H.store(q, job)
+  end
+  local addressed = {}
+  for _, each in ipairs(found) do address_news(addressed, q, job.id, each, state) end
+  send_news(addressed)
+end
+
+-- The same for many runs at once, with one message for each listener. An entry is an id, a run and the id's watchers.
+function H.tell_all(q, entries, state)
+  local addressed, over = {}, {}
+  for _, entry in ipairs(entries) do
+    local id, run = entry[1], entry[2]
+    local found, kept = parted(entry[3], run, run)
+    for _, each in ipairs(found) do address_news(addressed, q, id, each, state) end
+    if #kept == 0 then over[#over + 1] = id else redis.call('HSET', q.key.watchers, id, cmsgpack.pack(kept)) end
+  end
+  if #over > 0 then redis.call('HDEL', q.key.watchers, unpack(over)) end
+  send_news(addressed)
+end
+
+function H.tell_progress(q, job)
+  if not H.any(q, 'watchers') then return end
+  local text = redis.call('HGET', q.key.watchers, job.id)
+  for _, each in ipairs(text and cmsgpack.unpack(text) or {}) do
+    if each[1] >= job.run then H.ring(each[2], cjson.encode({ news(q, job.id, each[1], 'active') })) end
+  end
+end
+
+-- Aborts: handlers that must be told to stop, by session, run and attempt.
+
+function H.abort(q, job, reason)
+  local entry = cmsgpack.pack({ job.more.session, job.id, job.run, job.more.attempts, reason })
+  redis.call('HSET', q.key.aborts, job.run .. '/' .. job.more.attempts, entry)
+  q.any_aborts = true
+  H.ring_session(q, job.more.session)
+end
+
+function H.forget_abort(q, run, attempt)
+  if H.any(q, 'aborts') then redis.call('HDEL', q.key.aborts, run .. '/' .. attempt) end
+end
+
+function H.aborts(q, session)
+  local found = {}
+  if not H.any(q, 'aborts') then return found end
+  for _, text in ipairs(redis.call('HVALS', q.key.aborts)) do
+    local entry = cmsgpack.unpack(text)
+    if entry[1] == session then
+      for index = 2, 5 do found[#found + 1] = entry[index] end
+    end
+  end
+  return found
+end

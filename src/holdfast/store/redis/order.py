@@ -1,0 +1,83 @@
+"""Jobs that are asked for, as the arguments of a call; and what the server answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from ...core.job import ErrorRecord
+from ...core.state import State
+from ..contract import KEEP, Answer, Conflict, NewJob
+from . import record
+from .keys import long, short
+
+_json = msgspec.json.encode
+
+
+def rule(conflict: Conflict) -> bytes:
+    """Return what happens to an id that exists, for Lua."""
+    if conflict is KEEP:
+        return b"{}"
+    fields = msgspec.structs.asdict(conflict)
+    return _json({**fields, "reset_counts": conflict.resets})
+
+
+def _spec(job: NewJob) -> bytes:
+    """Return what is unusual about a job, for Lua."""
+    spec: dict[str, Any] = {
+        "run_at": job.run_at_ms,
+        "delay": job.delay_ms,
+        "priority": job.priority or None,
+        "key": job.key,
+        "headers": _json(job.headers).decode() if job.headers else None,
+        "overrides": _json(job.overrides).decode() if job.overrides else None,
+        "ttl": job.result_ttl_ms,
+        "watcher": job.watcher,
+    }
+    if job.dedup is not None:
+        dedup = {"key": job.dedup.key, "scope": job.dedup.scope, "exclude": job.dedup.exclude}
+        spec["dedup"] = dedup if job.dedup.window_ms is None else {**dedup, "window": job.dedup.window_ms}
+    given = {name: value for name, value in spec.items() if value is not None}
+    if not given:
+        return b""
+    return _json({"watcher": job.watcher, "only_watched": True} if list(given) == ["watcher"] else given)
+
+
+def asked(jobs: Sequence[NewJob]) -> list[Any]:
+    """Return jobs as arguments: four for each."""
+    return [part for job in jobs for part in (short(job.id), job.task or "", job.payload, _spec(job))]
+
+
+def answers_to(jobs: Sequence[NewJob], reply: list[Any]) -> list[Answer]:
+    """Return the answer to each job."""
+    if reply[0] == b"new":
+        first, letters = reply[1], reply[2].decode()
+        return [
+            Answer(status="queued", id=job.id, run=first + index, state=record.LETTERS[letters[index]])
+            for index, job in enumerate(jobs)
+        ]
+    return [_answer(job, each) for job, each in zip(jobs, reply[1:], strict=True)]
+
+
+def _answer(job: NewJob, reply: list[Any]) -> Answer:
+    word, id, run, state, result, error = reply
+    status = word.decode()
+    if job.fresh and status == "duplicate":
+        status = "queued"  # the id was made for this call: its first try was done, and only the reply was lost
+    return Answer(
+        status=status,
+        id=long(id),
+        run=run,
+        state=State(state.decode()),
+        result=result,
+        error=_error(error) if error else None,
+    )
+
+
+def _error(text: bytes) -> ErrorRecord:
+    try:
+        return msgspec.json.decode(text, type=ErrorRecord)
+    except msgspec.MsgspecError as error:
+        return ErrorRecord(type="CorruptRecord", kind="corrupt", message=str(error))

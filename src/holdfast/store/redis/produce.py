@@ -1,0 +1,106 @@
+"""Producing: jobs are taken in, and what was taken in is changed from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from ...core.state import State
+from ...core.transition import Reply
+from ...errors import ConfigError
+from ..contract import KEEP, Answer, Cancelled, Conflict, Filter, NewJob, Running
+from .base import Base
+from .gather import Gather
+from .keys import long, short
+from .look import rid
+from .order import answers_to, asked, rule
+
+MOST_IN_ONE_CALL = 2_000
+"""Jobs of one enqueue that go in one call: the server does nothing else meanwhile."""
+
+
+class Producing(Base):
+    """What clients call."""
+
+    def _make(self) -> None:
+        super()._make()
+        self._single: Gather[tuple[str, Conflict], NewJob, Answer] = Gather(self._enqueue_fresh, MOST_IN_ONE_CALL)
+
+    async def enqueue(
+        self, queue: str, jobs: Sequence[NewJob], conflict: Conflict = KEEP, request: str | None = None
+    ) -> list[Answer]:
+        if not jobs:
+            return []
+        if queue not in self._known:
+            await self._know(queue)
+        if len(jobs) == 1 and request is None and self._server.here:
+            answers = [await self._single.ask((queue, conflict), jobs[0])]
+        else:
+            answers = await self._enqueue_all(queue, jobs, conflict, request)
+        if self.place.wait_aof or self.place.wait_replicas:
+            await self._durability.wait(self._keys.declared(queue))
+        return answers
+
+    async def _enqueue_all(
+        self, queue: str, jobs: Sequence[NewJob], conflict: Conflict, request: str | None
+    ) -> list[Answer]:
+        answers: list[Answer] = []
+        for start in range(0, len(jobs), MOST_IN_ONE_CALL):
+            part = jobs[start : start + MOST_IN_ONE_CALL]
+            name = "" if request is None else f"{request}/{start}" if start else request
+            answers += await self._enqueue(queue, part, conflict, name)
+        return answers
+
+    async def _enqueue_fresh(self, kind: tuple[str, Conflict], jobs: Sequence[NewJob]) -> list[Answer]:
+        return await self._enqueue(kind[0], jobs, kind[1], "")
+
+    async def _enqueue(self, queue: str, jobs: Sequence[NewJob], conflict: Conflict, request: str) -> list[Answer]:
+        args: list[Any] = [self._now(), queue, request, self.place.history, rule(conflict), len(jobs)]
+        reply = await self._server.call("enqueue", [self._keys.declared(queue)], *args, *asked(jobs))
+        return answers_to(jobs, reply)
+
+    async def cancel(self, queue: str, id: str, running: Running = "refuse", request: str | None = None) -> Cancelled:
+        key = self._keys.declared(queue)
+        word, state, run, signalled, successor = await self._server.call(
+            "cancel", [key], self._now(), request or "", short(id), running
+        )
+        return Cancelled(
+            reply=Reply(word.decode()),
+            state=State(state.decode()) if state else None,
+            run=run,
+            signalled=bool(signalled),
+            successor=bool(successor),
+        )
+
+    async def promote(self, queue: str, id: str) -> Reply:
+        return await self._word("promote", queue, short(id))
+
+    async def requeue(
+        self, which: Filter, *, limit: int = 1000, dry_run: bool = False, request: str | None = None
+    ) -> list[tuple[str, str, int]]:
+        if any(not state.finished for state in which.states):
+            raise ConfigError("only finished jobs are requeued: completed, failed or cancelled ones")
+        which = msgspec.structs.replace(which, states=which.states or (State.FAILED,))
+        done: list[tuple[str, str, int]] = []
+        for queue in [which.queue] if which.queue is not None else await self._reader.names():
+            if limit > len(done):
+                done += await self._requeue(queue, which, limit - len(done), dry_run, request or "")
+        return done
+
+    async def _requeue(
+        self, queue: str, which: Filter, limit: int, dry_run: bool, request: str
+    ) -> list[tuple[str, str, int]]:
+        runs = [job.run async for job in self._reader.matching(queue, which, None, limit, self._now(), requeued=False)]
+        if not runs and not request:
+            return []
+        args = ["dry" if dry_run else "do", *(rid(run) for run in reversed(runs))]
+        flat = await self._server.call("requeue", [self._keys.declared(queue)], self._now(), request, *args)
+        return [(queue, long(id), run) for id, run in zip(flat[::2], flat[1::2], strict=True)]
+
+    async def delete(self, queue: str, id: str) -> Reply:
+        return await self._word("delete", queue, short(id))
+
+    async def set_result_ttl(self, queue: str, id: str, ttl_ms: int) -> Reply:
+        return await self._word("set_ttl", queue, short(id), ttl_ms)

@@ -1,0 +1,222 @@
+"""Working: sessions, turns, heartbeats and upkeep."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from ...core.job import Progress
+from ...core.limit import QueueSettings
+from ...core.transition import Reply
+from ...errors import StoreError
+from ..contract import Claimed, Declaration, Extended, Lease, Reaped, Session, Settlement, Turn
+from . import record, steer
+from .base import Base
+from .keys import short
+from .settle import SETTLED, Work, aborts_of, arguments
+
+DEFAULT_LEASE_MS = 15_000
+_json = msgspec.json.encode
+
+
+class Working(Base):
+    """What workers call."""
+
+    async def declare(self, declarations: Sequence[Declaration]) -> None:
+        for declaration in declarations:
+            await self._know(declaration.queue)
+            await steer.change(self._server, self._keys, declaration.queue, self._now(), steer.declare(declaration))
+
+    async def register(self, session: Session) -> None:
+        await self._know(*session.queues)
+        await self._hear(session.lease_ms)
+        for queue in session.queues:
+            await self._server.call(
+                "register", [self._keys.declared(queue)], self._now(), self._shift, queue, session.id,
+                session.lease_ms, _json(session), session.address or "",
+            )  # fmt: skip
+
+    def _groups(self, queues: Sequence[str]) -> list[list[str]]:
+        """Return the queues that one call may have together: all, or in a cluster each alone."""
+        return [[queue] for queue in queues] if self.place.kind == "cluster" else [list(queues)]
+
+    async def settle_and_claim(
+        self,
+        session: Session,
+        settlements: Sequence[Settlement],
+        queues: Sequence[str],
+        room: int,
+        park: bool = False,
+    ) -> Turn:
+        if self._heard is None or self._clock is not None or time.monotonic() * 1000 - self._heard > 50:
+            await self._hear(session.lease_ms)
+        work = Work(session, settlements, [queue for queue in queues if queue in session.queues], room)
+        if self.place.kind == "cluster" and len(session.queues) > 1:
+            await self._turn_by_turn(work, park)
+        else:
+            await self._turn(
+                work, session.queues, dict(zip(work.order, range(1, len(work.order) + 1), strict=True)), park
+            )
+        if work.evicted:
+            return Turn(evicted=True, now_ms=work.now)
+        await self._deliver_all(work.posted)
+        return work.turn()
+
+    async def _turn(self, work: Work, queues: Sequence[str], ranks: Mapping[str, int], park: bool) -> None:
+        """One call: these queues are settled, and claimed from in the order of their ranks."""
+        session = work.session
+        args: list[Any] = [
+            self._now(), self._shift, session.id, session.lease_ms, work.room, "park" if park else "",
+            random.randrange(1, 2**31),
+        ]  # fmt: skip
+        for queue in queues:
+            entries = work.entries.pop(queue, ())
+            args += (ranks.get(queue, 0), len(entries))
+            for _, entry in entries:
+                args += arguments(entry)
+            work.asked[queue] = entries
+        keys = [self._keys.declared(queue) for queue in queues]
+        claims = work.room > 0 and any(rank > 0 for rank in ranks.values())
+        reply = await self._server.call("turn", keys, *args, repeat=not claims)
+        work.now = reply[1]
+        if reply[0] == b"evicted":
+            work.evicted = True
+            return
+        work.late = work.late or bool(reply[2])
+        for queue, part in zip(queues, reply[3], strict=True):
+            self._note(work, queue, part)
+
+    def _note(self, work: Work, queue: str, part: list[Any]) -> None:
+        words, flat, next_at, more, settings, aborts, posted, waiting = part
+        for (index, _), word in zip(work.asked.pop(queue), words, strict=True):
+            work.settled[index] = SETTLED[word]
+        if flat:
+            jobs = [
+                record.claimed(queue, int.from_bytes(rid, "big"), raw, timeout, work.now)
+                for rid, raw, timeout in zip(flat[::3], flat[1::3], flat[2::3], strict=True)
+            ]
+            work.claimed += jobs
+            work.room -= len(jobs)
+        work.next_at[queue] = next_at
+        work.more = work.more or bool(more)
+        work.settings[queue] = self._decoded(settings)
+        work.aborts[queue] = aborts_of(queue, aborts)
+        work.waiting[queue] = bool(waiting)
+        if posted:
+            work.posted.append(queue)
+
+    async def _turn_by_turn(self, work: Work, park: bool) -> None:
+        """The same in a cluster: all queues settle at once, and those that have something are claimed from in order."""
+        ranks = dict.fromkeys(work.order, -1) if work.room else {}
+        first = work.order[0] if ranks else None
+        if first is not None:
+            await self._turn(work, [first], {first: 1}, park)
+        others = [queue for queue in work.session.queues if queue != first]
+        results = await asyncio.gather(
+            *(self._turn(work, [queue], ranks, park) for queue in others), return_exceptions=True
+        )
+        for problem in results:
+            if isinstance(problem, BaseException):
+                raise problem
+        for queue in work.order[1:]:
+            if work.room > 0 and work.waiting.get(queue) and not work.evicted:
+                await self._turn(work, [queue], {queue: 1}, park)
+        if work.evicted:  # dead in one queue is dead in all: what was claimed elsewhere must not wait for the lease
+            for queue in work.session.queues:
+                await self._server.call("leave", [self._keys.declared(queue)], self._now(), work.session.id)
+
+    def _decoded(self, text: bytes) -> QueueSettings:
+        settings = self._settings.get(text)
+        if settings is None:
+            if len(self._settings) > 1000:
+                self._settings.clear()
+            settings = self._settings[text] = msgspec.json.decode(text, type=QueueSettings)
+        return settings
+
+    async def extend(self, session: Session) -> Extended:
+        await self._hear(session.lease_ms)
+        late, aborts = False, []
+        for group in self._groups(session.queues):
+            keys = [self._keys.declared(queue) for queue in group]
+            reply = await self._server.call("extend", keys, self._now(), self._shift, session.id, session.lease_ms)
+            if reply[0] == b"evicted":
+                return Extended(evicted=True)
+            late = late or bool(reply[1])
+            for queue, flat in zip(group, reply[2:], strict=True):
+                aborts += aborts_of(queue, flat)
+        return Extended(late=late, aborts=aborts)
+
+    async def progress(
+        self, session: Session, lease: Lease, progress: Progress | None, checkpoint: bytes | None
+    ) -> Reply:
+        report = "" if progress is None else _json(progress)
+        kept = b"" if checkpoint is None else b"=" + checkpoint
+        return await self._word(
+            "progress", lease.queue, session.id, lease.run, lease.attempt, short(lease.id), report, kept
+        )
+
+    async def held(self, session: Session) -> list[Claimed]:
+        found: list[Claimed] = []
+        for queue in session.queues:
+            word, *flat = await self._server.call("held", [self._keys.declared(queue)], self._now(), session.id)
+            if word == b"evicted":
+                return []
+            for run, raw, timeout in zip(flat[::3], flat[1::3], flat[2::3], strict=True):
+                found.append(record.claimed(queue, run, raw, timeout, 0))
+        return found
+
+    async def leave(self, session: Session) -> None:
+        for queue in session.queues:
+            await self._server.call("leave", [self._keys.declared(queue)], self._now(), session.id)
+
+    async def reap(self, queue: str, limit: int = 100, but: str | None = None) -> Reaped:
+        await self._know(queue)
+        gap = await self._hear(DEFAULT_LEASE_MS)
+        returned, failed, more, posted, sessions = await self._server.call(
+            "reap", [self._keys.declared(queue)], self._now(), self._shift, queue, limit, but or ""
+        )
+        if posted:
+            await self._deliver(queue)
+        return Reaped(
+            sessions=tuple(sorted(id.decode() for id in sessions)),
+            returned=returned,
+            failed=failed,
+            shifted_ms=gap,
+            more=bool(more),
+        )
+
+    async def expire(self, queue: str, limit: int = 1000) -> int:
+        self._known.discard(queue)  # the list of queues may have been lost, and is right again after this
+        await self._know(queue)
+        gone, posted = await self._server.call(
+            "expire", [self._keys.declared(queue)], self._now(), queue, limit, self.place.history
+        )
+        if posted:
+            await self._deliver(queue)
+        return int(gone)
+
+    # --- steps across queues
+
+    async def _deliver_all(self, queues: Sequence[str]) -> None:
+        for queue in queues:
+            try:
+                await self._deliver(queue)
+            except StoreError:
+                return  # it is written down, and the next upkeep of anybody delivers it
+
+    async def _deliver(self, queue: str) -> None:
+        """What the queue has for others is applied there, in order; the receiver knows what it had before."""
+        key = self._keys.declared(queue)
+        flat = await self._server.call("outbox", [key], "")
+        while flat:
+            number, target, kind, body = flat[:4]
+            name = target.decode()
+            await self._know(name)
+            there = [self._keys.declared(name)]
+            await self._server.call("receive", there, self._now(), name, queue, number, kind, body)
+            flat = await self._server.call("outbox", [key], number)
