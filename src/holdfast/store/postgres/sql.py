@@ -11,11 +11,11 @@ from ...core.job import ErrorRecord
 from ...core.policy import COUNTER
 
 SCHEMA = "holdfast."
-MINOR = 1
+MINOR = 2
 """The functions' number. Raise it in every release that changes one of them; they must go on taking older calls."""
 FUNCTIONS = (
     "prelude", "lane", "update", "complete", "retry", "release", "snooze", "fail", "cancel", "promote", "delete",
-    "requeue", "enqueue", "claim", "extend", "progress", "reap", "expire", "turn", "join",
+    "requeue", "enqueue", "fresh", "claim", "extend", "progress", "reap", "expire", "turn", "join",
     "schedule",
 )  # fmt: skip
 _STATEMENT = re.compile(r"^-- :(\w+)\n(.*?);\s*$", re.MULTILINE | re.DOTALL)

@@ -11,8 +11,8 @@ from ...core.state import State
 from ...core.transition import Reply
 from ...errors import ConfigError
 from ..contract import KEEP, Answer, Cancelled, Conflict, Filter, NewJob, Running
+from ..gather import Gather
 from .base import Base
-from .gather import Gather
 from .keys import long, short
 from .look import rid
 from .order import answers_to, asked, rule

@@ -10,7 +10,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
     v_done integer[];
     v_runs bigint[];
-    v_keyed boolean;
+    v_special boolean;
     j holdfast.job;
 BEGIN
     WITH entry AS MATERIALIZED (  -- by run: rows are locked in the order in which everybody locks them
@@ -28,7 +28,7 @@ BEGIN
         WHERE t.run = h.run AND t.attempts = h.attempt AND t.session = p_session AND t.state = 'active'
             AND t.queue = h.queue AND t.id = h.id
         RETURNING h.ord, t.run, t.queue, t.id, t.attempts, t.task, t.session, t.key, t.priority, t.run_at_ms,
-            t.failures, t.stalls, t.timeouts, t.releases, t.claimed_at_ms, t.expires_at_ms,
+            t.failures, t.stalls, t.timeouts, t.releases, t.claimed_at_ms, t.expires_at_ms, t.absorbed_to,
             CASE WHEN p_grips THEN t.grip END AS grip
     ), loose AS MATERIALIZED (  -- one that another turn of the session has locked is found by the next heartbeat
         SELECT g.number, g.remaining - d.count AS remaining
@@ -48,15 +48,16 @@ BEGIN
             failures, stalls, timeouts, releases, greatest(0, p_now - claimed_at_ms)
         FROM done ORDER BY run
     )
-    SELECT array_agg(ord), array_agg(run ORDER BY run), bool_or(key IS NOT NULL)
-    INTO v_done, v_runs, v_keyed FROM done;
-    IF v_keyed OR EXISTS (SELECT 1 FROM holdfast.successor) OR EXISTS (SELECT 1 FROM holdfast.watch)
-        OR EXISTS (SELECT 1 FROM holdfast.abort) THEN
+    SELECT array_agg(ord), array_agg(run ORDER BY run), bool_or(key IS NOT NULL OR absorbed_to IS NOT NULL)
+    INTO v_done, v_runs, v_special FROM done;
+    IF v_special OR EXISTS (SELECT 1 FROM holdfast.successor) OR EXISTS (SELECT 1 FROM holdfast.abort) THEN
         FOR j IN SELECT * FROM holdfast.job WHERE run = ANY (v_runs) ORDER BY run LOOP
             PERFORM holdfast.over(p_now, j, 'completed');
             DELETE FROM holdfast.abort WHERE session = p_session AND run = j.run AND attempt = j.attempts;
             PERFORM holdfast.recheck(p_now, j.queue, j.key);
         END LOOP;
+    ELSIF EXISTS (SELECT 1 FROM holdfast.watch) THEN
+        PERFORM holdfast.tell_all(p_now, v_runs, 'completed');
     END IF;
     RETURN coalesce(v_done, '{}');
 END $$;
