@@ -161,6 +161,18 @@ async def test_a_parked_worker_is_woken_without_polling(url: str) -> None:
             assert await asyncio.wait_for(echo.call(str(number)), 5) == str(number)
 
 
+async def test_many_who_begin_to_listen_at_once_share_one_connection(url: str) -> None:
+    """Each further one would hear everything again, and would never be closed."""
+    store = PostgresStore(url)
+    await store.open()
+    ears = await asyncio.gather(*(store.listen(lambda: None, lambda _: None) for _ in range(10)))
+    (channel,) = {ear.address.partition(":")[0] for ear in ears}
+    with connect() as other:
+        query = "SELECT count(*) FROM pg_stat_activity WHERE query = %s"
+        assert other.execute(query, (f'LISTEN "{channel}"',)).fetchone() == (1,)
+    await store.close()
+
+
 async def test_without_listening_workers_and_callers_poll(url: str) -> None:
     app = Holdfast(f"{url}&listen=off&prepare=off")
 

@@ -72,6 +72,7 @@ class Switchboard:
         self._numbers = itertools.count(1)
         self._ears: dict[str, Ear] = {}
         self._task: asyncio.Task[None] | None = None
+        self._starting = asyncio.Lock()
 
     async def listen(self, on_wake: Callable[[], None], on_finished: Callable[[Finished], None]) -> Ear:
         """Return a new listener, which hears already."""
@@ -79,8 +80,9 @@ class Switchboard:
         address = f"{self._channel}:{number}" if self._place.listen else ""
         ear = Ear(address, on_wake, on_finished, lambda _: self._forget(number))
         self._ears[number] = ear
-        if self._place.listen and self._task is None:
-            self._task = asyncio.create_task(self._run(await self._connect()))
+        async with self._starting:
+            if self._place.listen and self._task is None:
+                self._task = asyncio.create_task(self._run(await self._connect()))
         return ear
 
     def _forget(self, number: str) -> None:
