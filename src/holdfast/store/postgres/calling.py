@@ -135,6 +135,6 @@ class Calling:
         now: int = await self._value("SELECT holdfast.clock(%s::bigint)", self._now())
         return now
 
-    async def _claimable(self, session: str, before: str | None) -> tuple[bool, str]:
-        ((found, before),) = await self._rows(self._look_again, (session, before))
-        return bool(found), str(before)
+    async def _claimable(self, session: str, before: str) -> bool:
+        ((found, _),) = await self._rows(self._look_again, (session, before))
+        return bool(found)

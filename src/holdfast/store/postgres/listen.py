@@ -142,60 +142,37 @@ class Switchboard:
 
 
 class Doubt:
-    """A worker looks again shortly after it parked: what was committed meanwhile woke nobody.
+    """A worker looks again shortly after it parked: what was committed meanwhile woke nobody."""
 
-    It does not wait for that: the jobs it has are at work already.
-    """
+    PAUSES = (0.02, 0.25)
 
-    PAUSES = (0.002, 0.02, 0.25)
-
-    def __init__(self, claimable: Callable[[str, str | None], Awaitable[tuple[bool, str]]]) -> None:
+    def __init__(self, claimable: Callable[[str, str], Awaitable[bool]]) -> None:
         self._claimable = claimable
-        self._current: dict[str, Inquiry] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def settle(self, session: str) -> None:
-        """The worker is awake: there is nothing to doubt. A question that was asked is left to be answered."""
-        inquiry = self._current.pop(session, None)
-        if inquiry is not None and not inquiry.asking and inquiry.task is not None:
-            inquiry.task.cancel()
+        """The worker is awake: there is nothing to doubt."""
+        if task := self._tasks.pop(session, None):
+            task.cancel()
 
-    def raise_(self, session: str, ear: Ear) -> None:
-        """The worker has parked."""
+    def raise_(self, session: str, ear: Ear, before: str) -> None:
+        """The worker had parked when the transaction `before` had not yet begun."""
         self.settle(session)
-        inquiry = self._current[session] = Inquiry()
-        inquiry.task = asyncio.create_task(self._look(session, ear, inquiry))
-        self._tasks.add(inquiry.task)
-        inquiry.task.add_done_callback(self._tasks.discard)
+        self._tasks[session] = asyncio.create_task(self._look(session, ear, before))
 
-    async def _look(self, session: str, ear: Ear, inquiry: Inquiry) -> None:
-        before = None
+    async def _look(self, session: str, ear: Ear, before: str) -> None:
         for pause in self.PAUSES:
             await asyncio.sleep(pause)
-            inquiry.asking = True
             try:
-                found, before = await self._claimable(session, before)
+                if await self._claimable(session, before):
+                    ear.wake()
+                    return
             except StoreError:
                 return  # the poll finds it
-            inquiry.asking = False
-            if self._current.get(session) is not inquiry:
-                return
-            if found:
-                ear.wake()
-                return
 
     async def close(self) -> None:
         """Nobody looks any more."""
-        self._current.clear()
-        tasks = list(self._tasks)
+        tasks, self._tasks = list(self._tasks.values()), {}
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-class Inquiry:
-    """Looks of one worker, from its parking on."""
-
-    def __init__(self) -> None:
-        self.asking = False
-        self.task: asyncio.Task[None] | None = None

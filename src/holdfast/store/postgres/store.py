@@ -208,16 +208,23 @@ class PostgresStore(Looking, Unchained):
         ear = self._switchboard.find(session.address) if park else None
         values = call.turn(self._now(), session, settlements, queues, room, park)
 
+        missed: Rows = []
+
         async def work(connection: Connection, again: bool) -> Rows:
             async with connection.cursor(binary=True) as cursor:
                 await cursor.execute(self._turn, [*values, again])
-                return await cursor.fetchall()
+                rows = await cursor.fetchall()
+                if ear is not None and len(rows) <= room:
+                    await cursor.execute(self._look_again, (session.id, None))
+                    missed[:] = await cursor.fetchall()
+                return rows
 
         turn, broken = self._reader.turn(await self._insist(work, repeatable=False), len(settlements))
         if broken:
             await self._set_aside(session, broken)
-        if ear is not None and len(turn.claimed) + len(broken) < room and not turn.evicted:
-            self._doubt.raise_(session.id, ear)
+        if ear is not None and missed and not turn.evicted:
+            ((found, before),) = missed
+            ear.wake() if found else self._doubt.raise_(session.id, ear, before)
         return turn
 
     async def _set_aside(self, session: Session, broken: Sequence[tuple[Lease, Any]]) -> None:
