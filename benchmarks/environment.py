@@ -11,6 +11,14 @@ from pathlib import Path
 from benchmarks.system import System
 
 ROOT = Path(__file__).resolve().parents[1]
+INSTALLING = 300
+"""Seconds until an installation is given up."""
+
+
+class NotInstallable(Exception):
+    """A system's packages could not be installed; the message says which."""
+
+    word = "not installable"
 
 
 def command(system: System) -> list[str]:
@@ -27,7 +35,7 @@ def _python(system: System) -> str:
     python = home / "bin" / "python"
     if _is_new(home, system):
         venv.create(home, with_pip=True, clear=True)
-        _run(str(python), "-m", "pip", "install", "-qq", "--disable-pip-version-check", *system.packages)
+        _install(system, str(python), "-m", "pip", "install", "-qq", "--disable-pip-version-check", *system.packages)
         _mark(home, system)
     return str(python)
 
@@ -38,7 +46,7 @@ def _node_script(system: System) -> Path:
     home = ROOT / ".bench" / source.stem
     if _is_new(home, system):
         home.mkdir(parents=True, exist_ok=True)
-        _run("npm", "install", "--silent", "--prefix", str(home), *system.packages)
+        _install(system, "npm", "install", "--silent", "--prefix", str(home), *system.packages)
         _mark(home, system)
     return Path(shutil.copy(source, home))
 
@@ -56,5 +64,8 @@ def _wanted(system: System) -> str:
     return f"{sys.version_info[:2]} {' '.join(system.packages)}"
 
 
-def _run(*arguments: str) -> None:
-    subprocess.run(arguments, check=True, stdout=sys.stderr)
+def _install(system: System, *arguments: str) -> None:
+    try:
+        subprocess.run(arguments, check=True, stdout=sys.stderr, timeout=INSTALLING)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise NotInstallable(f"{system.name}: {' '.join(system.packages)} could not be installed: {error}") from error

@@ -6,11 +6,19 @@ import itertools
 import os
 from typing import Any
 
-from benchmarks.floor import SYSTEMS as FLOORS
 from benchmarks.script import Stopwatch, main, require
-from benchmarks.system import PAYLOAD, Place
+from benchmarks.system import PAYLOAD, Place, System
 
-SYSTEMS = FLOORS[-1:]
+SYSTEMS = (
+    System(
+        name="floor",
+        script=__name__,
+        store="redis",
+        measures=("enqueue", "bulk", "drain", "footprint"),
+        log="events",
+        note="bare pipelined commands doing the same writes, unfenced: record, id, place and event of each job",
+    ),
+)
 CHUNK = 1_000
 TURN = 100
 RECORD = os.urandom(40) + PAYLOAD.encode()

@@ -1,16 +1,21 @@
 """python -m benchmarks.health: PostgreSQL's tables over a long run.
 
+    python -m benchmarks.health [--jobs 1000000] [--seconds 600] [--json FILE]
+
 Shows what a claim of one job costs with more and more jobs waiting; then how fast all of them are drained, tenth by
-tenth; and the same drain with a transaction held open from its beginning to its end. Real server, fsync on.
+tenth; and the same drain with a transaction held open from its beginning to its end. Real server, fsync on. A drain
+that takes longer than --seconds ends there, and counts with what it has done.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import statistics
 import tempfile
 import time
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import psycopg
@@ -26,15 +31,32 @@ CHUNK = 5_000
 ROOM = 100
 CLAIMS = 200
 PARTS = 10
+STEPS = (1_000, 10_000, 100_000, 1_000_000)
+NEWS = 5.0
+"""Seconds between two lines about a long filling."""
+FLAT = 1.5
+HALF = 0.5
+
+
+@dataclass
+class Found:
+    """What one run found."""
+
+    claim_ms: dict[int, float] = field(default_factory=dict)
+    """By waiting jobs: the median of claims of one job."""
+    speeds: list[float] = field(default_factory=list)
+    """Jobs a second, for each part of the drain."""
+    done: int = 0
 
 
 class Run:
     """One store, filled and drained."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, console: Console) -> None:
         self.store = PostgresStore(url)
-        self.session = Session(id=new_id(), name="health", host="-", pid=0, queues=("q",), lease_ms=3_600_000)
+        self.session = Session(id=new_id(), name="health", host="-", pid=0, queues=("q",), lease_ms=36_000_000)
         self.waiting = 0
+        self._tell = lambda line: console.print(line, style="dim")
 
     async def open(self) -> None:
         """A worker is registered."""
@@ -43,12 +65,16 @@ class Run:
 
     async def fill(self, size: int) -> None:
         """So many jobs wait."""
+        told = time.monotonic()
         while self.waiting < size:
             count = min(CHUNK, size - self.waiting)
             payload = b'{"data":"' + b"x" * 100 + b'"}'
             jobs = [NewJob(id=new_id(), task="noop", payload=payload, fresh=True) for _ in range(count)]
             await self.store.enqueue("q", jobs)
             self.waiting += count
+            if time.monotonic() - told > NEWS:
+                told = time.monotonic()
+                self._tell(f"{self.waiting:,} of {size:,} wait")
 
     async def claim_ms(self) -> float:
         """The median of single claims, each settled by itself."""
@@ -60,70 +86,101 @@ class Run:
             done = [Complete(job.lease, b"null") for job in turn.claimed]
             await self.store.settle_and_claim(self.session, done, (), 0)
             self.waiting -= len(done)
+        self._tell(f"{self.waiting:,} wait: a claim takes {statistics.median(samples):.2f} ms")
         return statistics.median(samples)
 
-    async def drain(self) -> list[float]:
-        """Jobs a second, for each part of all that wait."""
+    async def drain(self, found: Found, seconds: float) -> None:
+        """All that wait are done, or as many as the seconds allow; the speed of each part is noted."""
         part = max(1, self.waiting // PARTS)
-        speeds: list[float] = []
         done: list[Complete] = []
         count, begin = 0, time.perf_counter()
-        while True:
+        deadline = begin + seconds
+        while time.perf_counter() < deadline:
             turn = await self.store.settle_and_claim(self.session, done, ("q",), ROOM)
             done = [Complete(job.lease, b"null") for job in turn.claimed]
             count += len(done)
             if count >= part:
-                now = time.perf_counter()
-                speeds.append(count / (now - begin))
-                count, begin = 0, now
+                self._note(found, count, time.perf_counter() - begin)
+                count, begin = 0, time.perf_counter()
             if not done:
-                return speeds
+                return
+        self._note(found, count, time.perf_counter() - begin)
+        self._tell(f"given up after {seconds:,.0f} s")
+
+    def _note(self, found: Found, count: int, seconds: float) -> None:
+        if count:
+            found.done += count
+            found.speeds.append(count / seconds)
+            self._tell(f"{found.done:,} of {self.waiting:,} done, the last {count:,} at {count / seconds:,.0f}/s")
 
 
-async def measure(size: int, *, held: bool, console: Console) -> tuple[dict[int, float], list[float]]:
-    """Return what a claim costs by how many wait, and the speeds of the drain."""
+async def measure(size: int, seconds: float, *, held: bool, console: Console) -> Found:
+    """Return what was found on a server of its own."""
+    found = Found()
     with tempfile.TemporaryDirectory() as folder, postgres(Path(folder)) as url:
-        run = Run(url)
+        run = Run(url, console)
         await run.open()
-        claims: dict[int, float] = {}
-        for step in (1_000, 10_000, 100_000, 1_000_000):
-            if step <= size and not held:
+        for step in () if held else STEPS:
+            if step <= size:
                 await run.fill(step)
-                claims[step] = await run.claim_ms()
+                found.claim_ms[step] = await run.claim_ms()
         await run.fill(size)
         console.print(f"draining {size:,} jobs" + (", a transaction held open" if held else ""), style="dim")
         async with await psycopg.AsyncConnection.connect(url) as other:
             if held:
                 await other.execute("SELECT pg_current_xact_id()")
-            speeds = await run.drain()
+            await run.drain(found, seconds)
             await other.rollback()
         await run.store.close()
-    return claims, speeds
+    return found
+
+
+def claim_growth(claim_ms: dict[int, float]) -> float:
+    """The dearest claim, beside the one with the fewest jobs waiting."""
+    return max(claim_ms.values()) / claim_ms[min(claim_ms)] if claim_ms else 1.0
+
+
+def whole(speeds: list[float]) -> float:
+    """The parts are of one size, so that the speed of the whole is their harmonic mean."""
+    return statistics.harmonic_mean(speeds) if speeds else 0.0
+
+
+def show(console: Console, size: int, plain: Found, held: Found) -> None:
+    """Print both tables, each with its target and verdict."""
+    cost = Table("waiting", "a claim of one, ms", title="Claim cost")
+    for waiting, ms in plain.claim_ms.items():
+        cost.add_row(f"{waiting:,}", f"{ms:.2f}")
+    speed = Table("part", "jobs/s", "with a transaction held open", "ratio", title=f"Drain of {size:,} jobs")
+    for number, (ours, theirs) in enumerate(zip(plain.speeds, held.speeds, strict=False), 1):
+        speed.add_row(str(number), f"{ours:,.0f}", f"{theirs:,.0f}", f"{theirs / ours:.2f}")
+    both = min(len(plain.speeds), len(held.speeds))
+    all_plain, all_held = whole(plain.speeds[:both]), whole(held.speeds[:both])
+    share = all_held / all_plain if all_plain else 0.0
+    speed.add_row("all of these", f"{all_plain:,.0f}", f"{all_held:,.0f}", f"{share:.2f}")
+    console.print(cost)
+    grown = claim_growth(plain.claim_ms)
+    console.print(f"claim cost <= {FLAT} x of the fewest: {grown:.2f} x, {_word(grown <= FLAT)}")
+    console.print(speed)
+    console.print(f"held open >= {HALF} x of the plain drain: {share:.2f} x, {_word(share >= HALF)}")
+
+
+def _word(kept: bool) -> str:
+    return "[green]pass[/]" if kept else "[red]fail[/]"
 
 
 def main() -> None:
-    """Print both tables."""
+    """Both runs are shown."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=1_000_000)
-    size = parser.parse_args().jobs
+    parser.add_argument("--seconds", type=float, default=600, help="the longest that one drain may take")
+    parser.add_argument("--json", type=Path, help="write every figure here")
+    options = parser.parse_args()
     console = Console()
-    claims, plain = asyncio.run(measure(size, held=False, console=console))
-    _, held = asyncio.run(measure(size, held=True, console=console))
-    cost = Table("waiting", "a claim of one, ms", title="Claim cost")
-    for waiting, ms in claims.items():
-        cost.add_row(f"{waiting:,}", f"{ms:.2f}")
-    speed = Table("part", "jobs/s", "with a transaction held open", "ratio", title=f"Drain of {size:,} jobs")
-    for number, (ours, theirs) in enumerate(zip(plain, held, strict=False), 1):
-        speed.add_row(str(number), f"{ours:,.0f}", f"{theirs:,.0f}", f"{theirs / ours:.2f}")
-    speed.add_row("all", *_whole(plain, held))
-    console.print(cost)
-    console.print(speed)
-
-
-def _whole(plain: list[float], held: list[float]) -> tuple[str, str, str]:
-    """The parts are of one size, so that the whole is their harmonic mean."""
-    ours, theirs = statistics.harmonic_mean(plain), statistics.harmonic_mean(held)
-    return f"{ours:,.0f}", f"{theirs:,.0f}", f"{theirs / ours:.2f}"
+    plain = asyncio.run(measure(options.jobs, options.seconds, held=False, console=console))
+    held = asyncio.run(measure(options.jobs, options.seconds, held=True, console=console))
+    show(console, options.jobs, plain, held)
+    if options.json:
+        options.json.write_text(json.dumps({"plain": asdict(plain), "held": asdict(held)}, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import sqlite3
-import statistics
-import subprocess
-import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
-from pathlib import Path
-from typing import Any, TypeVar
 
+from benchmarks.app import QUEUE, SLOTS, address, application, burst, fill, fill_elsewhere, new_runner, run
+from benchmarks.memory import memory
 from benchmarks.script import Stopwatch, main, require, say, started
-from benchmarks.system import CALLERS, CALLS, PAYLOAD, SLEEP, SLEEPERS, Place, System
+from benchmarks.system import PAYLOAD, SLEEP, SLEEPERS, Place, System
+from benchmarks.trips import trips
+from benchmarks.wake import wakes
 
-T = TypeVar("T")
-
-QUEUE = "bench"
-SLOTS = 100
-EARLY, LATE = 20_000, 200_000
+__all__ = ["SYSTEMS", "memory", "wakes"]
 
 SYSTEMS = (
     System(
@@ -51,38 +44,32 @@ SYSTEMS = (
         name="holdfast",
         script=__name__,
         store="redis",
-        measures=("enqueue", "bulk", "drain", "latency", "call", "sleep", "memory"),
+        measures=("enqueue", "bulk", "drain", "latency", "call", "sleep", "wakes", "footprint", "memory"),
+        log=f"{{holdfast:{QUEUE}}}:events",
         note=f"one server without a disk; {SLOTS} slots; an event for every transition",
+    ),
+    *(
+        System(
+            name=f"bare call{remark}",
+            script="benchmarks.bare",
+            store="redis",
+            measures=("enqueue",),
+            variant=variant,
+            note=f"the same server function with the same arguments, encoded before the watch started, by {client}",
+        )
+        for remark, variant, client in (
+            ("", "", "our own connection"),
+            (" by redis-py", "redis-py", "redis.asyncio"),
+        )
     ),
     System(
         name="holdfast",
         script=__name__,
         store="postgres",
-        measures=("enqueue", "bulk", "drain", "latency", "memory"),
+        measures=("enqueue", "bulk", "drain", "latency", "call", "sleep", "wal", "memory"),
         note=f"fsync and synchronous_commit on; {SLOTS} slots; an event for every transition",
     ),
 )
-
-
-def address(place: Place) -> str:
-    if place.variant == "memory":
-        return "memory://"
-    if "://" in place.url:
-        return place.url
-    return f"sqlite:///{place.url}" + ("?synchronous=full" if place.variant == "full" else "")
-
-
-def application(place: Place, then: Callable[[], object] = lambda: None) -> tuple[Any, Any]:
-    """An app and its one task, whose handler does nothing but call `then`."""
-    from holdfast import Holdfast
-
-    app = Holdfast(address(place))
-
-    @app.task(queue=QUEUE)
-    async def noop(data: str) -> None:
-        then()
-
-    return app, noop
 
 
 def enqueue(place: Place) -> float:
@@ -119,25 +106,6 @@ def drain(place: Place) -> float:
     return seconds
 
 
-async def burst(place: Place, then: Callable[[], object] = lambda: None, *, fill_first: bool = False) -> float:
-    handled = 0
-
-    def count() -> None:
-        nonlocal handled
-        handled += 1
-        then()
-
-    app, noop = application(place, count)
-    async with app:
-        if fill_first:
-            await fill(noop, place.jobs)
-        worker = app.worker(queues=[QUEUE], slots=SLOTS)
-        with Stopwatch() as watch:
-            await worker.run(burst=True)
-    require(handled, place.jobs)
-    return watch.seconds
-
-
 def serve(place: Place) -> None:
     async def work() -> None:
         app, _ = application(place, started)
@@ -153,25 +121,9 @@ def call(place: Place) -> None:
     async def calls() -> None:
         app, noop = application(place)
         async with app:
-            for _ in range(CALLS):
-                await noop.call(PAYLOAD)
-            say(metric="call_p50", value=statistics.median([await timed(noop) for _ in range(5 * CALLS)]) * 1000)
-
-            async def caller() -> None:
-                for _ in range(CALLS):
-                    await noop.call(PAYLOAD)
-
-            with Stopwatch() as watch:
-                await asyncio.gather(*(caller() for _ in range(CALLERS)))
-        say(metric="callers", value=CALLERS * CALLS / watch.seconds)
+            await trips(lambda: noop.call(PAYLOAD))
 
     run(calls())
-
-
-async def timed(noop: Any) -> float:
-    with Stopwatch() as watch:
-        await noop.call(PAYLOAD)
-    return watch.seconds
 
 
 def sleep(place: Place) -> None:
@@ -211,36 +163,6 @@ def send(place: Place) -> Callable[[], object]:
     return lambda: runner.run(one())
 
 
-def memory(place: Place) -> None:
-    """What one worker holds after many jobs, beside what it held after few."""
-    if place.url.startswith("redis"):
-        server_memory(place)
-    place = replace(place, jobs=LATE)
-    fill_elsewhere(place)
-    seen: dict[int, int] = {}
-    count = itertools.count(1)
-
-    def note() -> None:
-        done = next(count)
-        if done in (EARLY, LATE):
-            seen[done] = resident_bytes()
-
-    run(burst(place, note))
-    say(metric="rss_early", value=seen[EARLY] / 1e6)
-    say(metric="rss_late", value=seen[LATE] / 1e6)
-    say(metric="rss_growth", value=seen[LATE] / seen[EARLY])
-
-
-async def fill(noop: Any, jobs: int) -> None:
-    await noop.enqueue_many(noop.args(PAYLOAD) for _ in range(jobs))
-
-
-def fill_elsewhere(place: Place) -> None:
-    """The jobs are in the store, put there by another process: the worker's own stays as it starts."""
-    options = (f"--{name}={getattr(place, name)}" for name in ("url", "folder", "jobs", "variant"))
-    subprocess.run([sys.executable, "-m", "benchmarks.ours", "bulk", *options], check=True, stdout=sys.stderr)
-
-
 def completed(place: Place) -> int:
     """How many jobs the store itself says are completed."""
     if place.url.startswith("redis"):
@@ -260,39 +182,6 @@ async def completed_in_redis(place: Place) -> int:
     app, _ = application(place)
     async with app:
         return sum(queue.counts["completed"] for queue in await app.queues())
-
-
-def server_memory(place: Place) -> None:
-    """Bytes of the server for each waiting job, and for its event."""
-    import redis
-
-    with redis.Redis.from_url(place.url) as client:
-        before = client.info("memory")["used_memory"]
-        fill_elsewhere(replace(place, jobs=EARLY))
-        events = client.memory_usage(f"{{holdfast:{QUEUE}}}:events", samples=0)
-        waiting = client.info("memory")["used_memory"] - before - events
-        client.flushall()
-    say(metric="event_bytes", value=events / EARLY)
-    say(metric="waiting_bytes", value=waiting / EARLY)
-
-
-def resident_bytes() -> int:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * 4096
-
-
-def run(work: Coroutine[Any, Any, T]) -> T:
-    with new_runner() as runner:
-        return runner.run(work)
-
-
-def new_runner() -> asyncio.Runner:
-    """On uvloop where it is installed, as `holdfast[fast]` does."""
-    try:
-        from uvloop import new_event_loop
-    except ImportError:
-        return asyncio.Runner()
-    return asyncio.Runner(loop_factory=new_event_loop)
 
 
 if __name__ == "__main__":

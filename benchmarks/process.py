@@ -1,39 +1,52 @@
-"""The far side of a system's process: start it, hear its JSON lines, end it."""
+"""The far side of a system's process: start it, hear its JSON lines, end it and all its children."""
 
 from __future__ import annotations
 
 import json
+import os
 import queue
+import signal
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from benchmarks.environment import ROOT, command
 from benchmarks.system import Place, System
 
-PATIENCE = 900
-"""Seconds until a measurement is given up."""
+PATIENCE = 240
+"""Seconds until a measurement is given up, unless the command line says otherwise."""
 HEARING = 60
 """Seconds until one awaited line is given up."""
+PARTING = 10
+"""Seconds between the request to end and the kill."""
 
 
 class Failed(Exception):
     """A system's process ended badly or fell silent; the message is its last words."""
 
+    word = "failed"
+    """What the table says in place of a figure."""
 
-def run(system: System, verb: str, place: Place) -> list[dict[str, Any]]:
+
+class TimedOut(Failed):
+    """It was given up."""
+
+    word = "timed out"
+
+
+def run(system: System, verb: str, place: Place, patience: float = PATIENCE) -> list[dict[str, Any]]:
     """Everything that one verb said, once it has ended well."""
-    try:
-        ended = subprocess.run(
-            _command(system, verb, place), cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE
-        )
-    except subprocess.TimeoutExpired:
-        raise Failed(f"{system.name} {verb}: no end after {PATIENCE} s") from None
-    if ended.returncode:
-        raise Failed(f"{system.name} {verb}: {_last_words(ended.stderr)}")
-    return [json.loads(line) for line in ended.stdout.splitlines()]
+    pipe = subprocess.PIPE
+    with _ending(subprocess.Popen(_command(system, verb, place), stdout=pipe, stderr=pipe, **_OPTIONS)) as process:
+        try:
+            said, errors = process.communicate(timeout=patience)
+        except subprocess.TimeoutExpired:
+            raise TimedOut(f"{system.name} {verb}: no end after {patience:g} s") from None
+    if process.returncode:
+        raise Failed(f"{system.name} {verb}: {_last_words(errors)}")
+    return [json.loads(line) for line in said.splitlines() if line.startswith("{")]
 
 
 class Talk:
@@ -47,8 +60,11 @@ class Talk:
 
     def ask(self) -> None:
         assert self._process.stdin is not None
-        self._process.stdin.write("\n")
-        self._process.stdin.flush()
+        try:
+            self._process.stdin.write("\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise Failed(f"{self._name}: it has ended") from None
 
     def hear(self, field: str) -> Any:
         """The next line that has this field."""
@@ -56,36 +72,48 @@ class Talk:
             try:
                 line = self._lines.get(timeout=HEARING)
             except queue.Empty:
-                raise Failed(f"{self._name}: no {field!r} after {HEARING} s") from None
+                raise TimedOut(f"{self._name}: no {field!r} after {HEARING} s") from None
             if field in line:
                 return line[field]
+            if "ended" in line:
+                raise Failed(f"{self._name}: it has ended, status {self._process.wait()}")
 
     def _listen(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            self._lines.put(json.loads(line))
+            if line.startswith("{"):
+                self._lines.put(json.loads(line))
+        self._lines.put({"ended": True})
 
 
 @contextmanager
 def talking(system: System, verb: str, place: Place) -> Iterator[Talk]:
     """A process runs the verb until the block ends."""
     pipe = subprocess.PIPE
-    with (place.folder / f"{verb}.log").open("w") as log:
-        process = subprocess.Popen(
-            _command(system, verb, place), cwd=ROOT, text=True, stdin=pipe, stdout=pipe, stderr=log
-        )
-        try:
-            yield Talk(f"{system.name} {verb}", process)
-        finally:
-            _end(process)
+    with (
+        (place.folder / f"{verb}.log").open("w") as log,
+        _ending(
+            subprocess.Popen(_command(system, verb, place), stdin=pipe, stdout=pipe, stderr=log, **_OPTIONS)
+        ) as process,
+    ):
+        yield Talk(f"{system.name} {verb}", process)
 
 
-def _end(process: subprocess.Popen[str]) -> None:
-    process.terminate()
+_OPTIONS: dict[str, Any] = {"cwd": ROOT, "text": True, "start_new_session": True}
+
+
+@contextmanager
+def _ending(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
+    """Neither the process nor any child of it is left when the block ends."""
     try:
-        process.wait(timeout=10)
-    except subprocess.TimeoutExpired:
-        process.kill()
+        yield process
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=PARTING)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 

@@ -10,11 +10,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.rounds import Outcome, Plan
+from benchmarks.rounds import OURS, Outcome, Plan
 from benchmarks.system import System
 from benchmarks.target import Verdict
 
-OURS = "holdfast"
 COLUMNS = {
     "enqueue": ("enqueue one by one, jobs/s", "{:,.0f}"),
     "bulk": ("bulk, jobs/s", "{:,.0f}"),
@@ -24,6 +23,10 @@ COLUMNS = {
     "call_p50": ("call p50, ms", "{:,.2f}"),
     "callers": ("50 callers, jobs/s", "{:,.0f}"),
     "sleep": ("2,000 x 50 ms, s", "{:,.2f}"),
+    "wakes": ("claims sent per job, 50 idle", "{:,.2f}"),
+    "waiting_bytes": ("bytes per waiting job", "{:,.0f}"),
+    "event_bytes": ("its event, bytes", "{:,.0f}"),
+    "wal_bytes": ("WAL per job, bytes", "{:,.0f}"),
 }
 WORDS = {True: "[green]pass[/]", False: "[red]fail[/]", None: "not measured"}
 
@@ -61,31 +64,43 @@ def machine() -> str:
 
 
 def _figures(plan: Plan, outcome: Outcome) -> Table:
-    table = _table(f"Median of {plan.rounds} rounds", "system", *(head for head, _ in COLUMNS.values()))
+    columns = {metric: COLUMNS[metric] for metric in _measured(outcome)}
+    table = _table(f"Median of {plan.rounds} rounds", "system", *(head for head, _ in columns.values()))
     for system in _shown(plan):
-        cells = (_cell(outcome.of(system.name, metric), form) for metric, (_, form) in COLUMNS.items())
+        cells = (_figure(outcome, system.name, metric, form) for metric, (_, form) in columns.items())
         table.add_row(_title(system, outcome), *cells)
     return table
 
 
+def _measured(outcome: Outcome) -> list[str]:
+    """The columns in which anything stands."""
+    seen = {metric for _, metric in (*outcome.figures, *outcome.words)}
+    return [metric for metric in COLUMNS if metric in seen]
+
+
+def _figure(outcome: Outcome, system: str, metric: str, form: str) -> str:
+    value = outcome.of(system, metric)
+    return outcome.words.get((system, metric), "-") if value is None else form.format(value)
+
+
 def _ratios(plan: Plan, outcome: Outcome) -> Table:
-    """More than 1 is better for us everywhere: rates are ours over theirs, latencies theirs over ours."""
-    table = _table("Ratios at the same durability (more than 1: Holdfast is faster)", "", *COLUMNS)
+    """More than 1 is better for us everywhere: rates are ours over theirs, latencies and sizes theirs over ours."""
+    columns = _measured(outcome)
+    table = _table("Ratios at the same durability (more than 1: Holdfast is better)", "", *columns)
     for system in _shown(plan):
         if not system.name.startswith(OURS):
-            cells = (_cell(_ratio(outcome, metric, system), "{:.2f} x") for metric in COLUMNS)
+            cells = (_cell(_ratio(outcome, metric, system), "{:.2f} x") for metric in columns)
             table.add_row(f"{system.beside} : {system.name}", *cells)
     return table
 
 
 def _ratio(outcome: Outcome, metric: str, other: System) -> float | None:
-    if metric in {"p50", "p95", "call_p50", "sleep"}:
-        return outcome.ratio(metric, other.name, OURS)
-    return outcome.ratio(metric, other.beside, other.name)
+    """The row at the same durability is asked, and where it lacks the figure, our first row."""
+    return outcome.better(metric, other.beside, other.name) or outcome.better(metric, OURS, other.name)
 
 
 def _targets(verdicts: list[Verdict]) -> Table:
-    table = _table("Targets", "target", "figure", "")
+    table = _table("Targets", "target", "figure", "verdict")
     for verdict in verdicts:
         table.add_row(verdict.target, verdict.figure, WORDS[verdict.kept])
     return table
@@ -100,7 +115,8 @@ def _system(system: System, outcome: Outcome) -> dict[str, Any]:
         }
         for metric in metrics
     }
-    return {"version": outcome.versions.get(system.name), "note": system.note, "metrics": figures}
+    words = {metric: word for (name, metric), word in outcome.words.items() if name == system.name}
+    return {"version": outcome.versions.get(system.name), "note": system.note, "metrics": figures, "words": words}
 
 
 def _shown(plan: Plan) -> list[System]:

@@ -7,6 +7,7 @@ Standard library only: every system's own environment imports this module.
     send                   for each line on standard input enqueue a job and print {"sent": ns}
     call                   with a worker at hand: the metrics call_p50 (ms) and callers (round trips per second)
     sleep                  {"metric": "sleep", "value": seconds}: SLEEPERS jobs of SLEEP seconds, 100 at a time
+    wakes                  claims sent for each job while many workers are idle (ours only)
     anything else          a function of that name in the script, which prints its own metrics
 """
 

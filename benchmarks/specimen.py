@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks import ours
+from benchmarks import app as ours
 from benchmarks.system import Place
 
 TABLE = "holdfast_job"

@@ -10,10 +10,11 @@ from pathlib import Path
 
 PAYLOAD = "x" * 100
 RATES = ("enqueue", "bulk", "drain")
-MEASURES = (*RATES, "latency", "call", "sleep", "memory")
+MEASURES = (*RATES, "latency", "call", "sleep", "wakes", "footprint", "wal", "memory")
 CALLERS = 50
 CALLS = 200
 """How often each caller calls, and one caller alone five times as often."""
+WARM_CALLS = 20
 SLEEPERS, SLEEP = 2_000, 0.05
 """Jobs that do nothing for so many seconds; with 100 at a time they take a second at best."""
 
@@ -35,6 +36,8 @@ class System:
     """The most jobs for one measure, where more would measure something else."""
     beside: str = "holdfast"
     """The row of ours that it is compared with: the one at the same durability."""
+    log: str = ""
+    """The key of its events in Redis, where they are counted apart from the jobs."""
     note: str = ""
 
     def jobs(self, measure: str, wanted: int) -> int:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from benchmarks.rounds import Outcome
+from benchmarks.rounds import OURS, Outcome
+
+ON_NODE = ("bullmq", "platformatic")
+LEAN = "platformatic"
+"""The leanest peer that deduplicates and keeps state; its bytes for a waiting job, where a run does not measure it."""
+LEAN_BYTES = 333
+WORDS = {"bulk": "bulk", "call_p50": "call p50", "callers": "50 callers", "p50": "idle p50"}
 
 
 @dataclass(frozen=True)
@@ -34,40 +40,33 @@ def _sqlite(outcome: Outcome) -> list[Verdict]:
 
 
 def _redis(outcome: Outcome) -> list[Verdict]:
-    peers = sorted({name for name, _ in outcome.figures} - {"holdfast", "floor"})
     return [
-        _at_least("drain", "20,000/s", outcome.of("holdfast", "drain"), 20_000),
-        *(_times(peer, outcome, 3 if peer in ("bullmq", "platformatic") else 10) for peer in peers),
-        _at_least("enqueue_many", "60,000/s", outcome.of("holdfast", "bulk"), 60_000),
-        *(_ratio("callers", peer, outcome, 3) for peer in peers),
-        *(_ratio("call_p50", peer, outcome, 1 / 0.6) for peer in peers),
-        _sleep(outcome),
-        _at_most("a waiting job in the server", outcome.of("holdfast", "waiting_bytes"), 333),
-        _at_most("its event", outcome.of("holdfast", "event_bytes"), 150),
+        _at_least("drain", "20,000/s", outcome.of(OURS, "drain"), 20_000),
+        *(_times(peer, outcome, 3 if peer in ON_NODE else 10) for peer in outcome.peers("drain")),
+        _at_least("enqueue_many", "60,000/s", outcome.of(OURS, "bulk"), 60_000),
+        _beside("bulk", outcome, 1),
+        _bare(outcome),
+        _beside("call_p50", outcome, 1 / 0.6),
+        _beside("callers", outcome, 3),
+        _beside("p50", outcome, 1),
+        _lean(outcome),
+        _at_most("its event <= 150 bytes", outcome.of(OURS, "event_bytes"), 150, "{:.0f} bytes"),
+        _at_most("2,000 jobs of 50 ms, 100 at a time, <= 1.1 s", outcome.of(OURS, "sleep"), 1.1, "{:.2f} s"),
+        _at_most("claims sent per job with 50 idle workers <= 3", outcome.of(OURS, "wakes"), 3, "{:.2f}"),
+        _flat(outcome),
     ]
-
-
-def _ratio(metric: str, peer: str, outcome: Outcome, least: float) -> Verdict:
-    """Latencies the other way round, so that more is always better."""
-    sides = (peer, "holdfast") if metric == "call_p50" else ("holdfast", peer)
-    ratio = outcome.ratio(metric, *sides)
-    return _verdict(f"{metric}: {least:.3g} x better than {peer}", ratio, "{:.2f} x", (ratio or 0) >= least)
-
-
-def _sleep(outcome: Outcome) -> Verdict:
-    figure = outcome.of("holdfast", "sleep")
-    return _verdict("2,000 jobs of 50 ms, 100 at a time, <= 1.1 s", figure, "{:.2f} s", (figure or 9) <= 1.1)
-
-
-def _at_most(name: str, figure: float | None, most: float) -> Verdict:
-    return _verdict(f"{name} <= {most:g} bytes", figure, "{:.0f} bytes", figure is not None and figure <= most)
 
 
 def _postgres(outcome: Outcome) -> list[Verdict]:
     return [
         _times("pgqueuer", outcome, 2),
-        _at_least("enqueue_many", "31,000/s", outcome.of("holdfast", "bulk"), 31_000),
+        _times("procrastinate", outcome, 20),
+        _times("saq", outcome, 20),
+        _beside("bulk", outcome, 1),
+        _at_most("call p50 < 10 ms", outcome.of(OURS, "call_p50"), 10, "{:.2f} ms"),
+        _beside("callers", outcome, 3),
         _idle(outcome, 10),
+        _flat(outcome),
     ]
 
 
@@ -76,6 +75,29 @@ _TARGETS = {"sqlite": _sqlite, "redis": _redis, "postgres": _postgres}
 
 def _at_least(name: str, wanted: str, figure: float | None, least: float) -> Verdict:
     return _verdict(f"{name} >= {wanted}", figure, "{:,.0f}/s", figure is not None and figure >= least)
+
+
+def _at_most(target: str, figure: float | None, most: float, shown: str) -> Verdict:
+    return _verdict(target, figure, shown, figure is not None and figure <= most)
+
+
+def _beside(metric: str, outcome: Outcome, least: float) -> Verdict:
+    """So many times better than the best peer of this run."""
+    best = next(iter(outcome.peers(metric)), None)
+    ratio = outcome.better(metric, OURS, best) if best else None
+    target = f"{WORDS[metric]}: {least:.3g} x better than the best peer"
+    return _verdict(target, ratio, f"{{:.2f}} x {best}", (ratio or 0) >= least)
+
+
+def _bare(outcome: Outcome) -> Verdict:
+    ratio = outcome.ratio("enqueue", "bare call", OURS)
+    return _at_most("one by one <= 1.3 x a bare call of the function by the same client", ratio, 1.3, "{:.2f} x")
+
+
+def _lean(outcome: Outcome) -> Verdict:
+    most = outcome.of(LEAN, "waiting_bytes") or LEAN_BYTES
+    target = f"a waiting job in the server <= {most:.0f} bytes ({LEAN})"
+    return _at_most(target, outcome.of(OURS, "waiting_bytes"), most, "{:.0f} bytes")
 
 
 def _times(peer: str, outcome: Outcome, least: float, remark: str = "") -> Verdict:

@@ -11,7 +11,7 @@ from pathlib import Path
 import psycopg
 import servers
 
-STORES = ["memory", "sqlite"]
+STORES = ["memory", "sqlite", "postgres", "redis"]
 _numbers = itertools.count(1)
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from typing import Any
 
-from benchmarks.script import Stopwatch, main, require, started
-from benchmarks.system import PAYLOAD, Place, System
+from benchmarks.peers._asyncio import Handler, Peer, verbs
+from benchmarks.script import main
+from benchmarks.system import PAYLOAD, System
 
 SYSTEMS = (
     System(
@@ -15,81 +14,48 @@ SYSTEMS = (
         script=__name__,
         store="redis",
         packages=("arq", "hiredis"),
-        measures=("enqueue", "drain", "latency"),
+        measures=("enqueue", "drain", "latency", "call", "sleep", "footprint"),
         most=(("drain", 5_000), ("enqueue", 5_000)),
-        note="max_jobs 100, poll_delay 0.01 (0.5 as it comes); no bulk",
+        note="max_jobs 100, poll_delay 0.01 (0.5 as it comes), results polled every 5 ms; no bulk",
     ),
 )
 
 
-def settings(place: Place) -> Any:
-    from arq.connections import RedisSettings
+class Arq(Peer):
+    async def open(self) -> None:
+        from arq import create_pool
 
-    return RedisSettings.from_dsn(place.url)
+        self.pool: Any = await create_pool(self._settings())
 
+    def _settings(self) -> Any:
+        from arq.connections import RedisSettings
 
-def enqueue(place: Place) -> float:
-    return asyncio.run(fill(place))
+        return RedisSettings.from_dsn(self.place.url)
 
+    async def close(self) -> None:
+        await self.pool.aclose()
 
-async def fill(place: Place) -> float:
-    from arq import create_pool
+    async def one(self, data: str) -> Any:
+        return await self.pool.enqueue_job("noop", data)
 
-    pool = await create_pool(settings(place))
-    with Stopwatch() as watch:
-        for _ in range(place.jobs):
-            await pool.enqueue_job("noop", PAYLOAD)
-    await pool.aclose()
-    return watch.seconds
+    async def call(self) -> None:
+        await (await self.one(PAYLOAD)).result(timeout=30, poll_delay=0.005)
 
+    async def work(self, handle: Handler) -> None:
+        from arq.worker import Worker, func
 
-def drain(place: Place) -> float:
-    asyncio.run(fill(place))
-    done = 0
+        async def noop(context: Any, data: str) -> None:
+            await handle()
 
-    async def noop(context: Any, data: str) -> None:
-        nonlocal done
-        done += 1
-
-    with Stopwatch() as watch:
-        worker(place, noop, burst=True)
-    require(done, place.jobs)
-    return watch.seconds
-
-
-def worker(place: Place, noop: Any, burst: bool) -> None:
-    from arq.worker import Worker, func
-
-    asyncio.set_event_loop(asyncio.new_event_loop())
-    made = Worker(
-        [func(noop, name="noop")],
-        redis_settings=settings(place),
-        burst=burst,
-        max_jobs=100,
-        poll_delay=0.01,
-        handle_signals=False,
-    )
-    made.run()
-
-
-def serve(place: Place) -> None:
-    async def noop(context: Any, data: str) -> None:
-        started()
-
-    worker(place, noop, burst=False)
-
-
-def send(place: Place) -> Callable[[], object]:
-    from arq import create_pool
-
-    runner = asyncio.Runner()
-    pool = runner.run(create_pool(settings(place)))
-
-    async def one() -> None:
-        await pool.enqueue_job("noop", PAYLOAD)
-
-    return lambda: runner.run(one())
+        made = Worker(
+            [func(noop, name="noop")],
+            redis_settings=self._settings(),
+            max_jobs=100,
+            poll_delay=0.01,
+            handle_signals=False,
+        )
+        await made.async_run()
 
 
 if __name__ == "__main__":
-    main(globals())
+    main({"SYSTEMS": SYSTEMS, **verbs(Arq)})

@@ -1,4 +1,4 @@
-// [{"name": "bullmq", "store": "redis", "packages": ["bullmq", "ioredis"], "measures": ["enqueue", "bulk", "drain", "latency", "call", "sleep"], "note": "on Node; concurrency 100, completed jobs are kept; bulk in chunks of 1,000"}]
+// [{"name": "bullmq", "store": "redis", "packages": ["bullmq", "ioredis"], "measures": ["enqueue", "bulk", "drain", "latency", "call", "sleep", "footprint"], "note": "on Node; concurrency 100, completed jobs are kept; bulk in chunks of 1,000"}]
 import { Queue, QueueEvents, Worker } from 'bullmq';
 import { createInterface } from 'node:readline';
 import { writeSync } from 'node:fs';

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.script import Stopwatch, main, require, started
-from benchmarks.system import PAYLOAD, Place, System
+from benchmarks.script import Stopwatch, main, require, say, started
+from benchmarks.system import PAYLOAD, SLEEP, SLEEPERS, Place, System
+from benchmarks.trips import trips_in_threads
 
 SYSTEMS = (
     System(
@@ -15,24 +17,28 @@ SYSTEMS = (
         script=__name__,
         store="redis",
         packages=("dramatiq[redis]", "hiredis"),
-        measures=("enqueue", "drain", "latency"),
-        note="eight threads, its default; no bulk, no deduplication",
+        measures=("enqueue", "drain", "latency", "call", "sleep", "footprint"),
+        note="eight threads, its default (100 for the sleep); results only for calls; no bulk, no deduplication",
     ),
 )
 
 
-def noop(place: Place, then: Callable[[], object]) -> tuple[Any, Any]:
+def noop(place: Place, then: Callable[[], object], *, results: bool = False) -> tuple[Any, Any]:
+    """A broker and its actor. `started` goes with results, so that one worker serves senders and callers."""
     import dramatiq
     from dramatiq.brokers.redis import RedisBroker
+    from dramatiq.results import Results
+    from dramatiq.results.backends import RedisBackend
 
     broker = RedisBroker(url=place.url)
+    broker.add_middleware(Results(backend=RedisBackend(url=place.url), store_results=results))
     dramatiq.set_broker(broker)
 
-    @dramatiq.actor(broker=broker)
-    def noop(data: str) -> None:
+    def noop(data: str) -> str:
         then()
+        return ""
 
-    return broker, noop
+    return broker, dramatiq.actor(noop, broker=broker)
 
 
 def enqueue(place: Place) -> float:
@@ -44,35 +50,50 @@ def enqueue(place: Place) -> float:
 
 
 def drain(place: Place) -> float:
+    return handled(place, place.jobs, lambda: None, threads=8)
+
+
+def sleep(place: Place) -> None:
+    say(metric="sleep", value=handled(place, SLEEPERS, lambda: time.sleep(SLEEP), threads=100))
+
+
+def handled(place: Place, jobs: int, handler: Callable[[], object], threads: int) -> float:
+    """Seconds from the start of the worker to the last of the jobs."""
     import dramatiq
 
-    lock, over, left = threading.Lock(), threading.Event(), place.jobs
+    lock, over, left = threading.Lock(), threading.Event(), jobs
 
     def count() -> None:
         nonlocal left
+        handler()
         with lock:
             left -= 1
         if not left:
             over.set()
 
     broker, actor = noop(place, count)
-    for _ in range(place.jobs):
+    for _ in range(jobs):
         actor.send(PAYLOAD)
-    worker = dramatiq.Worker(broker, worker_threads=8)
+    worker = dramatiq.Worker(broker, worker_threads=threads)
     with Stopwatch() as watch:
         worker.start()
         over.wait()
     worker.stop()
-    require(place.jobs - left, place.jobs)
+    require(jobs - left, jobs)
     return watch.seconds
 
 
 def serve(place: Place) -> None:
     import dramatiq
 
-    broker, _ = noop(place, started)
+    broker, _ = noop(place, started, results=True)
     dramatiq.Worker(broker, worker_threads=8).start()
     threading.Event().wait()
+
+
+def call(place: Place) -> None:
+    _, actor = noop(place, lambda: None, results=True)
+    trips_in_threads(lambda: actor.send(PAYLOAD).get_result(block=True, timeout=30_000))
 
 
 def send(place: Place) -> Callable[[], object]:

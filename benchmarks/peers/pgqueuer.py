@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import timedelta
 from typing import Any
 
-from benchmarks.script import Stopwatch, main, require, started
-from benchmarks.system import PAYLOAD, Place, System
+from benchmarks.peers._asyncio import Handler, Peer, verbs
+from benchmarks.script import main
+from benchmarks.system import PAYLOAD, System
 
 BATCH = 100
 CHUNK = 1_000
+DEBOUNCE = 0.005
 
 SYSTEMS = (
     System(
@@ -18,104 +19,57 @@ SYSTEMS = (
         script=__name__,
         store="postgres",
         packages=("pgqueuer[asyncpg]", "asyncpg", "uvloop"),
-        measures=("enqueue", "bulk", "drain", "latency"),
-        note=f"asyncpg, uvloop; batches of {BATCH}; a status log for each job, no results",
+        measures=("enqueue", "bulk", "drain", "latency", "call", "sleep", "wal"),
+        most=(("enqueue", 2_000), ("wal", 2_000)),
+        note=f"asyncpg, uvloop; batches of {BATCH}; a status log for each job, no results: a call waits for its status,"
+        " debounced by 5 ms (50 as it comes)",
     ),
 )
 
 
-async def connect(place: Place) -> tuple[Any, Any]:
-    import asyncpg
-    from pgqueuer.db import AsyncpgDriver
-    from pgqueuer.queries import Queries
+class Pgqueuer(Peer):
+    async def open(self) -> None:
+        import asyncpg
+        from pgqueuer.db import AsyncpgDriver
+        from pgqueuer.queries import Queries
 
-    driver = AsyncpgDriver(await asyncpg.connect(place.url))
-    queries = Queries(driver)
-    if not await queries.has_table("pgqueuer"):
-        await queries.install()
-    return driver, queries
+        self.driver: Any = AsyncpgDriver(await asyncpg.connect(self.place.url))
+        self.queries: Any = Queries(self.driver)
+        self.watcher: Any = None
+        if not await self.queries.has_table("pgqueuer"):
+            await self.queries.install()
 
+    async def one(self, data: str) -> Any:
+        return await self.queries.enqueue("bench", data.encode())
 
-def enqueue(place: Place) -> float:
-    async def one_by_one() -> float:
-        _, queries = await connect(place)
-        with Stopwatch() as watch:
-            for _ in range(place.jobs):
-                await queries.enqueue("bench", PAYLOAD.encode())
-        return watch.seconds
+    async def many(self, data: str, count: int) -> None:
+        for first in range(0, count, CHUNK):
+            size = min(CHUNK, count - first)
+            await self.queries.enqueue(["bench"] * size, [data.encode()] * size, [0] * size)
 
-    return run(one_by_one())
+    async def call(self) -> None:
+        from pgqueuer.core.completion import CompletionWatcher
 
+        if self.watcher is None:
+            watcher = CompletionWatcher(self.driver, queries=self.queries, debounce=timedelta(seconds=DEBOUNCE))
+            self.watcher = await watcher.__aenter__()
+        (job,) = await self.one(PAYLOAD)
+        await self.watcher.wait_for(job)
 
-def bulk(place: Place) -> float:
-    async def at_once() -> float:
-        _, queries = await connect(place)
-        with Stopwatch() as watch:
-            await fill(queries, place.jobs)
-        return watch.seconds
-
-    return run(at_once())
-
-
-async def fill(queries: Any, jobs: int) -> None:
-    for start in range(0, jobs, CHUNK):
-        count = min(CHUNK, jobs - start)
-        await queries.enqueue(["bench"] * count, [PAYLOAD.encode()] * count, [0] * count)
-
-
-def drain(place: Place) -> float:
-    async def work() -> float:
-        from pgqueuer import PgQueuer
-        from pgqueuer.types import QueueExecutionMode
-
-        driver, queries = await connect(place)
-        await fill(queries, place.jobs)
-        worker = PgQueuer(driver)
-        done = 0
-
-        @worker.entrypoint("bench")
-        async def noop(job: Any) -> None:
-            nonlocal done
-            done += 1
-
-        with Stopwatch() as watch:
-            await worker.run(
-                batch_size=BATCH, dequeue_timeout=timedelta(seconds=1), mode=QueueExecutionMode.drain
-            )  # fmt: skip
-        require(done, place.jobs)
-        return watch.seconds
-
-    return run(work())
-
-
-def serve(place: Place) -> None:
-    async def work() -> None:
+    async def work(self, handle: Handler) -> None:
         from pgqueuer import PgQueuer
 
-        driver, _ = await connect(place)
-        worker = PgQueuer(driver)
+        await self.open()
+        worker: Any = PgQueuer(self.driver)
 
-        @worker.entrypoint("bench")
         async def noop(job: Any) -> None:
-            started()
+            await handle()
 
-        await worker.run(batch_size=BATCH)
-
-    run(work())
-
-
-def send(place: Place) -> Any:
-    runner = asyncio.Runner()
-    _, queries = runner.run(connect(place))
-    return lambda: runner.run(queries.enqueue("bench", PAYLOAD.encode()))
-
-
-def run(work: Any) -> Any:
-    import uvloop
-
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(work)
+        worker.entrypoint("bench")(noop)
+        await worker.run(batch_size=BATCH, dequeue_timeout=timedelta(seconds=1))
 
 
 if __name__ == "__main__":
-    main(globals())
+    import uvloop
+
+    main({"SYSTEMS": SYSTEMS, **verbs(Pgqueuer, uvloop.new_event_loop)})

@@ -1,89 +1,65 @@
-"""SAQ on Redis: one worker with 100 slots."""
+"""SAQ on Redis and on PostgreSQL: one worker with 100 slots."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from typing import Any
 
-from benchmarks.script import Stopwatch, main, require, started
-from benchmarks.system import PAYLOAD, Place, System
+from benchmarks.peers._asyncio import Handler, Peer, verbs
+from benchmarks.script import main
+from benchmarks.system import PAYLOAD, System
+
+MEASURES = ("enqueue", "drain", "latency", "call", "sleep")
 
 SYSTEMS = (
     System(
         name="saq",
         script=__name__,
         store="redis",
-        packages=("saq[redis,hiredis]", "typing_extensions"),
-        measures=("enqueue", "drain", "latency"),
+        packages=("saq[redis,hiredis]", "saq[postgres]", "psycopg[binary,pool]", "typing_extensions"),
+        measures=(*MEASURES, "footprint"),
         most=(("drain", 5_000), ("enqueue", 5_000)),
-        note="concurrency 100, dequeue_timeout 0.1; no bulk",
+        note="concurrency 100, dequeue_timeout 0.1, results polled every 5 ms (500 as it comes); no bulk",
+    ),
+    System(
+        name="saq",
+        script=__name__,
+        store="postgres",
+        packages=("saq[redis,hiredis]", "saq[postgres]", "psycopg[binary,pool]", "typing_extensions"),
+        measures=(*MEASURES, "wal"),
+        most=(("drain", 1_000), ("enqueue", 1_000), ("wal", 500)),
+        note="concurrency 100, poll_interval 0.01, results polled every 5 ms (500 as it comes); no bulk",
     ),
 )
 
 
-def queue(place: Place) -> Any:
-    from saq import Queue
+class Saq(Peer):
+    async def open(self) -> None:
+        from saq import Queue
 
-    return Queue.from_url(place.url)
+        self.queue: Any = Queue.from_url(self.place.url)
+        await self.queue.connect()
 
+    async def close(self) -> None:
+        await self.queue.disconnect()
 
-def enqueue(place: Place) -> float:
-    return asyncio.run(fill(place))
+    async def one(self, data: str) -> None:
+        await self.queue.enqueue("noop", data=data)
 
+    async def call(self) -> None:
+        await self.queue.apply("noop", data=PAYLOAD, timeout=30, poll_interval=0.005)
 
-async def fill(place: Place) -> float:
-    made = queue(place)
-    await made.connect()
-    with Stopwatch() as watch:
-        for _ in range(place.jobs):
-            await made.enqueue("noop", data=PAYLOAD)
-    await made.disconnect()
-    return watch.seconds
+    async def work(self, handle: Handler) -> None:
+        from saq import Queue, Worker
 
+        async def noop(context: Any, *, data: str) -> None:
+            await handle()
 
-def drain(place: Place) -> float:
-    asyncio.run(fill(place))
-    return asyncio.run(work(place, place.jobs, lambda: None))
-
-
-async def work(place: Place, jobs: int, then: Callable[[], object]) -> float:
-    from saq import Worker
-
-    over, done = asyncio.Event(), 0
-
-    async def noop(context: Any, *, data: str) -> None:
-        nonlocal done
-        done += 1
-        then()
-        if done == jobs:
-            over.set()
-
-    worker = Worker(queue(place), [("noop", noop)], concurrency=100, dequeue_timeout=0.1)
-    with Stopwatch() as watch:
-        running = asyncio.create_task(worker.start())
-        await over.wait()
-    await worker.stop()
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
-    require(done, jobs)
-    return watch.seconds
-
-
-def serve(place: Place) -> None:
-    asyncio.run(work(place, -1, started))
-
-
-def send(place: Place) -> Callable[[], object]:
-    runner = asyncio.Runner()
-    made = queue(place)
-    runner.run(made.connect())
-
-    async def one() -> None:
-        await made.enqueue("noop", data=PAYLOAD)
-
-    return lambda: runner.run(one())
+        # On PostgreSQL a dequeue_timeout cancels fetches half-way, and then jobs stay active for ever.
+        waits = {"dequeue_timeout": 0.1} if self.place.url.startswith("redis") else {"poll_interval": 0.01}
+        queue = Queue.from_url(self.place.url)
+        await queue.connect()
+        await Worker(queue, [("noop", noop)], concurrency=100, **waits).start()
 
 
 if __name__ == "__main__":
-    main(globals())
+    main({"SYSTEMS": SYSTEMS, **verbs(Saq)})

@@ -11,6 +11,7 @@ from .core.event import Event
 from .core.job import ErrorRecord, JobRecord, Progress
 from .core.limit import QueueSettings, Rate, Retention
 from .core.policy import Counters, Policy, Retry
+from .core.sandbox import Sandbox
 from .core.schedule import Plan, Schedule
 from .core.state import State
 from .core.tick import At, Cron, Every
@@ -18,13 +19,16 @@ from .core.transition import Reply
 from .errors import (
     Aborted,
     ConfigError,
+    HandlerRaised,
     HoldfastError,
     JobCancelled,
     JobError,
     JobFailed,
     JobMissing,
     JobTimeout,
+    LakeBusy,
     LeaseLost,
+    LogGap,
     MissingExtra,
     Outcome,
     PayloadError,
@@ -46,6 +50,7 @@ from .hook import Happening
 from .job import Completion, FailedJob, Job, Transaction, current_job
 from .option import Dedup
 from .queue import Queue
+from .resource import Resource
 from .schedule import Schedules
 from .store import Store, register_store
 from .store.contract import Cancelled, ChainPage, ChainRecord, Deleted, EventPage, JobPage, QueueInfo, SessionInfo
@@ -81,6 +86,7 @@ __all__ = [
     "FlowProgress",
     "Group",
     "Handle",
+    "HandlerRaised",
     "Happening",
     "Holdfast",
     "HoldfastError",
@@ -92,7 +98,9 @@ __all__ = [
     "JobPage",
     "JobRecord",
     "JobTimeout",
+    "LakeBusy",
     "LeaseLost",
+    "LogGap",
     "MissingExtra",
     "Node",
     "Outcome",
@@ -108,8 +116,10 @@ __all__ = [
     "Rate",
     "Reply",
     "Report",
+    "Resource",
     "Retention",
     "Retry",
+    "Sandbox",
     "Schedule",
     "ScheduleMissing",
     "Schedules",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 
 from .bulk import Counts, enqueue_all
@@ -15,6 +16,7 @@ from .core.duration import Duration
 from .core.event import Event
 from .core.job import JobRecord
 from .core.policy import Retry
+from .core.sandbox import Sandbox
 from .core.schedule import CatchUp, Overlap
 from .core.state import State
 from .core.tick import Spec
@@ -25,6 +27,7 @@ from .hook import Hook, Hooks
 from .job import Job
 from .queue import FINISHED, Queue, known_state
 from .registry import Middleware, Registry, check_queue_name
+from .resource import Opening, Resource, opened
 from .schedule import Schedules, plan_of
 from .settings import layer, queue_fields
 from .store import Store, open_store, shown
@@ -105,6 +108,7 @@ class Holdfast:
             "app", retry=retry, timeout=timeout, result_ttl=result_ttl, codec=codec, result_codec=result_codec
         )
         self.registry = Registry(self.client, app_layer, version)
+        self.registry.app = self
         self.schedules = Schedules(self.registry)
         self.sync = Sync(self)
         self.loop: asyncio.AbstractEventLoop | None = None
@@ -162,12 +166,14 @@ class Holdfast:
         executor: Executor | None = None,
         completion: Literal["staged", "atomic"] | None = None,
         size: int | None = None,
+        sandbox: Sandbox | None = None,
         on_failure: Task[Any, Any] | None = None,
     ) -> _Decorator:
         """Return a decorator that makes a function a task of this app."""
         own = layer(
             "task", retry=retry, timeout=timeout, priority=priority, result_ttl=result_ttl, codec=codec,
-            result_codec=result_codec, executor=executor, completion=completion, size=size, on_failure=on_failure,
+            result_codec=result_codec, executor=executor, completion=completion, size=size,
+            sandbox=sandbox, on_failure=on_failure,
         )  # fmt: skip
 
         def make(fn: Callable[..., Any]) -> Task[Any, Any]:
@@ -192,11 +198,12 @@ class Holdfast:
         timeout: Duration | None = None,
         codec: str | Codec | None = None,
         result_codec: str | Codec | None = None,
+        executor: Executor | None = None,
         **settings: Any,
     ) -> Queue:
         """Return a queue; with settings, declare them. `handler` is the import path of what runs plain payloads."""
         own = layer(
-            "queue", retry=retry, timeout=timeout, codec=codec, result_codec=result_codec,
+            "queue", retry=retry, timeout=timeout, codec=codec, result_codec=result_codec, executor=executor,
             result_ttl=settings.get("result_ttl"),
         )  # fmt: skip
         self.registry.check_queue(name, own)
@@ -228,6 +235,16 @@ class Holdfast:
         """The function wraps each attempt: `async def around(job, next): return await next()`."""
         self.registry.middleware.append(function)
         return function
+
+    def resource(self, fn: Opening[R]) -> Resource[R]:
+        """Make a function that yields once a resource: open in every process that runs handlers, while it does."""
+        made = Resource(fn)
+        self.registry.resources.append(made)
+        return made
+
+    def resources(self) -> AbstractAsyncContextManager[None]:
+        """Return a block in which all resources are open; workers and their processes have their own."""
+        return opened(self.registry.resources)
 
     def on(self, name: str) -> Callable[[Hook], Hook]:
         """Return a decorator: the function hears of every such transition or worker event; `"*"` is all."""

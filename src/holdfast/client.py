@@ -275,9 +275,7 @@ class Client:
 
     async def cancel(self, queue: str, id: str, running: Running = "refuse") -> Cancelled:
         """The job and its successor are cancelled, or the answer says why not."""
-        if running == "kill":
-            raise ConfigError('running="kill" needs a process executor, which this version does not have: use "signal"')
-        if running not in ("refuse", "signal"):
+        if running not in ("refuse", "signal", "kill"):
             raise ConfigError(f'running={running!r}: "refuse", "signal" or "kill"')
         answer = await self.store.cancel(queue, id, running, new_id())
         while answer.state is State.COMPLETED:  # the first job of a chain that goes on: its current one is meant

@@ -13,14 +13,17 @@ HoldfastError
 │   ├── StoreCorrupt       the file is damaged, or is not a Holdfast store
 │   ├── StoreReadOnly      the file or its folder cannot be written
 │   ├── StoreTooNew        the store was written by a newer Holdfast
-│   └── StoreClosed        the app was not opened, or is closed already
+│   ├── StoreClosed        the app was not opened, or is closed already
+│   └── LogGap             events were trimmed, or the log was reset, before they were read
 ├── JobError               a job did not give a result
 │   ├── JobFailed          it failed for good; carries the stored error
 │   ├── JobCancelled       it was cancelled
 │   ├── JobTimeout         it gave no result in time; the job goes on
 │   └── JobMissing         there is no such job, or its result has expired
+├── LakeBusy               another process has just written to the same lake
 ├── Aborted                raised inside a handler that was told to stop (`job.signal.check()`)
 ├── LeaseLost              raised inside a handler whose lease was taken away
+├── HandlerRaised          what middleware sees of an exception that a handler raised in a process of its own
 └── Outcome                raised by a handler, to say how its attempt ends
     ├── Snooze             run again at an exact time; costs no failure
     └── Permanent          do not try again
@@ -46,6 +49,10 @@ class UnknownScheme(ConfigError):
 
 class MissingExtra(ConfigError, ImportError):
     """The package for this feature is not installed; the message names the extra to install."""
+
+
+class LakeBusy(HoldfastError):
+    """Another process has just written to the same lake. Nothing is lost or doubled: try again."""
 
 
 class PayloadError(HoldfastError, TypeError):
@@ -95,6 +102,14 @@ class StoreClosed(StoreError):
     """The app was not opened, or is closed already."""
 
 
+class LogGap(StoreError):
+    """Events were gone before they could be read: `missing` of them, or, of a log that was reset, nobody knows."""
+
+    def __init__(self, message: str, *, missing: int | None = None) -> None:
+        super().__init__(message)
+        self.missing = missing
+
+
 class JobError(HoldfastError):
     """A job did not give a result."""
 
@@ -135,6 +150,14 @@ class Aborted(HoldfastError):
 
 class LeaseLost(HoldfastError):
     """This attempt no longer holds its job; whatever it writes now is refused."""
+
+
+class HandlerRaised(HoldfastError):
+    """A handler raised in a process of its own. `error` is the record of it; the exception itself stayed there."""
+
+    def __init__(self, error: Any) -> None:
+        super().__init__(f"{error.type}: {error.message}")
+        self.error = error
 
 
 class Outcome(HoldfastError):

@@ -119,6 +119,11 @@ class Job:
         return self._context
 
     @property
+    def has_context(self) -> bool:
+        """True when middleware has put something there."""
+        return bool(self._context)
+
+    @property
     def lease(self) -> Lease:
         """The token of this attempt."""
         return self._claimed.lease

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
@@ -15,14 +15,17 @@ from .continuation import Blocker
 from .core.duration import to_ms
 from .core.limit import check_priority
 from .core.policy import FAIL_HANDLER_RETRY, Policy, Retry
+from .core.sandbox import Sandbox
 from .core.schedule import Plan
 from .core.state import State
 from .errors import ConfigError
 from .hook import Hooks
 from .job import Job
+from .resource import Resource
 from .settings import Layer, resolve
 from .store.contract import BlockerRecord, Declaration
-from .task import Task
+from .sync import Openable
+from .task import WHOLE, Executor, Task
 
 Next = Callable[[], Awaitable[Any]]
 Middleware = Callable[[Job, Next], Awaitable[Any]]
@@ -49,6 +52,8 @@ class Registry:
         self.schedules: dict[tuple[str, str], Plan] = {}
         self.middleware: list[Middleware] = []
         self.fail_handlers: set[str] = set()
+        self.resources: list[Resource[Any]] = []
+        self.app: Openable | None = None
         self._app_layer = app_layer
         self._ttl: dict[str, int | None] = {}
         self._priority: dict[str, int] = {}
@@ -72,13 +77,32 @@ class Registry:
             raise ConfigError(f"task {task.name!r}: timeout=0 leaves no time to run; None is no time-out")
         check_priority(task.setting("priority"))
         to_ms(task.setting("result_ttl"), f"task {task.name!r}: result_ttl")
-        if task.setting("executor") not in (None, "inline", "thread"):
-            raise ConfigError(f"task {task.name!r}: executor={task.setting('executor')!r}: 'inline' or 'thread'")
+        self._check_executor(task)
         if task.setting("on_failure") is not None and not isinstance(task.setting("on_failure"), Task):
             raise ConfigError(f"task {task.name!r}: on_failure={task.setting('on_failure')!r}: give a task of this app")
         self._check_completion(task)
         self.codec(task.setting("codec"))
         self.codec(task.setting("result_codec"))
+
+    def _check_executor(self, task: Task[Any, Any]) -> None:
+        """Size and permissions belong to processes, and a process must be able to import its handler."""
+        what, executor, size = f"task {task.name!r}", task.setting("executor"), task.setting("size")
+        if executor not in (None, *get_args(Executor)):
+            raise ConfigError(f"{what}: executor={executor!r}: one of {', '.join(map(repr, get_args(Executor)))}")
+        sandbox = task.setting("sandbox")
+        if size is not None and (type(size) is not int or not 1 <= size <= WHOLE):
+            raise ConfigError(f"{what}: size={size!r}: units of a process, a whole number from 1 to {WHOLE}")
+        if size is not None and executor != "process":
+            raise ConfigError(f"{what}: size={size!r} is for executor='process'; others take a slot or a sandbox")
+        if sandbox is not None and not isinstance(sandbox, Sandbox):
+            raise ConfigError(f"{what}: sandbox={sandbox!r}: give Sandbox(read=[...], ...)")
+        if (sandbox is not None) != (executor == "sandbox"):
+            raise ConfigError(f"{what}: executor='sandbox' and sandbox=Sandbox(...) belong together; give both or none")
+        if task.in_process and "<" in getattr(task.fn, "__qualname__", "<"):
+            raise ConfigError(
+                f"{what}: executor={executor!r} needs a function of a module, which its process can import; "
+                f"{task.fn!r} is local"
+            )
 
     def _check_completion(self, task: Task[Any, Any]) -> None:
         """A task says how it completes only where it can write in the transaction of its completion."""
@@ -142,7 +166,7 @@ class Registry:
         return Policy(
             retry=retry.value,
             timeout_ms=None if timeout is None else to_ms(timeout, "timeout"),
-            size=task.setting("size"),
+            size=task.size,
             on_failure=(on_failure.queue, on_failure.name) if on_failure is not None else None,
         )
 
@@ -191,6 +215,14 @@ class Registry:
         return self.codec(resolve("result_codec", self.layers(queue)).value).decode
 
     # --- running
+
+    def runners(self, queue: str) -> list[Task[Any, Any]]:
+        """Return everything that may run a job of a queue."""
+        found = [task for task in self.tasks.values() if task.queue == queue]
+        declared = self.queues.get(queue)
+        if declared and declared.handler and f"{queue}:{declared.handler}" not in self.tasks:
+            found.append(self._plain(declared))
+        return found
 
     def handler(self, queue: str, task: str | None) -> Task[Any, Any] | None:
         """Return what runs a job: its task, or the handler that this worker's queue names."""

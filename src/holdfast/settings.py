@@ -22,10 +22,12 @@ LIBRARY: dict[str, Any] = {
     "result_codec": "json",
     "executor": None,
     "completion": "staged",
-    "size": 1,
+    "size": None,
+    "sandbox": None,
     "on_failure": None,
 }
-"""What holds when nobody says otherwise, times in seconds. No executor: inline for `async def`, thread for `def`."""
+"""What holds when nobody says otherwise, times in seconds. No executor: inline for `async def`, thread for `def`.
+No size: one slot, or a whole process."""
 
 
 class Layer(msgspec.Struct, frozen=True):

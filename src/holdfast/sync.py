@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
 from .errors import ConfigError
+from .store.contract import Store
 
 T = TypeVar("T")
 
@@ -16,9 +17,9 @@ T = TypeVar("T")
 class Openable(Protocol):
     """What is opened and closed with the facade."""
 
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop | None:
-        """The loop in which it is open."""
+    loop: asyncio.AbstractEventLoop | None
+    """The loop in which it is open."""
+    store: Store
 
     async def open(self) -> object:
         """It can be used."""

@@ -19,13 +19,16 @@ from .core.transition import Reply
 from .option import Dedup, Options, Prepared, Waitable, refuse_to_wait
 from .settings import Layer, Won, adjust, resolve, resolve_all
 from .store.contract import Cancelled, NewJob, OnConflict, OnFailed, Running
+from .sync import Openable
 
 if TYPE_CHECKING:
     from .registry import Registry
 
 P = ParamSpec("P")
 R = TypeVar("R")
-Executor = Literal["inline", "thread"]
+Executor = Literal["inline", "thread", "process", "sandbox"]
+WHOLE = 100
+"""The units of a process."""
 
 
 class Call(Generic[R]):
@@ -109,6 +112,27 @@ class Task(Generic[P, R]):
         """The executor of its handler: `inline` for `async def`, `thread` for `def`, unless it says otherwise."""
         chosen: Executor | None = self.setting("executor")
         return chosen or ("inline" if inspect.iscoroutinefunction(self.fn) else "thread")
+
+    @cached_property
+    def in_process(self) -> bool:
+        """True when its handler runs in a process of its own."""
+        return self.runs_in in ("process", "sandbox")
+
+    @cached_property
+    def size(self) -> int:
+        """What a job takes: units of a process, a whole one unless it says otherwise; or one slot."""
+        size: int | None = self.setting("size")
+        return size or (WHOLE if self.in_process else 1)
+
+    @property
+    def registry(self) -> Registry:
+        """What its app knows."""
+        return self._registry
+
+    @property
+    def app(self) -> Openable | None:
+        """The app that it belongs to."""
+        return self._registry.app
 
     # --- options
 

@@ -20,7 +20,7 @@ from holdfast.testing.contract import Clock, Harness
 sys.path.insert(0, str(Path(__file__).parent.parent))
 import servers
 
-STAY = {"queue", "policies", "declared", "adjusted", "limits", "events", "inbox"}
+STAY = {"queue", "policies", "declared", "adjusted", "limits", "events", "inbox", "readers"}
 """What a queue has of its own: it belongs to no job, session, key or call."""
 _numbers = itertools.count(1)
 _HEAD = struct.Struct(">cBHB6s")

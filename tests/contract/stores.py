@@ -85,9 +85,6 @@ def memory(folder: Path) -> Harness:
     return SqliteHarness(f"memory://contract-{next(_numbers)}", processes=False)
 
 
-UNCHAINED = {"postgresql", *redis_store.available()}
-"""Stores that have no chains and blockers yet."""
-
 HARNESSES: dict[str, Callable[[Path], Harness]] = {
     "sqlite": sqlite_file,
     "memory": memory,

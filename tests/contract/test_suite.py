@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import test_contract
-from stores import HARNESSES, UNCHAINED
+from stores import HARNESSES
 
 from holdfast.core.transition import TRANSITIONS, header
 from holdfast.store.redis import library
@@ -38,10 +38,8 @@ def test_every_built_in_store_ran_each_test_of_it(request: pytest.FixtureRequest
             name, _, parameters = item.name.partition("[")
             scheme, _, rest = parameters.rstrip("]").partition("-")
             ran.setdefault(scheme, set()).add(f"{name}[{rest}]")
-    for group in (
-        [tests for scheme, tests in ran.items() if (scheme in UNCHAINED) is early] for early in (True, False)
-    ):
-        assert all(tests == group[0] for tests in group)
+    chosen = list(ran.values())
+    assert all(tests == chosen[0] for tests in chosen)
     if "test_contract.py" not in str(request.config.invocation_params.args) and not request.config.option.keyword:
         assert set(ran) in (set(), set(HARNESSES))
 
@@ -73,7 +71,7 @@ def test_the_sql_of_a_transition_begins_with_its_row_of_the_table(name: str) -> 
     assert text.startswith(commented + "\n")
 
 
-@pytest.mark.parametrize("name", sorted(set(TRANSITIONS) - {"unblock"}))
+@pytest.mark.parametrize("name", sorted(TRANSITIONS))
 def test_the_lua_of_a_transition_begins_with_its_row_of_the_table(name: str) -> None:
     commented = "".join(f"-- {line}\n" for line in header(name).splitlines())
     assert library.text(name).startswith(commented + "\n")
@@ -82,7 +80,7 @@ def test_the_lua_of_a_transition_begins_with_its_row_of_the_table(name: str) -> 
 def test_the_library_is_made_of_every_file_and_transition() -> None:
     there = {entry.name.removesuffix(".lua") for entry in files("holdfast.store.redis").joinpath("lua").iterdir()}
     assert there == set(library.FILES)
-    assert set(library.TRANSITIONS) == set(TRANSITIONS) - {"unblock"}
+    assert set(library.TRANSITIONS) == set(TRANSITIONS)
 
 
 def test_every_key_of_redis_is_in_the_reference() -> None:

@@ -18,7 +18,7 @@ from support import PATIENCE
 
 from holdfast import Holdfast
 from holdfast.cli import cli
-from holdfast.cli.find import load_app
+from holdfast.find import load_app
 
 SHOP = """
 import asyncio

@@ -183,6 +183,7 @@ def test_settings_say_which_layer_won(shop: Shop) -> None:
     assert {name: each["source"] for name, each in won.items()} == {
         "retry": "task", "timeout": "app", "priority": "library", "result_ttl": "queue", "codec": "library",
         "result_codec": "library", "executor": "library", "completion": "library", "size": "library",
+        "sandbox": "library",
         "on_failure": "task",
     }  # fmt: skip
     assert won["retry"]["value"]["failures"] == 2

@@ -35,7 +35,7 @@ def holdfast(*words: str | Path) -> subprocess.CompletedProcess[str]:
 def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
     """A demo that ran, and what it printed."""
     folder = tmp_path_factory.mktemp("demo")
-    return folder, holdfast("demo", "--fast", "--plain", "--dir", folder)
+    return folder, holdfast("demo", "--fast", "--plain", "--no-lake", "--dir", folder)
 
 
 @pytest.fixture

@@ -28,17 +28,26 @@ SAID = {
         "fail: default/lost, now failed",
         "the worker stopped",
     ],
+    "dataframe_api": [
+        "killed the driver: half of 800 rows are done, and the queue goes on",
+        "completed 799\nfailed 1",
+        "{'street': '7 Main Street', 'city': 'city 7', 'lat': 7.0}",
+        "no such street: 13 Main Street",
+        "800 calls for 800 rows",
+    ],
 }
+ARGUMENTS = {"dataframe_api": ["--rows", "800", "--rate", "200"]}
 
 
 def test_every_example_is_tested() -> None:
     assert {path.stem for path in (ROOT / "examples").glob("*.py")} == SAID.keys()
 
 
+@pytest.mark.timeout(330)
 @pytest.mark.parametrize("name", SAID)
 def test_an_example_runs(name: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-W", "error", str(ROOT / "examples" / f"{name}.py")]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    command = [sys.executable, "-W", "error", str(ROOT / "examples" / f"{name}.py"), *ARGUMENTS.get(name, ())]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     for said in SAID[name]:

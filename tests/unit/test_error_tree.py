@@ -20,7 +20,7 @@ from holdfast.errors import (
     Snooze,
     StoreError,
 )
-from holdfast.worker.failure import MOST_MESSAGE, MOST_TRACEBACK, describe
+from holdfast.executor.failure import MOST_MESSAGE, MOST_TRACEBACK, describe
 
 
 def drawn() -> dict[str, str]:

@@ -21,6 +21,7 @@ from .enqueue import enqueue
 from .event import events
 from .group import Group, one_line
 from .job import jobs
+from .lake import lake
 from .migrate import migrate
 from .queue import pause, queues, resume
 from .schedule import schedules
@@ -114,7 +115,7 @@ def cli(ctx: click.Context) -> None:
 
 for _command in (
     worker, enqueue, jobs, chains, queues, tasks, schedules, workers, events, cancel, requeue, promote, delete, pause,
-    resume, settings, doctor, migrate,
+    resume, settings, doctor, migrate, lake,
 ):  # fmt: skip
     cli.add_command(_command)
 

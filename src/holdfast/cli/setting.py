@@ -10,9 +10,9 @@ import msgspec
 
 from ..app import Holdfast
 from ..errors import ConfigError
+from ..find import load_app
 from ..settings import Won
 from ..task import Task
-from .find import load_app
 from .group import Command
 from .show import json_out, table
 from .source import json_option

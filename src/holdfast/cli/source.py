@@ -13,7 +13,7 @@ import click
 
 from ..app import Holdfast
 from ..errors import ConfigError
-from .find import load_app
+from ..find import load_app
 
 T = TypeVar("T")
 Function = Callable[..., Any]

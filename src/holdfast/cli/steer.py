@@ -56,16 +56,19 @@ def cancel(source: Source, queue: str, ids: tuple[str, ...], running: str, as_js
         )
     else:
         for job_id, answer in zip(ids, answers, strict=True):
-            click.echo(clean(f"{queue}/{job_id}: {_outcome(answer)}"))
+            click.echo(clean(f"{queue}/{job_id}: {_outcome(answer, running)}"))
     if any(answer.reply is not Reply.OK for answer in answers):
         click.get_current_context().exit(1)
 
 
-def _outcome(answer: Cancelled) -> str:
+def _outcome(answer: Cancelled, running: str) -> str:
     """Return what cancel found and did, in words."""
     also = ", and so is its successor" if answer.successor else ""
     if answer.signalled:
-        return "its handler is told to stop" + (", and its successor is cancelled" if answer.successor else "")
+        told = (
+            "its process is killed, or its handler told to stop" if running == "kill" else "its handler is told to stop"
+        )
+        return told + (", and its successor is cancelled" if answer.successor else "")
     if answer.state is State.ACTIVE:
         left = "; its successor is cancelled" if answer.successor else ""
         return f"not cancelled: it runs; --running signal tells its handler to stop{left}"

@@ -17,6 +17,10 @@ _DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(ms|s|m|h|d)?")
 _RATE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)/((?:\d+(?:\.\d*)?|\.\d+)?(?:ms|s|m|h|d))(?:,burst=(\d+))?")
 
 
+_BYTES = re.compile(r"(\d+)([kmgKMG]?)")
+_SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30}
+
+
 def seconds(text: str, name: str = "duration") -> float:
     """Return a duration in seconds."""
     match = _DURATION.fullmatch(text.strip())
@@ -58,6 +62,16 @@ def pairs(words: Iterable[str]) -> dict[str, str]:
 def as_seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
     """An option that is a duration: 30, 500ms, 10m, 2h, 1d."""
     return None if value is None else seconds(value, param.opts[0])
+
+
+def as_bytes(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
+    """An option that is a number of bytes: 1048576, 512k, 500M, 2G."""
+    if value is None:
+        return None
+    match = _BYTES.fullmatch(value.strip())
+    if match is None:
+        raise ConfigError(f"{param.opts[0]}={value!r}: write bytes, or 512k, 500M, 2G")
+    return int(match[1]) << _SHIFTS[match[2].lower()]
 
 
 def as_names(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...] | None:

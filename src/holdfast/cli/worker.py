@@ -14,18 +14,19 @@ import click
 import msgspec
 
 from ..app import Holdfast
-from ..errors import ConfigError, MissingExtra
+from ..errors import ConfigError, HoldfastError, MissingExtra
+from ..find import load_app
 from ..store import shown
 from ..worker.fleet import Fleet, stop_with_parent
 from ..worker.pump import Report
 from ..worker.worker import Worker
-from .find import load_app
 from .group import Command
 from .show import json_line
-from .value import as_names, as_seconds
+from .value import as_bytes, as_names, as_seconds, seconds
 
 RESTARTS_IN_BURST = 3
 SWITCH_INTERVAL = 0.0005
+EMPTY = "empty"
 
 
 @dataclass(frozen=True)
@@ -43,24 +44,41 @@ class Order:
     uvloop: bool | None
     log_level: str
     as_json: bool
+    on: str
+    master: str | None
+    pool: int | None = None
+    recycle_jobs: int | None = None
+    recycle_memory: int | None = None
+    on_stuck: str = "keep"
 
     def worker(self, app: Holdfast) -> Worker:
         """Return the worker, not yet running."""
-        return app.worker(self.queues, slots=self.slots, lease=self.lease, drain=self.drain, name=self.name)
+        return app.worker(
+            self.queues, slots=self.slots, lease=self.lease, drain=self.drain, name=self.name, pool=self.pool,
+            recycle_jobs=self.recycle_jobs, recycle_memory=self.recycle_memory, on_stuck=self.on_stuck,
+        )  # fmt: skip
 
     def app(self) -> Holdfast:
         """Return the app that the argument or HOLDFAST_APP names."""
+        return load_app(self.app_path)
+
+    @property
+    def app_path(self) -> str:
+        """The app's import path, by the argument or HOLDFAST_APP."""
         target = self.target or os.environ.get("HOLDFAST_APP")
         if not target:
             raise ConfigError("which app? Write holdfast worker module:app, or set HOLDFAST_APP=module:app")
-        return load_app(target)
+        return target
 
     def child(self, number: int) -> list[str]:
         """Return the command of one process of a fleet."""
         words = [sys.executable, "-m", "holdfast", "worker", *([self.target] if self.target else [])]
         words += ["--slots", str(self.slots), "--lease", str(self.lease), "--drain", str(self.drain)]
-        words += ["--log-level", self.log_level]
+        words += ["--log-level", self.log_level, "--on-stuck", self.on_stuck]
         words += ["--queues", ",".join(self.queues)] if self.queues else []
+        for name in ("pool", "recycle_jobs", "recycle_memory"):
+            value = getattr(self, name)
+            words += [] if value is None else [f"--{name.replace('_', '-')}", str(value)]
         words += ["--name", f"{self.name}-{number}"] if self.name else []
         words += [] if self.uvloop is None else ["--uvloop" if self.uvloop else "--no-uvloop"]
         return words + ["--burst"] * self.burst + ["--json"] * self.as_json
@@ -72,14 +90,28 @@ class Order:
     "--queues", callback=as_names, metavar="A,B", help="The queues to serve; default: all that the app declares."
 )
 @click.option("--slots", default=10, show_default=True, help="How many jobs run at once, in each process.")
-@click.option("--processes", default=1, show_default=True, metavar="N", help="Run N worker processes.")
+@click.option("--processes", "--workers", default=1, show_default=True, metavar="N", help="Run N worker processes.")
+@click.option("--on", type=click.Choice(["here", "spark"]), default="here", show_default=True, help="Where they run.")
+@click.option("--master", metavar="URL", help="Spark's master, with --on spark; default: this machine.")
+@click.option(
+    "--pool", type=int, metavar="N", help="Processes for handlers of process and sandbox tasks; default: processors."
+)
+@click.option("--recycle-jobs", type=int, metavar="N", help="Replace a process of the pool after N jobs.")
+@click.option(
+    "--recycle-memory", callback=as_bytes, metavar="BYTES", help="Replace one that holds more than this (500M, 2G)."
+)
+@click.option(
+    "--on-stuck", type=click.Choice(["keep", "exit"]), default="keep", show_default=True,
+    help="A thread does not return after its time-out: keep its slot, or end with exit code 1.",
+)  # fmt: skip
 @click.option("--burst", is_flag=True, help="End when nothing is left to run.")
 @click.option(
     "--lease", callback=as_seconds, default="15", show_default=True, metavar="S", help="Unheard for S, it is dead."
 )
 @click.option(
-    "--drain", callback=as_seconds, default="30", show_default=True, metavar="S", help="Time to finish, at a stop."
-)
+    "--drain", default="30", show_default=True, metavar="[S]", is_flag=False, flag_value=EMPTY,
+    help="Time to finish, at a stop. Without a number it is --burst: put it last.",
+)  # fmt: skip
 @click.option("--name", help="Its name in lists and logs; default: host and process id.")
 @click.option("--uvloop/--no-uvloop", default=None, help="Use uvloop; default: when it is installed.")
 @click.option(
@@ -98,12 +130,21 @@ def worker(**given: Any) -> None:
       holdfast worker shop:app
       holdfast worker shop:app --queues mail,reports --slots 50
       holdfast worker examples/shop.py:app --burst
+      holdfast worker shop:app --queues images --pool 4 --recycle-memory 500M
       HOLDFAST_APP=shop:app holdfast worker --processes 4
+      holdfast worker shop:app --on spark --workers 20 --master spark://head:7077 --drain
     """
-    order = Order(**given)
+    order = _ordered(given)
     logging.basicConfig(level=order.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     if order.processes < 1:
         raise ConfigError(f"--processes={order.processes}: a whole number from 1")
+    if order.on == "spark":
+        from .on_spark import run_fleet
+
+        run_fleet(order)
+        return
+    if order.master:
+        raise ConfigError(f"--master={order.master}: that is Spark's; give --on spark, too")
     if order.processes > 1:
         code = _fleet(order)
         if code:
@@ -114,6 +155,13 @@ def worker(**given: Any) -> None:
     sys.setswitchinterval(SWITCH_INTERVAL)
     with asyncio.Runner(loop_factory=_loop_factory(order.uvloop)) as runner:
         runner.run(_work(order, order.app()))
+
+
+def _ordered(given: dict[str, Any]) -> Order:
+    """Return what is asked for. `--drain` alone means what `--burst` means."""
+    until_empty = given["drain"] == EMPTY
+    drain = seconds("30" if until_empty else given["drain"], "--drain")
+    return Order(**{**given, "drain": drain, "burst": given["burst"] or until_empty})
 
 
 async def _work(order: Order, app: Holdfast) -> None:
@@ -127,7 +175,10 @@ async def _work(order: Order, app: Holdfast) -> None:
             _say_started(order, app, worker)
 
     worker.hooks.add("worker_started", started)
-    _say_stopped(order, worker, await worker.run(burst=order.burst, signals=True))
+    report = await worker.run(burst=order.burst, signals=True)
+    _say_stopped(order, worker, report)
+    if report.stuck:
+        raise HoldfastError(f"{report.stuck} threads did not return after their time-out: start the worker again")
 
 
 def _say_started(order: Order, app: Holdfast, worker: Worker) -> None:

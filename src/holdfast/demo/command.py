@@ -17,6 +17,7 @@ from rich.console import Console
 from ..errors import HoldfastError
 from .crew import FOLDER
 from .ledger import Check, audit
+from .past import tell
 from .view import Lines, Screen, View, ledger_table
 
 if TYPE_CHECKING:
@@ -28,16 +29,18 @@ if TYPE_CHECKING:
 @click.option("--dir", "folder", type=click.Path(file_okay=False, path_type=Path), help="Work here (must be empty).")
 @click.option("--seconds", type=click.IntRange(3, 25), help="How long orders come in.  [default: 12]")
 @click.option("--fast", is_flag=True, help="Few jobs, and over in a few seconds.")
+@click.option("--lake/--no-lake", default=True, help="End with the lake, where Spark is installed.")
 @click.option("--plain", is_flag=True, help="Lines instead of a live view; the default when piped.")
 @click.option(
     "--audit", "books", type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Only check the ledger of an earlier demo, in its folder.",
 )  # fmt: skip
-def demo(folder: Path | None, seconds: int | None, fast: bool, plain: bool, books: Path | None) -> None:
+def demo(folder: Path | None, seconds: int | None, fast: bool, lake: bool, plain: bool, books: Path | None) -> None:
     """Show the queue at work: a small shop on a SQLite file.
 
     Three worker processes, retries, deduplication, a call that waits for its answer; one worker is killed
-    half-way, and a ledger at the end adds up, or the exit status is 1.
+    half-way, and a ledger at the end adds up, or the exit status is 1. Then the history of it all goes through
+    Spark into a lake, and a report is written.
     """
     console = Console(force_terminal=False if plain else None)
     if books is not None:
@@ -51,7 +54,8 @@ def demo(folder: Path | None, seconds: int | None, fast: bool, plain: bool, book
     except BaseExceptionGroup as group:
         raise _first(group, place) from group
     adds_up = _report(asyncio.run(audit(place)), console)
-    _farewell(place, console)
+    has_lake = lake and tell(place, console)
+    _farewell(place, console, has_lake)
     _leave(adds_up)
 
 
@@ -110,7 +114,7 @@ def _report(checks: list[Check], console: Console) -> bool:
     return True
 
 
-def _farewell(folder: Path, console: Console) -> None:
+def _farewell(folder: Path, console: Console, has_lake: bool) -> None:
     url = f"sqlite:///{quote(str(folder / 'shop.db'))}"
     holdfast = "holdfast" if shutil.which("holdfast") else os.path.relpath(Path(sys.executable).with_name("holdfast"))
     lines = (
@@ -119,6 +123,7 @@ def _farewell(folder: Path, console: Console) -> None:
         f"  {holdfast} queues --url {url}",
         f"  {holdfast} jobs --url {url} --state failed",
         f"  {holdfast} events --url {url}",
+        *([f"  {holdfast} lake report --path {folder / 'lake'}"] if has_lake else []),
         f"  {holdfast} demo --audit {folder}    (change a row first, and see it fail)",
         "The shop itself is holdfast/demo/shop.py; README.md says how to write yours.",
     )

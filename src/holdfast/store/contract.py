@@ -27,7 +27,8 @@ OnConflict = Literal["keep", "update"]
 OnFailed = Literal["keep", "requeue"]
 UpdateRunAt = Literal["always", "never", "if_later", "if_earlier"]
 Running = Literal["refuse", "signal", "kill"]
-Abort = Literal["cancelled", "timeout", "lease_lost", "completed_elsewhere", "deleted", "shutdown"]
+Abort = Literal["cancelled", "timeout", "lease_lost", "completed_elsewhere", "deleted", "shutdown", "killed"]
+"""Why a handler must stop. `killed` is how a store says that it is cancelled and shall not be asked twice."""
 Status = Literal["queued", "duplicate", "completed", "updated", "successor", "requeued", "refused"]
 
 
@@ -169,11 +170,12 @@ class Snoozed(msgspec.Struct, frozen=True, tag="snooze"):
 
 
 class Released(msgspec.Struct, frozen=True, tag="release"):
-    """The worker hands the job back, unfinished."""
+    """The worker hands the job back, unfinished: a release; or a stall, when the process that ran it died."""
 
     lease: Lease
     delay_ms: int = 0
     error: ErrorRecord | None = None
+    cause: Cause = Cause.RELEASE
 
 
 Settlement = Complete | Retried | Failed | Snoozed | Released
@@ -413,6 +415,12 @@ class Finished(msgspec.Struct, frozen=True):
     state: State
 
 
+HELD = 10
+"""A log with a reader that is behind grows to so many times its history, and no further."""
+FORGOTTEN_MS = 7 * 24 * 3600 * 1000
+"""After so long without a word a reader holds nothing."""
+
+
 class Listener(Protocol):
     """An ear of this process: workers park on it, callers wait for results on it."""
 
@@ -471,6 +479,9 @@ class Store(Protocol):
 
     async def set_result_ttl(self, queue: str, id: str, ttl_ms: int) -> Reply:
         """A finished job's result is kept for so long from now; an unfinished one's from its end."""
+
+    async def keep_runs(self, queue: str, first: int, last: int, ttl_ms: int) -> None:
+        """The same for all runs of a queue with these numbers; a caller gives some hundred at once."""
 
     async def complete_chain(
         self,
@@ -553,6 +564,12 @@ class Store(Protocol):
         """Return events after a position, in commit order; `None` is the beginning, `"end"` the end.
 
         With `queue`, those of one queue; with `id` as well, those of one job.
+        """
+
+    async def hold(self, reader: str, position: str | None) -> None:
+        """Events behind a position are kept for a named reader, as far as `HELD` times the history; `None`: no more.
+
+        A reader that is not heard of for `FORGOTTEN_MS` holds nothing. Past that, or past the cap, it is told of a gap.
         """
 
     async def chain(self, queue: str, id: str, run: int | None = None) -> ChainRecord | None:
@@ -644,4 +661,4 @@ class Transactional(Store, Protocol):
         """Return a transaction: committed at the end of the block, rolled back when that raises."""
 
 
-__all__ = [name for name in globals() if name[0].isupper()] + ["KEEP"]
+__all__ = [name for name in globals() if name[0].isupper()] + ["FORGOTTEN_MS", "HELD", "KEEP"]

@@ -10,9 +10,10 @@ import msgspec
 
 from ..app import Holdfast
 from ..errors import ConfigError, HoldfastError, JobError
-from ..executor import ThreadExecutor, run_inline
+from ..executor import PoolOptions, ThreadExecutor, run_inline
 from ..store.contract import Claimed, Complete, Failed, Retried, Session, Settled, Settlement
 from ..worker.attempt import Attempt
+from ..worker.capacity import SLOTS, Ask
 from ..worker.flight import Flight
 from ..worker.pump import Pump
 from ..worker.ticker import Ticker
@@ -84,8 +85,10 @@ class _InPlace(Pump):
     """A pump with one slot that ends when nothing is due."""
 
     def __init__(self, app: Holdfast, threads: bool, limit: int) -> None:
-        super().__init__(app.store, app.registry, app.hooks, slots=1, poll=1.0, pulse=lambda: None)
-        self._threads = ThreadExecutor(1) if threads else _Here(1)
+        pool = PoolOptions(count=1)
+        super().__init__(app.store, app.registry, app.hooks, slots=1, poll=1.0, pulse=lambda: None, pool=pool)
+        self.executors.threads = ThreadExecutor(1) if threads else _Here(1)
+        self.executors.in_place = True
         self._limit = limit
         self._ran: dict[tuple[int, int], Ran] = {}
         self._raise: BaseException | None = None
@@ -106,7 +109,8 @@ class _InPlace(Pump):
     async def _step(self, session: Session, room: int) -> bool:
         """What has ended is settled and what there is room for started; return whether there was anything."""
         settlements, self._finished = self._finished, []
-        turn = await self._turn(session, Flight(settlements, room))
+        queues = tuple(sorted(session.queues, key=self._order)) if room else ()
+        turn = await self._turn(session, Flight(settlements, Ask(SLOTS, queues, room)))
         if turn.evicted:
             raise JobError("drain() was declared dead while it ran a job: its handler moved the clock by over a day")
         self._after(turn, settlements)

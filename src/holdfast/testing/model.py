@@ -417,7 +417,7 @@ class Model:
         if isinstance(entry, Failed):
             return self._fail(now, run, COUNTER.get(entry.cause, "failures"))
         if isinstance(entry, Released):
-            return self._come_back(now, run, Cause.RELEASE, delay=entry.delay_ms)
+            return self._come_back(now, run, entry.cause, delay=entry.delay_ms)
         run_at = now + (entry.delay_ms or 0) if entry.run_at_ms is None else max(now, entry.run_at_ms)
         return self._put_back(now, run, run_at, State.SCHEDULED)
 

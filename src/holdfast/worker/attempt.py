@@ -11,13 +11,17 @@ from typing import Any
 from ..core.duration import instant_ms, to_ms
 from ..core.policy import Cause
 from ..errors import Aborted, ConfigError, Permanent, Snooze
-from ..executor import ThreadExecutor, run_inline
+from ..executor import Executors, run_inline
+from ..executor.call import arguments, completed
+from ..executor.failure import describe
+from ..executor.process.ending import Died, Evacuated
 from ..job import Job, Report, WaitedFor, _current
 from ..registry import Registry
 from ..store.contract import Abort, Claimed, Complete, Failed, Lease, Released, Retried, Settled, Settlement, Snoozed
 from ..task import Task
-from .completion import VOID, Desk, completed
-from .failure import describe
+from .capacity import need_of
+from .completion import VOID, Desk
+from .remote import STARTING, Encoded, Remote
 
 log = logging.getLogger("holdfast")
 
@@ -33,7 +37,8 @@ class Attempt:
     """A claimed job while its handler runs."""
 
     __slots__ = (
-        "_alarm", "_desk", "_finished", "_make_desk", "_task", "claimed", "error", "handler", "in_thread", "job",
+        "_alarm", "_desk", "_finished", "_killed", "_make_desk", "_remote", "_report", "_task", "claimed", "error",
+        "handler", "in_thread", "job", "late_since",
     )  # fmt: skip
 
     def __init__(
@@ -48,12 +53,17 @@ class Attempt:
         self.claimed = claimed
         self.handler = handler
         self.job = Job(claimed, report, self._at_desk, waited_for)
+        self._report = report
+        self._remote: Remote | None = None
+        self._killed = False
         self._make_desk = desk
         self._desk: Desk | None = None
         self._finished = finished
         self._task: asyncio.Task[None] | None = None
         self._alarm: asyncio.TimerHandle | None = None
         self.in_thread = False
+        self.late_since: float | None = None
+        """When its time was over, by the clock of its loop."""
         self.error: BaseException | None = None
         """What the handler raised."""
 
@@ -71,23 +81,53 @@ class Attempt:
             self._desk = self._make_desk(self.handler)
         return self._desk
 
-    def start(self, loop: asyncio.AbstractEventLoop, registry: Registry, threads: ThreadExecutor) -> None:
+    def start(self, loop: asyncio.AbstractEventLoop, registry: Registry, executors: Executors) -> None:
         """The handler runs."""
-        timeout = self.claimed.timeout_ms
-        self._task = loop.create_task(self._run(registry, threads))
-        if timeout is not None:
-            self._alarm = loop.call_later(timeout / 1000, self.abort, "timeout")
+        if self.handler.in_process and not executors.in_place:
+            seat = executors.pool.sit(need_of(self.handler))
+            if seat is None:
+                log.error("%r: no process has room for it, so it is handed back", self.job)
+                self._end(Released(self.lease))
+                return
+            self._remote = Remote(executors, seat)
+        self._task = loop.create_task(self._run(registry, executors))
+        self._start_clock(STARTING if self.handler.in_process else 0.0)
+
+    def _start_clock(self, more: float = 0.0) -> None:
+        """The handler has its time-out from now on, and so many seconds more."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+        if self.claimed.timeout_ms is not None:
+            loop = asyncio.get_running_loop()
+            self._alarm = loop.call_later(self.claimed.timeout_ms / 1000 + more, self.abort, "timeout")
 
     def abort(self, reason: Abort) -> None:
         """The handler hears that it should stop; where nothing that it says counts any more, it is cancelled."""
+        if reason == "killed":
+            self._kill()
+            return
         fired = self.job.signal.fire(reason)
-        if fired and (reason in VOID or reason == "timeout") and not self.in_thread and self._task is not None:
+        if fired and reason == "timeout":
+            self.late_since = asyncio.get_running_loop().time()
+        if fired and self._remote is not None and self._remote.is_running:
+            self._remote.kill() if reason in VOID else self._remote.stop(reason)
+        elif fired and (reason in VOID or reason == "timeout") and not self.in_thread and self._task is not None:
             self._task.cancel()
 
-    def give_up(self) -> None:
-        """The handler is cancelled, so that the job is handed back; one in a thread, which cannot be, is left alone."""
-        if self.in_thread:
-            self.abandon()
+    def _kill(self) -> None:
+        """The handler is stopped as hard as can be: its process is killed, a coroutine cancelled, a thread told."""
+        self.job.signal.fire("cancelled")
+        if not self._killed:
+            self._killed = True
+            self.give_up(even_threads=False)
+
+    def give_up(self, *, even_threads: bool = True) -> None:
+        """The handler is cancelled or killed, and the job handed back; a thread, which cannot be, is left alone."""
+        if self._remote is not None and self._remote.is_running:
+            self._remote.kill()
+        elif self.in_thread:
+            if even_threads:
+                self.abandon()
         elif self._task is not None:
             self._task.cancel()
 
@@ -95,15 +135,19 @@ class Attempt:
         """The attempt is over for this worker, whatever its handler does: the job is handed back."""
         self._end(Released(self.lease))
 
-    async def _run(self, registry: Registry, threads: ThreadExecutor) -> None:
+    def leave_behind(self) -> None:
+        """The attempt is over for this worker, which will end, and its thread with it: it counts as a time-out."""
+        self._end(self._raised(TimedOut("the handler did not return after its time-out, and its worker ended")))
+
+    async def _run(self, registry: Registry, executors: Executors) -> None:
         """However the handler ends, there is exactly one word of it."""
         _current.set(self.job)
         try:
             if self.handler.runs_in == "inline" and not registry.middleware:
-                args, kwargs = self._arguments()
+                args, kwargs = arguments(self.handler, self.claimed, self.job)
                 result = await run_inline(self.handler.fn, args, kwargs)
             else:
-                result = await self._call(registry, threads)
+                result = await self._call(registry, executors)
             if self._desk is not None:
                 self._desk.refuse_unfinished(self.job)
             settlement = self.done[0] if self.done else self._completed(result)
@@ -124,38 +168,31 @@ class Attempt:
                 return self._desk.done[0]
         return self._raised(error)
 
-    async def _call(self, registry: Registry, threads: ThreadExecutor) -> Any:
-        args, kwargs = self._arguments()
+    async def _call(self, registry: Registry, executors: Executors) -> Any:
         if not registry.middleware:
-            return await self._handler(args, kwargs, threads)
+            return await self._handler(executors)
 
         async def innermost() -> Any:
-            return await self._handler(args, kwargs, threads)
+            result = await self._handler(executors)
+            decoded = isinstance(result, Encoded) and result.then is None
+            return self.handler.decode_result(result.data) if decoded else result
 
         step: Callable[[], Any] = innermost
         for around in reversed(registry.middleware):
             step = _wrapped(around, self.job, step)
         return await step()
 
-    async def _handler(self, args: tuple[Any, ...], kwargs: dict[str, Any], threads: ThreadExecutor) -> Any:
-        fn = self.handler.fn
+    async def _handler(self, executors: Executors) -> Any:
+        if self._remote is not None:
+            return await self._remote.call(self.handler, self.claimed, self.job, self._report, self._start_clock)
+        args, kwargs = arguments(self.handler, self.claimed, self.job)
         if self.handler.runs_in == "thread":
             self.in_thread = True
             try:
-                return await threads.run(fn, args, kwargs)
+                return await executors.threads.run(self.handler.fn, args, kwargs)
             finally:
                 self.in_thread = False
-        return await run_inline(fn, args, kwargs)
-
-    def _arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        handler = self.handler
-        if self.claimed.task is None:
-            args, kwargs = handler.signature.take_one(handler.codec.decode(self.claimed.payload))
-        else:
-            args, kwargs = handler.signature.decode(self.claimed.payload, handler.codec)
-        for name in handler.signature.injected:
-            kwargs[name] = self.job
-        return args, kwargs
+        return await run_inline(self.handler.fn, args, kwargs)
 
     def _completed(self, result: Any) -> Settlement | None:
         reason = self.job.abort_reason
@@ -163,6 +200,8 @@ class Attempt:
             return None
         if reason == "timeout":
             return self._raised(TimedOut("the handler returned after its time-out"))
+        if isinstance(result, Encoded):
+            return Complete(self.lease, result.data, self.job.result_ttl_ms, result.then)
         return completed(self.job, result, self.handler)
 
     def _raised(self, error: BaseException) -> Settlement | None:
@@ -175,6 +214,11 @@ class Attempt:
             return Retried(self.lease, describe(told, Cause.TIMEOUT), Cause.TIMEOUT)
         if isinstance(error, asyncio.CancelledError | Aborted) and reason == "shutdown":
             return Released(self.lease)
+        if isinstance(error, Evacuated) or (isinstance(error, Died) and reason is not None):
+            return Released(self.lease)
+        if isinstance(error, Died):
+            record = error.record()
+            return Retried(self.lease, record) if error.is_over_limit else Released(self.lease, 0, record, Cause.STALL)
         if isinstance(error, Snooze):
             return self._snoozed(error)
         if isinstance(error, Permanent):
@@ -190,6 +234,8 @@ class Attempt:
             return Retried(self.lease, describe(wrong))
 
     def _end(self, settlement: Settlement | None) -> None:
+        if self._remote is not None:
+            self._remote.close()
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None

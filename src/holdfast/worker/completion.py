@@ -8,23 +8,15 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from ..client import transactional
-from ..continuation import Continued
 from ..core.transition import Reply
 from ..errors import Aborted, ConfigError, LeaseLost
+from ..executor.call import completed
 from ..job import Completion, Job, Transaction
 from ..store.contract import Abort, Complete, Opened, Session, Settled, Store
 from ..task import Task
 
 VOID: frozenset[Abort | None] = frozenset({"lease_lost", "deleted", "completed_elsewhere"})
 """Reasons after which nothing that the attempt says counts."""
-
-
-def completed(job: Job, result: Any, handler: Task[Any, Any]) -> Complete:
-    """Return the word for what a handler returned: a result, or the job with which its chain goes on."""
-    if isinstance(result, Continued):
-        return Complete(job.lease, b"", job.result_ttl_ms, result.after(job.chain, job.position, handler.result_codec))
-    data = handler.signature.encode_result(result, handler.result_codec)
-    return Complete(job.lease, data, job.result_ttl_ms)
 
 
 class Desk:

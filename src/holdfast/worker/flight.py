@@ -8,16 +8,17 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from ..store.contract import Settlement, Turn
+from .capacity import SLOTS, Ask
 
 
 class Flight:
-    """One call of `settle_and_claim` that is on its way, with what it tells and the slots that it keeps free."""
+    """One call of `settle_and_claim` that is on its way, with what it tells and what it keeps room for."""
 
-    __slots__ = ("call", "room", "settlements")
+    __slots__ = ("ask", "call", "settlements")
 
-    def __init__(self, settlements: list[Settlement], room: int) -> None:
+    def __init__(self, settlements: list[Settlement], ask: Ask) -> None:
         self.settlements = settlements
-        self.room = room
+        self.ask = ask
         self.call: asyncio.Future[Turn]
 
 
@@ -33,7 +34,12 @@ class Flights:
     @property
     def room(self) -> int:
         """The slots that are kept for what these turns may claim."""
-        return sum(flight.room for flight in self._flights)
+        return sum(flight.ask.room for flight in self._flights if flight.ask.group == SLOTS)
+
+    @property
+    def group(self) -> str:
+        """The group of queues that the latest of them asks."""
+        return self._flights[-1].ask.group
 
     def send(self, flight: Flight, call: Coroutine[Any, Any, Turn], landed: Callable[[], None]) -> None:
         """The turn is under way; `landed` is called when it ends, in whatever way."""

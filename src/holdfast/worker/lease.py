@@ -9,6 +9,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from ..errors import StoreError
+from ..executor.process.deadline import now
 from ..store.contract import Extended, Session, Store
 
 log = logging.getLogger("holdfast")
@@ -28,12 +29,14 @@ class Heartbeat:
         interval: float,
         wedged_after: float,
         heard: Callable[[Extended], None],
+        extended: Callable[[float], None] = lambda sent_at: None,
     ) -> None:
         self._store = store
         self._session = session
         self._interval = interval
         self._wedged_after = wedged_after
         self._heard = heard
+        self._extended = extended
         self._loop = asyncio.get_running_loop()
         self._stop = threading.Event()
         self._ticked = time.monotonic()
@@ -88,8 +91,11 @@ class Heartbeat:
         return False
 
     async def _extend(self, store: Store) -> None:
+        sent_at = now()
         extended = await store.extend(self._session)
         self._evicted = extended.evicted
+        if not extended.evicted:
+            self._extended(sent_at)  # here, in this thread: the loop may be busy for longer than a lease
         if not self._stop.is_set():
             self._loop.call_soon_threadsafe(self._heard, extended)
 

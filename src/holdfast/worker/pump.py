@@ -20,21 +20,37 @@ from ..core.job import ErrorRecord
 from ..core.state import State
 from ..core.transition import Reply
 from ..errors import ConfigError, StoreError
-from ..executor import ThreadExecutor
+from ..executor import Executors, Pool, PoolOptions, ThreadExecutor
 from ..hook import Happening, Hooks
 from ..registry import Registry
-from ..store.contract import Abort, Claimed, Lease, Released, Retried, Session, Settled, Settlement, Store, Turn
+from ..store.contract import (
+    Abort,
+    BlockerRecord,
+    Claimed,
+    Filter,
+    Lease,
+    Released,
+    Retried,
+    Session,
+    Settled,
+    Settlement,
+    Store,
+    Turn,
+)
 from ..task import Task
 from .alarm import Alarm
 from .attempt import Attempt
+from .capacity import SLOTS, Ask, Capacity, need_of
 from .completion import Desk
 from .flight import Flight, Flights
+from .round import Round
 
 log = logging.getLogger("holdfast")
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 5.0
 UNKNOWN_TASK_DELAY_MS = 5_000
 UNWRITABLE = "UnwritableOutcome"
+NOTHING = Ask("", (), 0)
 
 
 class Report(msgspec.Struct, kw_only=True):
@@ -49,6 +65,8 @@ class Report(msgspec.Struct, kw_only=True):
     cancelled: int = 0
     lost: int = 0
     """Attempts whose end did not count, because the lease was gone."""
+    stuck: int = 0
+    """Threads that did not return after their time-out, for which the worker ended (`on_stuck="exit"`)."""
 
 
 _WORD = {"complete": "completed", "retry": "retried", "fail": "failed", "snooze": "snoozed", "release": "released"}
@@ -64,14 +82,22 @@ class Pulse(Protocol):
 class Pump:
     """Keeps the slots full and the store told, for one session at a time."""
 
-    def __init__(self, store: Store, registry: Registry, hooks: Hooks, slots: int, poll: float, pulse: Pulse) -> None:
+    def __init__(
+        self, store: Store, registry: Registry, hooks: Hooks, slots: int, poll: float, pulse: Pulse, pool: PoolOptions
+    ) -> None:
         self._store = store
-        self._registry = registry
+        self.registry = registry
         self._hooks = hooks
         self._slots = slots
         self._poll = poll
         self._pulse = pulse
-        self._threads = ThreadExecutor(slots)
+        self.alarm = Alarm()
+        self.pool = Pool(pool, [each.place for each in registry.resources], self.alarm.ring)
+        self.executors = Executors(ThreadExecutor(slots), self.pool, self._blocker_records)
+        self.capacity = Capacity(registry, self.pool.room)
+        self._round = Round()
+        self._in_processes = 0
+        """How many of the running attempts take no slot."""
         self._finished: list[Settlement] = []
         self._unsure = False
         self._flights = Flights()
@@ -94,7 +120,6 @@ class Pump:
         self._unknown: set[str] = set()
         self._served: dict[str, int] = {}
         self._priority: dict[str, int] = {}
-        self.alarm = Alarm()
         self.running: dict[Lease, Attempt] = {}
         self.report = Report()
         self.claiming = True
@@ -109,9 +134,10 @@ class Pump:
         """Works until it no longer claims and nothing is left to settle; or the session is declared dead."""
         self._ordered = len(session.queues) == 1  # which of several comes first, only a reply can tell
         self._loaded = False
+        self._round.begin()
         try:
             while self.claiming or self.running or self._finished or self._unsure or self._flights:
-                if self._may_ask():
+                if self._may_ask(session):
                     self._ask(session)
                     await _soon(len(self._flights) > 1)
                 elif (flight := self._flights.land()) is not None:
@@ -119,26 +145,47 @@ class Pump:
                         return
                     await _soon(len(self._flights) > 0)
                 else:
+                    if not self._flights:
+                        self._round.begin()  # whatever rings may have made room, or have brought something
                     self._listening = True
                     await self.alarm.wait()
                     self._listening = False
         finally:
             self._flights.cancel()
 
-    def _may_ask(self) -> bool:
+    def _may_ask(self, session: Session) -> bool:
         """One turn at a time; but under load, one more while the store works, when it is worth the call."""
-        room = self._room() - self._flights.room
         if not self._flights:
-            return room > 0 or not self._ordered or bool(self._finished or self._unsure or self._called)
-        worth = len(self._finished) + room >= self._share
-        return worth and self._loaded and not self._unsure and len(self._flights) < self._store.turns_at_once
+            pending = self._finished or self._unsure or self._called or not self._ordered
+            return bool(pending) or self._wanted(session).room > 0
+        if not self._loaded or self._unsure or len(self._flights) >= self._store.turns_at_once:
+            return False
+        ask = self._wanted(session)
+        return ask.group == SLOTS == self._flights.group and len(self._finished) + ask.room >= self._share
 
     def _ask(self, session: Session) -> None:
+        if self._called:
+            self._round.call()
         self._called = False
-        room = min(self._room() - self._flights.room, self._share) if self._ordered else 0
+        ask = self._wanted(session) if self._ordered else NOTHING
+        if not ask.room and self._round.asked:
+            self._round.begin()
+            ask = self._wanted(session)
+        if ask.group == SLOTS:
+            ask = Ask(SLOTS, ask.queues, min(ask.room, self._share))
         settlements, self._finished = self._finished, []
-        flight = Flight(settlements, max(0, room))
+        flight = Flight(settlements, ask)
         self._flights.send(flight, self._turn(session, flight), self._on_landing)
+
+    def _wanted(self, session: Session) -> Ask:
+        """Return what to claim next, besides what is being claimed."""
+        if not self.claiming:
+            return NOTHING
+        order = sorted(session.queues, key=self._order) if len(session.queues) > 1 else session.queues
+        return (
+            self.capacity.ask(order, self._free() - self._flights.room, self._round.asked, self._round.hungry)
+            or NOTHING
+        )
 
     def _on_landing(self) -> None:
         if self._listening:  # or else it will look by itself, and a bell would cost a turn for nothing
@@ -156,9 +203,10 @@ class Pump:
             evicted()
             return False
         self._after(turn, flight.settlements)
-        self._loaded = 0 < flight.room <= len(turn.claimed)
+        self._loaded = 0 < flight.ask.room <= len(turn.claimed)
         if self._ordered and not self._flights:
-            await self._rest(turn, flight.room)
+            await self._look_for_hungry(session)
+            await self._rest(session, turn, flight.ask)
         self._ordered = True
         return True
 
@@ -181,14 +229,25 @@ class Pump:
     async def _turn(self, session: Session, flight: Flight) -> Turn:
         if self._unsure:
             await self._take_stock(session, flight.settlements)
-            flight.room = min(flight.room, self._room())
+            flight.ask = self.capacity.cut(flight.ask, self._free())
             self._unsure = False
-        queues = sorted(session.queues, key=self._order) if flight.room else ()
-        return await self._store.settle_and_claim(session, flight.settlements, queues, flight.room, park=self.claiming)
+        ask = flight.ask
+        return await self._store.settle_and_claim(session, flight.settlements, ask.queues, ask.room, park=self.claiming)
 
-    def _room(self) -> int:
-        """Return how many handlers may start. A thread that was given up keeps its slot until it returns."""
-        return max(0, self._slots - len(self.running) - len(self._zombies)) if self.claiming else 0
+    async def _look_for_hungry(self, session: Session) -> None:
+        """It is known which queues have jobs waiting that are too large for the room of the moment."""
+        blocked = self.capacity.blocked(sorted(session.queues, key=self._order), self._free())
+        self._round.hungry = [queue for queue in blocked if await self._has_waiting(queue)]
+
+    async def _has_waiting(self, queue: str) -> bool:
+        try:
+            return bool((await self._store.jobs(Filter(queue=queue, states=(State.WAITING,)), limit=1)).jobs)
+        except StoreError:
+            return False  # the turn that follows finds that out, too
+
+    def _free(self) -> int:
+        """Return how many slots are free. A thread that was given up keeps its slot until it returns."""
+        return max(0, self._slots - len(self.running) + self._in_processes - len(self._zombies))
 
     def _give_up_telling(self) -> None:
         log.error(
@@ -234,10 +293,16 @@ class Pump:
         for claimed in await self._store.held(session):
             if claimed.lease in known:
                 continue
-            if self._room() > 0:
+            if self._fits(claimed):
                 self._start([claimed])
             else:
                 settlements.append(Released(claimed.lease))
+
+    def _fits(self, claimed: Claimed) -> bool:
+        handler = self.registry.handler(claimed.lease.queue, claimed.task)
+        if handler is not None and handler.in_process:
+            return self.claiming and self.pool.room.find(need_of(handler)) is not None
+        return self.claiming and self._free() > 0
 
     def _after(self, turn: Turn, settlements: list[Settlement]) -> None:
         self._pulse()
@@ -255,22 +320,26 @@ class Pump:
                 self._served[claimed.lease.queue] = self._turns
             self._start(turn.claimed)
 
-    async def _rest(self, turn: Turn, room: int) -> None:
+    async def _rest(self, session: Session, turn: Turn, ask: Ask) -> None:
         """Sleep until there is something to do, exactly as long as nothing can be claimed."""
+        parked = len(turn.claimed) < ask.room
+        if parked:
+            self._round.had_less(ask.group, turn)
         if not self.running and not self._finished:
             self.empty.ring()
-        if not self.claiming or self._finished or self._called:
+        if not self.claiming or self._finished or self._called or self._wanted(session).room > 0:
             return
-        if len(turn.claimed) >= room:
-            if self._slots > len(self.running):
+        if self._round.again or not parked:  # nobody would wake this worker, unless it asks, and parks, once more
+            self._round.begin()
+            if self._wanted(session).room > 0:
                 return
+        if not self._round.asked:
             await self.alarm.wait()
             return
         self.idle = not self.running
-        wait = self._poll
-        if turn.next_at_ms is not None:
-            wait = min(wait, max(0.0, (turn.next_at_ms - turn.now_ms) / 1000))
+        wait = self._round.seconds(self._poll)
         rung = await self.alarm.wait(wait)
+        self._round.begin()
         self._polled = not rung and wait == self._poll
         self.idle = False
 
@@ -293,17 +362,18 @@ class Pump:
                 continue
             attempt = Attempt(claimed, handler, self._store_progress, self._end, self._desk, self._blockers)
             self.running[claimed.lease] = attempt
+            self._in_processes += handler.in_process
             self.report.started += 1
             if hooked:
                 self._tell("claim", claimed.lease, "active")
-            attempt.start(loop, self._registry, self._threads)
+            attempt.start(loop, self.registry, self.executors)
         if not self.running:
             self.drained.set()
 
     def _handler(self, claimed: Claimed) -> Any:
         """Return what runs the job; one that nobody here knows is released, for perhaps the next worker does."""
         try:
-            handler = self._registry.handler(claimed.lease.queue, claimed.task)
+            handler = self.registry.handler(claimed.lease.queue, claimed.task)
             problem = None if handler else f"no task named {claimed.task!r}" if claimed.task else "no handler"
         except ConfigError as error:
             handler, problem = None, str(error)
@@ -332,8 +402,10 @@ class Pump:
 
     async def _blockers(self, lease: Lease) -> list[Blocker]:
         """Return what a job waited for, decoded by the tasks that gave the results."""
-        found = await self._store.blockers(lease.queue, lease.id, lease.run)
-        return [self._registry.blocker(each) for each in found]
+        return [self.registry.blocker(each) for each in await self._blocker_records(lease)]
+
+    async def _blocker_records(self, lease: Lease) -> list[BlockerRecord]:
+        return await self._store.blockers(lease.queue, lease.id, lease.run)
 
     def _end(self, attempt: Attempt, settlement: Settlement | None) -> None:
         """The attempt's slot is free, and what it says will be told at the next turn."""
@@ -342,6 +414,7 @@ class Pump:
             self._zombies.discard(attempt)  # it was given up before
             self.alarm.ring()
             return
+        self._in_processes -= attempt.handler.in_process
         if attempt.done is not None:
             self._count(*attempt.done)  # it has told the store itself
         elif settlement is None:
@@ -402,7 +475,22 @@ class Pump:
         self._zombies.update(attempt for attempt in self.running.values() if attempt.in_thread)
         self.abort_all("lease_lost")
         self.running.clear()
+        self._in_processes = 0
         self.drained.set()
+
+    def leave_stuck(self, seconds: float) -> bool:
+        """Threads that do not return for so long after their time-out are left behind; return whether any is."""
+        now = asyncio.get_running_loop().time()
+        stuck = [
+            attempt
+            for attempt in self.running.values()
+            if attempt.in_thread and attempt.late_since is not None and now - attempt.late_since > seconds
+        ]
+        for attempt in stuck:
+            self._zombies.add(attempt)
+            attempt.leave_behind()
+        self.report.stuck += len(stuck)
+        return bool(stuck)
 
     def give_up_all(self) -> None:
         """What still runs is handed back."""
@@ -417,7 +505,7 @@ class Pump:
 
     def close(self) -> None:
         """No handler starts any more."""
-        self._threads.close()
+        self.executors.threads.close()
 
 
 async def _soon(busy: bool) -> None:

@@ -12,13 +12,17 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..core.duration import Duration, to_ms
 from ..errors import ConfigError, StoreError
+from ..executor import PoolOptions
+from ..executor.process.deadline import now
 from ..hook import Happening, Hook, Hooks
+from ..resource import Resource, opened
 from ..store.contract import Extended, Session
 from .lease import Heartbeat
+from .prepare import prepare
 from .pump import FIRST_PAUSE, LONGEST_PAUSE, Pump, Report
 from .ticker import Ticker
 from .upkeep import keep_up
@@ -49,12 +53,19 @@ class Worker:
         wedged_after: Duration | None = None,
         name: str | None = None,
         on_evicted: Literal["restart", "exit"] = "restart",
+        on_stuck: Literal["keep", "exit"] = "keep",
+        pool: int | None = None,
+        recycle_jobs: int | None = None,
+        recycle_memory: int | None = None,
     ) -> None:
         if type(slots) is not int or slots < 1:
             raise ConfigError(f"slots={slots!r}: a whole number from 1")
         if on_evicted not in ("restart", "exit"):
             raise ConfigError(f'on_evicted={on_evicted!r}: "restart" or "exit"')
+        if on_stuck not in ("keep", "exit"):
+            raise ConfigError(f'on_stuck={on_stuck!r}: "keep" or "exit"')
         self._app = app
+        self._on_stuck = on_stuck
         self.queues = queues or tuple(app.registry.queues)
         if not self.queues:
             raise ConfigError("this app declares no task and no queue; name the queues to serve")
@@ -69,6 +80,7 @@ class Worker:
         self._grace = to_ms(grace, "grace") / 1000
         self._wedged = self._lease_ms * 4 / 1000 if wedged_after is None else to_ms(wedged_after, "wedged_after") / 1000
         self._on_evicted = on_evicted
+        self._pool_options = _pool_options(pool, recycle_jobs, recycle_memory, self._drain, self._grace)
         self.name = name or f"{socket.gethostname()}-{os.getpid()}"
         self.hooks = Hooks(app.hooks)
         self._pump: Pump | None = None
@@ -113,16 +125,25 @@ class Worker:
         self._stops = 0
         self._loop = asyncio.get_running_loop()
         self._hurry, self._done = asyncio.Event(), asyncio.Event()
-        pump = self._pump = Pump(self._app.store, self._app.registry, self.hooks, self._slots, self._poll, self._pulse)
+        pump = self._pump = Pump(
+            self._app.store, self._app.registry, self.hooks, self._slots, self._poll, self._pulse, self._pool_options
+        )
         try:
-            async with self._app:
+            prepare(pump, self.queues, self._lease_ms)
+            async with self._app, opened(self._resources(pump)):
                 return await self._run(pump, burst, signals)
         finally:
             if self._stopping is not None:
                 self._stopping.cancel()
             pump.close()
+            await pump.pool.close()
             self._pump = None
             self._done.set()
+
+    def _resources(self, pump: Pump) -> list[Resource[Any]]:
+        """Return what handlers in this process may use; those in others have their own."""
+        here = any(pump.capacity.demand(queue).slots for queue in self.queues)
+        return self._app.registry.resources if here else []
 
     async def _run(self, pump: Pump, burst: bool, signals: bool) -> Report:
         with self._signals(signals):
@@ -176,16 +197,22 @@ class Worker:
             self._pulse()
             for lease, reason in extended.aborts:
                 pump.abort(lease, reason)
+            self._look_for_stuck(pump)
             if extended.evicted:
                 on_evicted()
 
         session = self._new_session(listener.address)
+        sent_at = now()
         if not await self._insist(pump, lambda: store.register(session)):
             listener.close()
             return False
         self._pulse()
+        pump.pool.lease_until(sent_at + self._lease_ms / 1000)
         pump.session = session
-        heartbeat = self._heartbeat = Heartbeat(store, session, self._lease_ms / 3000, self._wedged, on_heartbeat)
+        heartbeat = self._heartbeat = Heartbeat(
+            store, session, self._lease_ms / 3000, self._wedged, on_heartbeat,
+            lambda sent_at: pump.pool.lease_until(sent_at + self._lease_ms / 1000),
+        )  # fmt: skip
         heartbeat.start()
         upkeep = asyncio.create_task(keep_up(store, session, self._lease_ms / 3000, self.hooks))
         ticker = self._ticker()
@@ -211,6 +238,11 @@ class Worker:
             if not evicted:
                 await self._leave(session)
         return evicted
+
+    def _look_for_stuck(self, pump: Pump) -> None:
+        if self._on_stuck == "exit" and pump.leave_stuck(self._grace):
+            log.error("a thread did not return after its time-out: this worker ends, to be started again")
+            self.stop()
 
     async def _hand_back(self, pump: Pump, pumping: asyncio.Task[None]) -> None:
         """The worker itself was cancelled: what it holds is handed back without a drain."""
@@ -319,6 +351,14 @@ class Worker:
         finally:
             for number in numbers:
                 loop.remove_signal_handler(number)
+
+
+def _pool_options(count: int | None, jobs: int | None, memory: int | None, drain: float, grace: float) -> PoolOptions:
+    for name, value in (("pool", count), ("recycle_jobs", jobs), ("recycle_memory", memory)):
+        if value is not None and (type(value) is not int or value < 1):
+            raise ConfigError(f"{name}={value!r}: a whole number from 1")
+    count = count or os.cpu_count() or 1
+    return PoolOptions(count=count, recycle_jobs=jobs, recycle_memory=memory, drain=drain, grace=grace)
 
 
 async def _first(seconds: float, *events: asyncio.Event) -> None:

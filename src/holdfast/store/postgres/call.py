@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from ...core.chain import ChainRef
 from ...core.job import ErrorRecord
 from ...core.limit import QueueSettings
 from ...core.policy import Counters, Overrides
@@ -17,6 +18,7 @@ from ..contract import (
     Claimed,
     Complete,
     Conflict,
+    Continuation,
     Failed,
     Lease,
     NewJob,
@@ -46,11 +48,13 @@ FRESH = (
     "SELECT holdfast.enqueue_fresh(%s::bigint, %s, %s::text[], %s, %s::text[], %s::bytea[], %s::integer[], %s::bytea[],"
     " %s::text[], %s::bigint[], %s::text[])"
 )
+ENQUEUE_BLOCKED = ENQUEUE.removesuffix(")") + ", %s::text[], %s::text[])"
 TURN = (
     "SELECT * FROM holdfast.turn(%s::bigint, %s, %s::bigint, %s::text[], %s::text[], %s::text[], %s::text[],"
     " %s::bigint[], %s::integer[], %s::bytea[], %s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[],"
     " %s::integer, %s, %s)"
 )
+TURN_GOING_ON = TURN.removesuffix(")") + ", %s::text[])"
 
 
 class Info(msgspec.Struct, frozen=True):
@@ -121,6 +125,38 @@ def _extras(jobs: Sequence[NewJob]) -> list[str | None]:
         texts([_json(job.overrides).decode() if job.overrides else None for job in jobs]),
         numbers([job.result_ttl_ms for job in jobs]),
     ]
+
+
+def blockers(jobs: Sequence[NewJob]) -> list[Any]:
+    """Return the further arguments of `enqueue` for jobs of which some wait for others."""
+    return [
+        texts([_refs(job) for job in jobs]),
+        texts([job.on_blocker_failed if job.blockers else None for job in jobs]),
+    ]
+
+
+def _refs(job: NewJob) -> str | None:
+    return _json([(ref.queue, ref.id, ref.run) for ref in job.blockers]).decode() if job.blockers else None
+
+
+def continuation(then: Continuation | None) -> str | None:
+    """Return the next job of a chain as `follow` takes it."""
+    if then is None:
+        return None
+    job = then.job
+    fields = {
+        "queue": then.queue, "id": job.id, "task": job.task, "payload": job.payload.hex(), "run_at": job.run_at_ms,
+        "delay": job.delay_ms, "priority": job.priority or None, "key": job.key,
+        "headers": _json(job.headers).hex() if job.headers else None, "overrides": job.overrides or None,
+        "ttl": job.result_ttl_ms, "policy": job.on_blocker_failed,
+        "blockers": [(ref.queue, ref.id, ref.run) for ref in job.blockers] or None,
+    }  # fmt: skip
+    return _json({name: value for name, value in fields.items() if value is not None}).decode()
+
+
+def continuations(settlements: Sequence[Settlement]) -> str | None:
+    """Return the further argument of `turn`; `None` when no chain goes on."""
+    return texts([continuation(entry.then) if isinstance(entry, Complete) else None for entry in settlements])
 
 
 def _flag(value: bool) -> str:
@@ -194,8 +230,9 @@ def _part(entry: Settlement) -> _Part:
         return "fail", _json(error), entry.result_ttl_ms, str(entry.cause), error.type, error.signature
     if isinstance(entry, Released):
         if entry.error is None:
-            return "release", None, entry.delay_ms, None, None, None
-        return "release", _json(entry.error), entry.delay_ms, None, entry.error.type, entry.error.signature
+            return "release", None, entry.delay_ms, str(entry.cause), None, None
+        error = entry.error
+        return "release", _json(error), entry.delay_ms, str(entry.cause), error.type, error.signature
     return _snooze(entry)
 
 
@@ -264,7 +301,7 @@ def claimed_rows(rows: Iterable[Sequence[Any]], now: int) -> tuple[list[Claimed]
 def claimed(row: Sequence[Any], now: int) -> Claimed:
     """Return a job that was given to a worker."""
     (queue, id, run, attempts, task, priority, key, run_at, enqueued_at, failures, stalls, timeouts, releases,
-     overrides, headers, error, checkpoint, payload, timeout) = row  # fmt: skip
+     overrides, headers, error, checkpoint, payload, timeout, chain_queue, chain_id, chain, position) = row  # fmt: skip
     if attempts == 1 and not (failures or stalls or timeouts or releases):
         counters = _FRESH
     else:
@@ -284,4 +321,6 @@ def claimed(row: Sequence[Any], now: int) -> Claimed:
         last_error=_error(error) if error else None,
         checkpoint=checkpoint,
         timeout_ms=timeout,
+        chain=ChainRef(chain_queue, chain_id, chain) if chain is not None else None,
+        position=position,
     )

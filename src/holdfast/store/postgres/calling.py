@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -14,6 +14,7 @@ from psycopg.rows import dict_row, tuple_row
 
 from ...errors import ConfigError, StoreClosed
 from . import migration, sql
+from .array import texts
 from .connection import TRY_AGAIN, Connection, Pool, connect, found_out, is_lost, parse, translate
 from .existing import url_of
 from .listen import Doubt, Switchboard
@@ -33,7 +34,7 @@ class Calling:
         self.place = parse(self.url)
         self._clock = clock
         self._statements = sql.statements(self.place.schema)
-        self._look_again = self._named("SELECT v_found, v_before FROM holdfast.claimable(%s, %s)")
+        self._look_again = self._named("SELECT v_found, v_before FROM holdfast.claimable(%s, %s::text[], %s)")
         self._opened = 0
         self._pool: Pool | None = None
         self._home: asyncio.AbstractEventLoop | None = None
@@ -135,6 +136,6 @@ class Calling:
         now: int = await self._value("SELECT holdfast.clock(%s::bigint)", self._now())
         return now
 
-    async def _claimable(self, session: str, before: str) -> bool:
-        ((found, _),) = await self._rows(self._look_again, (session, before))
+    async def _claimable(self, session: str, queues: Sequence[str], before: str) -> bool:
+        ((found, _),) = await self._rows(self._look_again, (session, texts(queues), before))
         return bool(found)

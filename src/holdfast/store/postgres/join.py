@@ -29,6 +29,14 @@ STATEMENT = re.sub(
 )
 
 
+def _refuse_blockers(jobs: Sequence[NewJob]) -> None:
+    if any(job.blockers for job in jobs):
+        raise ConfigError(
+            "blockers= with connection=: PostgreSQL would lock the jobs that are waited for until your commit, and "
+            "their workers with them; enqueue it after the commit"
+        )
+
+
 def numbered(statement: str) -> str:
     """Return a statement with its places as $1, $2, ..."""
     numbers = count(1)
@@ -91,6 +99,7 @@ class PostgresJoined:
         """Every job has its answer, and is there when the caller commits."""
         if not jobs:
             return []
+        _refuse_blockers(jobs)
         values = call.enqueue(self._now(), queue, jobs, conflict, None, joined=True)
         with self._explained():
             rows: Rows = self._send([self._identity.epoch(), *values])
@@ -132,6 +141,7 @@ class AwaitedJoined(PostgresJoined):
     async def _enqueue(self, queue: str, jobs: Sequence[NewJob], conflict: Conflict) -> list[Answer]:
         if not jobs:
             return []
+        _refuse_blockers(jobs)
         values = call.enqueue(self._now(), queue, jobs, conflict, None, joined=True)
         with self._explained():
             rows: Rows = await self._send([await asyncio.to_thread(self._identity.epoch), *values])

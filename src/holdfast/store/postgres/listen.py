@@ -10,7 +10,7 @@ import itertools
 import logging
 import random
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -146,7 +146,7 @@ class Doubt:
 
     PAUSES = (0.02, 0.25)
 
-    def __init__(self, claimable: Callable[[str, str], Awaitable[bool]]) -> None:
+    def __init__(self, claimable: Callable[[str, Sequence[str], str], Awaitable[bool]]) -> None:
         self._claimable = claimable
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
@@ -155,16 +155,16 @@ class Doubt:
         if task := self._tasks.pop(session, None):
             task.cancel()
 
-    def raise_(self, session: str, ear: Ear, before: str) -> None:
-        """The worker had parked when the transaction `before` had not yet begun."""
+    def raise_(self, session: str, queues: Sequence[str], ear: Ear, before: str) -> None:
+        """The worker had parked, after it asked these queues, when the transaction `before` had not yet begun."""
         self.settle(session)
-        self._tasks[session] = asyncio.create_task(self._look(session, ear, before))
+        self._tasks[session] = asyncio.create_task(self._look(session, queues, ear, before))
 
-    async def _look(self, session: str, ear: Ear, before: str) -> None:
+    async def _look(self, session: str, queues: Sequence[str], ear: Ear, before: str) -> None:
         for pause in self.PAUSES:
             await asyncio.sleep(pause)
             try:
-                if await self._claimable(session, before):
+                if await self._claimable(session, queues, before):
                     ear.wake()
                     return
             except StoreError:

@@ -7,13 +7,14 @@ from typing import Any
 
 import msgspec
 
+from ...core.chain import OPEN, BlockerRef, ChainRef
 from ...core.event import Event
 from ...core.job import ErrorRecord, JobRecord, Progress
 from ...core.limit import QueueSettings
 from ...core.policy import Counters, Policy, adjusted
 from ...core.state import State
 from ...errors import ConfigError
-from ..contract import EventPage, Filter, QueueInfo, Session, SessionInfo
+from ..contract import BlockerRecord, ChainRecord, EventPage, Filter, QueueInfo, Session, SessionInfo
 from .array import numbers, texts
 
 Row = Mapping[str, Any]
@@ -49,6 +50,49 @@ def record(row: Row) -> JobRecord | None:
         expires_at_ms=row["expires_at_ms"],
         cancel_requested=row["cancel"],
         successor=row["successor"],
+        chain=_chain(row["chain_ref"], row["chain"]),
+        position=row["position"],
+        chain_state=None if row["chain_state"] is None else _outcome(row),
+        blockers=(row["blockers"] or 0) if row["state"] == "blocked" else 0,
+    )
+
+
+def _chain(ref: Sequence[str] | None, run: int) -> ChainRef | None:
+    return ChainRef(ref[0], ref[1], run) if ref else None
+
+
+def _outcome(row: Row) -> State:
+    return State.ACTIVE if row["chain_state"] == OPEN else State(row["chain_state"])
+
+
+def chain(row: Row) -> ChainRecord:
+    """Return a chain, by the row of its first job and of its last."""
+    last = "last_" if row["last_run"] is not None else ""
+    going_on = row["chain_state"] in (None, OPEN)
+    state = State(row[f"{last}state"] if going_on else row["chain_state"])
+    return ChainRecord(
+        ref=ChainRef(row["queue"], row["id"], row["run"]),
+        task=row["task"],
+        state=state,
+        position=row[f"{last}position"],
+        current=ChainRef(row[f"{last}queue"], row[f"{last}id"], row[f"{last}run"]),
+        enqueued_at_ms=row["enqueued_at_ms"],
+        finished_at_ms=row["finished_at_ms"] if row["chain_state"] is None else row["ended_at_ms"],
+        result=row["result"],
+        error=_decoded(row["error"], ErrorRecord) if state is State.FAILED else None,
+        expires_at_ms=row["expires_at_ms"],
+    )
+
+
+def blocker(row: Row) -> BlockerRecord:
+    """Return one of the chains that a job waits for, or waited for."""
+    return BlockerRecord(
+        ref=BlockerRef(row["queue"], row["id"], row["blocker"]),
+        state=State(row["state"]) if row["state"] not in (None, "abandoned") else None,
+        queue=row["last_queue"],
+        task=row["last_task"],
+        result=row["result"],
+        error=_decoded(row["error"], ErrorRecord),
     )
 
 
@@ -82,6 +126,11 @@ def filter_values(which: Filter) -> dict[str, Any]:
         "after": which.enqueued_after_ms,
         "until": which.enqueued_before_ms,
     }
+
+
+def chain_value(which: Filter) -> int | None:
+    """Return the run of the first job of the chain that a filter names."""
+    return which.chain.run if which.chain else None
 
 
 def before(cursor: str | None) -> int:
@@ -182,6 +231,12 @@ class Position:
         """Transactions that have ended, and whose events have all been passed, are no longer open."""
         for xid in [xid for xid in self.open if xid < below and xid not in in_flight]:
             del self.open[xid]
+
+
+def read_to(text: str) -> tuple[str, int]:
+    """Return the last event, as (transaction, number), before which a reader at this position has read everything."""
+    at = Position(text or None)
+    return (str(min(at.open) - 1), _LAST) if at.open else (str(at.xid), at.seq)
 
 
 def events(rows: Sequence[Row], position: str | None, limit: int) -> EventPage | None:

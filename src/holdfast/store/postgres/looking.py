@@ -10,7 +10,7 @@ import msgspec
 
 from ...core.job import JobRecord
 from ...core.policy import Policy
-from ..contract import EventPage, Filter, JobPage, QueueInfo, SessionInfo
+from ..contract import BlockerRecord, ChainPage, ChainRecord, EventPage, Filter, JobPage, QueueInfo, SessionInfo
 from ..gather import Gather
 from . import look
 from .array import numbers, texts
@@ -42,7 +42,8 @@ class Looking(Calling):
         return [found.get(number) for number in range(1, len(wanted) + 1)]
 
     async def jobs(self, which: Filter, *, limit: int = 50, cursor: str | None = None) -> JobPage:
-        rows = await self._look("list", before=look.before(cursor), limit=limit + 1, **look.filter_values(which))
+        values = {**look.filter_values(which), "chain": look.chain_value(which)}
+        rows = await self._look("list", before=look.before(cursor), limit=limit + 1, **values)
         page = [record for row in rows[:limit] if (record := look.record(row))]
         return JobPage(jobs=page, cursor=str(page[-1].run) if len(rows) > limit else None)
 
@@ -70,6 +71,25 @@ class Looking(Calling):
         if page is None:
             page = msgspec.structs.replace(await self.events(None, queue=queue, id=id, limit=limit), reset=True)
         return page
+
+    async def chain(self, queue: str, id: str, run: int | None = None) -> ChainRecord | None:
+        rows = await self._look("chain", queue=queue, id=id, run=run)
+        return look.chain(rows[0]) if rows and look.record(rows[0]) else None
+
+    async def chains(self, which: Filter, *, limit: int = 50, cursor: str | None = None) -> ChainPage:
+        rows = await self._look("chains", before=look.before(cursor), limit=limit + 1, **look.filter_values(which))
+        page = [look.chain(row) for row in rows[:limit]]
+        return ChainPage(chains=page, cursor=str(page[-1].ref.run) if len(rows) > limit else None)
+
+    async def blockers(self, queue: str, id: str, run: int) -> list[BlockerRecord]:
+        return [look.blocker(row) for row in await self._look("blockers", run=run)]
+
+    async def hold(self, reader: str, position: str | None) -> None:
+        page = None if position is None else await self.events(position, limit=1)
+        xid, seq = (None, 0) if page is None else look.read_to("" if page.reset else position or "")
+        await self._value(
+            "SELECT holdfast.read_to(%s::bigint, %s, %s::xid8, %s::bigint)", self._now(), reader, xid, seq
+        )
 
     async def doctor(self) -> list[tuple[str, bool, str]]:
         ((version, standby, durable, connections, most),) = await self._rows(

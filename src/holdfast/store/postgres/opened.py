@@ -13,9 +13,10 @@ from ...errors import ConfigError
 from ..contract import ENDED, Complete, Session, Settled, Settlement
 from . import sql
 from .array import blob
+from .call import continuation
 from .connection import Connection, Pool
 
-COMPLETE = "SELECT holdfast.join_complete(%s::bigint, %s, %s, %s, %s::bigint, %s::integer, %s::bytea, %s::bigint)"
+COMPLETE = "SELECT holdfast.join_complete(%s::bigint, %s, %s, %s, %s::bigint, %s::integer, %s::bytea, %s::bigint, %s)"
 
 
 class PostgresOpened:
@@ -36,7 +37,7 @@ class PostgresOpened:
             self._statement,
             (
                 self._now, session.id, lease.queue, lease.id, lease.run, lease.attempt, blob(settlement.result),
-                settlement.result_ttl_ms,
+                settlement.result_ttl_ms, continuation(settlement.then),
             ),
         )  # fmt: skip
         row = await cursor.fetchone()

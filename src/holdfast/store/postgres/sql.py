@@ -14,9 +14,9 @@ SCHEMA = "holdfast."
 MINOR = 2
 """The functions' number. Raise it in every release that changes one of them; they must go on taking older calls."""
 FUNCTIONS = (
-    "prelude", "lane", "update", "complete", "retry", "release", "snooze", "fail", "cancel", "promote", "delete",
-    "requeue", "enqueue", "fresh", "claim", "extend", "progress", "reap", "expire", "turn", "join",
-    "schedule",
+    "prelude", "lane", "unblock", "update", "complete", "chain", "retry", "release", "snooze", "fail", "cancel",
+    "promote", "delete", "requeue", "enqueue", "fresh", "claim", "extend", "progress", "reap", "reader", "expire",
+    "turn", "join", "schedule",
 )  # fmt: skip
 _STATEMENT = re.compile(r"^-- :(\w+)\n(.*?);\s*$", re.MULTILINE | re.DOTALL)
 
@@ -49,6 +49,7 @@ def _signatures() -> str:
     errors = [
         ErrorRecord(type="Stalled", message="its worker vanished while it ran"),
         ErrorRecord(type="CorruptRecord", message="the stored record of the job cannot be decoded"),
+        ErrorRecord(type="BlockerFailed", message="a job that it waited for did not complete"),
         *(ErrorRecord(type="LimitReached", message=f"the limit for {cause} was lowered") for cause in COUNTER),
         *(
             ErrorRecord(type="TooMany" + name.capitalize(), message=f"# {name}, and no more are allowed")

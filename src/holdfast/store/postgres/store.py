@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 import psycopg
 
+from ...core.chain import ChainRef
 from ...core.job import Progress
 from ...core.limit import QueueSettings
 from ...core.policy import Cause, Policy
@@ -23,6 +24,7 @@ from ..contract import (
     Claimed,
     Conflict,
     Declaration,
+    Deleted,
     Due,
     Extended,
     Failed,
@@ -44,7 +46,6 @@ from ..contract import (
     Turn,
 )
 from ..gather import Gather
-from ..unchained import Unchained
 from . import call, migration, schedule
 from .array import blob, texts
 from .calling import Rows
@@ -53,6 +54,7 @@ from .join import Identity, joined
 from .look import filter_values
 from .looking import MOST_AT_ONCE, Looking
 from .opened import opened
+from .scan import PostgresScan
 from .steer import Steering
 
 T = TypeVar("T")
@@ -62,7 +64,7 @@ DEFAULT_LEASE_MS = 15_000
 _json = msgspec.json.Encoder().encode
 
 
-class PostgresStore(Looking, Unchained):
+class PostgresStore(Looking):
     """Jobs in a schema of a PostgreSQL database (`postgresql://user@host/database?schema=holdfast`)."""
 
     transactional = True
@@ -75,9 +77,15 @@ class PostgresStore(Looking, Unchained):
         self._enqueue = self._named(call.ENQUEUE)
         self._fresh = self._named(call.FRESH)
         self._single: Gather[str, NewJob, Answer] = Gather(self._enqueue_fresh, MOST_AT_ONCE)
+        self._enqueue_blocked = self._named(call.ENQUEUE_BLOCKED)
         self._turn = self._named(call.TURN)
+        self._turn_going_on = self._named(call.TURN_GOING_ON)
         self._reader = call.Reader()
         self._identity = Identity(self.place)
+
+    def scan(self) -> PostgresScan:
+        """Return a reader of whole tables, with a connection of its own."""
+        return PostgresScan(self.place)
 
     def twin(self) -> Store:
         return PostgresStore(self.url, clock=self._clock)
@@ -127,6 +135,9 @@ class PostgresStore(Looking, Unchained):
     ) -> list[Answer]:
         """`repeated` says that they may have come in already, with a call whose reply was lost."""
         values = call.enqueue(self._now(), queue, jobs, conflict, request)
+        statement = self._enqueue
+        if any(job.blockers for job in jobs):
+            statement, values = self._enqueue_blocked, [*values, *call.blockers(jobs)]
         fresh = all(job.fresh for job in jobs)
         tries = 0
 
@@ -134,7 +145,7 @@ class PostgresStore(Looking, Unchained):
             nonlocal tries
             tries += 1
             async with connection.cursor(binary=True) as cursor:
-                await cursor.execute(self._enqueue, values)
+                await cursor.execute(statement, values)
                 return await cursor.fetchall()
 
         rows = await self._insist(work, repeatable=fresh or request is not None)
@@ -152,7 +163,7 @@ class PostgresStore(Looking, Unchained):
     async def cancel(self, queue: str, id: str, running: Running = "refuse", request: str | None = None) -> Cancelled:
         found = await self._value(
             "SELECT holdfast.cancel(%s::bigint, %s, %s, %s, %s)::text",
-            self._now(), queue, id, running != "refuse", request, repeatable=request is not None,
+            self._now(), queue, id, running, request, repeatable=request is not None,
         )  # fmt: skip
         return msgspec.json.decode(found, type=Cancelled)
 
@@ -185,6 +196,37 @@ class PostgresStore(Looking, Unchained):
             )
         )
 
+    async def keep_runs(self, queue: str, first: int, last: int, ttl_ms: int) -> None:
+        await self._value(
+            "SELECT holdfast.keep_runs(%s::bigint, %s, %s::bigint, %s::bigint, %s::bigint)",
+            self._now(), queue, first, last, ttl_ms,
+        )  # fmt: skip
+
+    async def complete_chain(
+        self,
+        queue: str,
+        id: str,
+        run: int | None,
+        result: bytes,
+        result_ttl_ms: int | None = None,
+        request: str | None = None,
+    ) -> Reply:
+        return Reply(
+            await self._value(
+                "SELECT holdfast.complete_chain(%s::bigint, %s, %s, %s::bigint, %s::bytea, %s::bigint, %s)",
+                self._now(), queue, id, run, blob(result), result_ttl_ms, request, repeatable=request is not None,
+            )
+        )  # fmt: skip
+
+    async def delete_chain(self, queue: str, id: str, run: int | None = None, cascade: bool = False) -> Deleted:
+        statement = self._named(
+            "SELECT v_reply, v_chains, v_waiting::text FROM holdfast.delete_chain(%s::bigint, %s, %s, %s::bigint, %s)"
+        )
+        values = (self._now(), queue, id, run, cascade)
+        ((reply, chains, waiting),) = await self._rows(statement, values, repeatable=False)
+        refs = msgspec.json.decode(waiting) if waiting and reply == "wrong_state" else ()
+        return Deleted(reply=Reply(reply), chains=chains, waiting=tuple(ChainRef(*each) for each in refs))
+
     # --- working
 
     async def declare(self, declarations: Sequence[Declaration]) -> None:
@@ -207,15 +249,17 @@ class PostgresStore(Looking, Unchained):
         self._doubt.settle(session.id)
         ear = self._switchboard.find(session.address) if park else None
         values = call.turn(self._now(), session, settlements, queues, room, park)
+        nexts = call.continuations(settlements)
+        statement, more = (self._turn, []) if nexts is None else (self._turn_going_on, [nexts])
 
         missed: Rows = []
 
         async def work(connection: Connection, again: bool) -> Rows:
             async with connection.cursor(binary=True) as cursor:
-                await cursor.execute(self._turn, [*values, again])
+                await cursor.execute(statement, [*values, again, *more])
                 rows = await cursor.fetchall()
                 if ear is not None and len(rows) <= room:
-                    await cursor.execute(self._look_again, (session.id, None))
+                    await cursor.execute(self._look_again, (session.id, texts(queues), None))
                     missed[:] = await cursor.fetchall()
                 return rows
 
@@ -224,7 +268,7 @@ class PostgresStore(Looking, Unchained):
             await self._set_aside(session, broken)
         if ear is not None and missed and not turn.evicted:
             ((found, before),) = missed
-            ear.wake() if found else self._doubt.raise_(session.id, ear, before)
+            ear.wake() if found else self._doubt.raise_(session.id, queues, ear, before)
         return turn
 
     async def _set_aside(self, session: Session, broken: Sequence[tuple[Lease, Any]]) -> None:

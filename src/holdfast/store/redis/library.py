@@ -8,17 +8,17 @@ from importlib.resources import files
 from .keys import ENDINGS
 
 MAJOR = 1
-MINOR = 3
+MINOR = 4
 """Raise it with every change of the Lua: a server with an older library gets this one."""
 NAME = f"holdfast_{MAJOR}"
 PREFIX = f"{NAME}_"
 TRANSITIONS = (
-    "enqueue", "update", "promote", "claim", "extend", "progress", "complete", "retry", "fail", "snooze", "release",
-    "cancel", "reap", "requeue", "expire", "delete",
+    "enqueue", "update", "promote", "unblock", "claim", "extend", "progress", "complete", "retry", "fail", "snooze",
+    "release", "cancel", "reap", "requeue", "expire", "delete",
 )  # fmt: skip
 FILES = (
-    "prelude", "record", "hold", "log", "tell", "policy", "outbox", "plain", "lane", *TRANSITIONS, "turn", "schedule",
-    "steer",
+    "prelude", "record", "hold", "log", "tell", "policy", "outbox", "plain", "lane", "reader", *TRANSITIONS, "chain",
+    "turn", "schedule", "steer",
 )  # fmt: skip
 
 

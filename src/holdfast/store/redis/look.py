@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from ...core.chain import ChainRef
 from ...core.event import Event
 from ...core.job import JobRecord
 from ...core.limit import QueueSettings
@@ -20,8 +21,10 @@ from .keys import Keys, short
 from .server import Server
 
 CHUNK = 500
-_ORDER = (State.WAITING, State.SCHEDULED, State.ACTIVE, State.COMPLETED, State.FAILED, State.CANCELLED)
-_INDEXED = {State.ACTIVE: "active", State.FAILED: "letters", State.CANCELLED: "cancelled"}
+_ORDER = (
+    State.WAITING, State.SCHEDULED, State.ACTIVE, State.COMPLETED, State.FAILED, State.CANCELLED, State.BLOCKED,
+)  # fmt: skip
+_INDEXED = {State.ACTIVE: "active", State.FAILED: "letters", State.CANCELLED: "cancelled", State.BLOCKED: "blocked"}
 """States whose runs are few, or in order of run."""
 
 
@@ -65,13 +68,13 @@ class Reader:
         number, raw, successor, at = found
         return record.seen(queue, number, record.parse(raw), bool(successor), at)
 
-    async def jobs(self, which: Filter, limit: int, cursor: str | None, now: str) -> JobPage:
-        """Return jobs that match, newest first."""
+    async def jobs(self, which: Filter, limit: int, cursor: str | None, now: str, *, chains: bool = False) -> JobPage:
+        """Return jobs that match, newest first; with `chains`, first jobs that continued."""
         before = _cursor(cursor)
         names = [which.queue] if which.queue is not None else await self.names()
         found: list[JobRecord] = []
         for name in names:
-            async for job in self.matching(name, which, before.get(name), limit + 1, now):
+            async for job in self.matching(name, which, before.get(name), limit + 1, now, chains=chains):
                 found.append(job)
         if len(names) > 1:
             found.sort(key=lambda job: (job.enqueued_at_ms, job.run), reverse=True)
@@ -83,11 +86,19 @@ class Reader:
         return JobPage(jobs=page, cursor=msgspec.json.encode(before).decode())
 
     async def matching(
-        self, queue: str, which: Filter, before: int | None, limit: int, now: str, *, requeued: bool = True
+        self,
+        queue: str,
+        which: Filter,
+        before: int | None,
+        limit: int,
+        now: str,
+        *,
+        requeued: bool = True,
+        chains: bool = False,
     ) -> AsyncIterator[JobRecord]:
         """Yield jobs of one queue that match, newest first. Without `requeued`, none that was started anew."""
         seen = [0]
-        async for runs in self._runs(queue, which, before, seen):
+        async for runs in self._runs(queue, which, before, seen, chains):
             at, *flat = await self._server.look("records", [self._keys.declared(queue)], now, *map(rid, runs))
             seen[0] += len(flat) // 3
             for run, raw, successor in zip(flat[::3], flat[1::3], flat[2::3], strict=True):
@@ -100,9 +111,16 @@ class Reader:
                 if limit == 0:
                     return
 
-    async def _runs(self, queue: str, which: Filter, before: int | None, seen: list[int]) -> AsyncIterator[list[int]]:
+    async def _runs(
+        self, queue: str, which: Filter, before: int | None, seen: list[int], chains: bool
+    ) -> AsyncIterator[list[int]]:
         """Yield runs that may match, newest first, in chunks."""
-        if which.ids:
+        if chains:
+            key = self._keys.of(queue, "chains")
+            found = {int.from_bytes(each, "big") for each in await self._server.ask(["ZRANGE", key, 0, -1], key)}
+        elif which.chain is not None:
+            found = await self._runs_of_chain(queue, which.chain)
+        elif which.ids:
             found = await self._runs_of(queue, which.ids)
         elif which.states and all(state in _INDEXED for state in which.states):
             found = await self._runs_in(queue, which.states)
@@ -113,6 +131,11 @@ class Reader:
         runs = sorted((run for run in found if before is None or run < before), reverse=True)
         for start in range(0, len(runs), CHUNK):
             yield runs[start : start + CHUNK]
+
+    async def _runs_of_chain(self, queue: str, chain: ChainRef) -> set[int]:
+        found = await self._server.look("members", [self._keys.declared(queue)], chain.queue, chain.id, chain.run)
+        runs = {int.from_bytes(each, "big") for each in found}
+        return runs | {chain.run} if queue == chain.queue else runs
 
     async def _runs_of(self, queue: str, ids: tuple[str, ...]) -> set[int]:
         stored = [short(id) for id in ids]
@@ -161,7 +184,7 @@ class Reader:
         settings, operator, limits, workers, oldest, *counts = reply
         return QueueInfo(
             name=name,
-            counts={State.BLOCKED: 0, **dict(zip(_ORDER, counts, strict=True))},
+            counts=dict(zip(_ORDER, counts, strict=True)),
             settings=msgspec.json.decode(settings, type=QueueSettings),
             overrides=msgspec.json.decode(operator),
             key_overrides={key.decode(): int(each) for key, each in zip(limits[::2], limits[1::2], strict=True)},
@@ -196,14 +219,23 @@ class Reader:
 
     async def events(self, position: str | None, queue: str | None, id: str | None, limit: int) -> EventPage:
         """Return events after a position: of one queue in commit order, of several merged by time."""
-        known = _position(position)
+        known = position_of(position)
         names = [queue] if queue is not None else await self.names()
         logs = [_Log(name, await self._info(name), known, position) for name in names]
         if position == "end":
-            return EventPage(events=[], position=_text({log.queue: log.end for log in logs}))
+            return EventPage(events=[], position=text_of({log.queue: log.end for log in logs}))
         for log in logs:
             await self._fill(log, id, limit)
         return _page(logs, known, limit)
+
+    async def unread(self, position: str | None) -> list[tuple[str, str]]:
+        """Return, for every queue, the first event behind a position; empty when there is no position."""
+        if position is None:
+            return [(name, "") for name in await self.names()]
+        known = position_of(position)
+        logs = [_Log(name, await self._info(name), known, position) for name in await self.names()]
+        read = [(log.queue, _seq(log.after)) for log in logs]
+        return [(queue, "0" if seq is None else str(seq + 1)) for queue, seq in read]
 
     async def _info(self, name: str) -> tuple[str, str, str]:
         """Return the epoch of a queue's log, and the ids of its first and last entry."""
@@ -276,22 +308,24 @@ def _page(logs: list[_Log], known: dict[str, str], limit: int) -> EventPage:
         if len(events) == limit:
             break
         now_at[queue] = at
-        events.append(msgspec.structs.replace(event, position=_text(now_at)))
+        events.append(msgspec.structs.replace(event, position=text_of(now_at)))
     if len(events) < limit:  # everything was looked at, also what was not asked for: trimming it later is no gap
         now_at.update({log.queue: log.looked_at for log in logs if log.looked_at})
     return EventPage(
         events=events,
-        position=_text(now_at),
+        position=text_of(now_at),
         gap=sum(log.gap for log in logs),
         reset=any(log.reset for log in logs),
     )
 
 
-def _text(position: dict[str, str]) -> str:
+def text_of(position: dict[str, str]) -> str:
+    """Return a position, queue by queue, as text."""
     return msgspec.json.encode(position).decode()
 
 
-def _position(text: str | None) -> dict[str, str]:
+def position_of(text: str | None) -> dict[str, str]:
+    """Return where in each queue's log a position is."""
     if text is None or text == "end":
         return {}
     try:

@@ -24,9 +24,9 @@ def rule(conflict: Conflict) -> bytes:
     return _json({**fields, "reset_counts": conflict.resets})
 
 
-def _spec(job: NewJob) -> bytes:
+def spec(job: NewJob) -> dict[str, Any]:
     """Return what is unusual about a job, for Lua."""
-    spec: dict[str, Any] = {
+    found: dict[str, Any] = {
         "run_at": job.run_at_ms,
         "delay": job.delay_ms,
         "priority": job.priority or None,
@@ -38,8 +38,15 @@ def _spec(job: NewJob) -> bytes:
     }
     if job.dedup is not None:
         dedup = {"key": job.dedup.key, "scope": job.dedup.scope, "exclude": job.dedup.exclude}
-        spec["dedup"] = dedup if job.dedup.window_ms is None else {**dedup, "window": job.dedup.window_ms}
-    given = {name: value for name, value in spec.items() if value is not None}
+        found["dedup"] = dedup if job.dedup.window_ms is None else {**dedup, "window": job.dedup.window_ms}
+    if job.blockers:
+        found["blockers"] = [(ref.queue, ref.id, ref.run) for ref in job.blockers]
+        found["policy"] = job.on_blocker_failed
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _spec(job: NewJob) -> bytes:
+    given = spec(job)
     if not given:
         return b""
     return _json({"watcher": job.watcher, "only_watched": True} if list(given) == ["watcher"] else given)

@@ -10,9 +10,10 @@ import msgspec
 from ...core.state import State
 from ...core.transition import Reply
 from ...errors import ConfigError
-from ..contract import KEEP, Answer, Cancelled, Conflict, Filter, NewJob, Running
+from ..contract import KEEP, Answer, Cancelled, Conflict, Deleted, Filter, NewJob, Running
 from ..gather import Gather
-from .base import Base
+from .chain import Chains
+from .deliver import Delivering
 from .keys import long, short
 from .look import rid
 from .order import answers_to, asked, rule
@@ -21,11 +22,12 @@ MOST_IN_ONE_CALL = 2_000
 """Jobs of one enqueue that go in one call: the server does nothing else meanwhile."""
 
 
-class Producing(Base):
+class Producing(Delivering):
     """What clients call."""
 
     def _make(self) -> None:
         super()._make()
+        self._chains = Chains(self._server, self._keys, self._reader, self._now, self._deliver_all)
         self._single: Gather[tuple[str, Conflict], NewJob, Answer] = Gather(self._enqueue_fresh, MOST_IN_ONE_CALL)
 
     async def enqueue(
@@ -59,6 +61,8 @@ class Producing(Base):
     async def _enqueue(self, queue: str, jobs: Sequence[NewJob], conflict: Conflict, request: str) -> list[Answer]:
         args: list[Any] = [self._now(), queue, request, self.place.history, rule(conflict), len(jobs)]
         reply = await self._server.call("enqueue", [self._keys.declared(queue)], *args, *asked(jobs))
+        if reply[0] == b"posted":
+            await self._deliver_all([queue])
         return answers_to(jobs, reply)
 
     async def cancel(self, queue: str, id: str, running: Running = "refuse", request: str | None = None) -> Cancelled:
@@ -66,6 +70,7 @@ class Producing(Base):
         word, state, run, signalled, successor = await self._server.call(
             "cancel", [key], self._now(), request or "", short(id), running
         )
+        await self._deliver_all([queue])
         return Cancelled(
             reply=Reply(word.decode()),
             state=State(state.decode()) if state else None,
@@ -97,10 +102,31 @@ class Producing(Base):
             return []
         args = ["dry" if dry_run else "do", *(rid(run) for run in reversed(runs))]
         flat = await self._server.call("requeue", [self._keys.declared(queue)], self._now(), request, *args)
+        if flat and not dry_run:
+            await self._deliver_all([queue])
         return [(queue, long(id), run) for id, run in zip(flat[::2], flat[1::2], strict=True)]
 
     async def delete(self, queue: str, id: str) -> Reply:
-        return await self._word("delete", queue, short(id))
+        reply = await self._word("delete", queue, short(id))
+        await self._deliver_all([queue])
+        return reply
+
+    async def complete_chain(
+        self,
+        queue: str,
+        id: str,
+        run: int | None,
+        result: bytes,
+        result_ttl_ms: int | None = None,
+        request: str | None = None,
+    ) -> Reply:
+        return await self._chains.complete(queue, id, run, result, result_ttl_ms, request)
+
+    async def delete_chain(self, queue: str, id: str, run: int | None = None, cascade: bool = False) -> Deleted:
+        return await self._chains.delete(queue, id, run, cascade)
 
     async def set_result_ttl(self, queue: str, id: str, ttl_ms: int) -> Reply:
         return await self._word("set_ttl", queue, short(id), ttl_ms)
+
+    async def keep_runs(self, queue: str, first: int, last: int, ttl_ms: int) -> None:
+        await self._word("keep_runs", queue, first, last, ttl_ms)

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from ...core.chain import OPEN, ChainRef
 from ...core.event import Event
 from ...core.job import ErrorRecord, JobRecord, Progress
 from ...core.policy import Counters, Overrides
@@ -16,8 +17,10 @@ from .keys import long
 
 _HEAD = struct.Struct(">cBHB6s")
 _LIFE = struct.Struct(">I7s7s7s7sB")
-_RUN_AT, _PRIORITY, _LIFE_THERE, _RESULT, _REST, _LONG_TASK = 1, 2, 4, 8, 16, 32
-_EVENT = struct.Struct(">c6sI7s7sH6s6sH")
+_RUN_AT, _PRIORITY, _LIFE_THERE, _RESULT, _REST, _LONG_TASK, _CHAIN = 1, 2, 4, 8, 16, 32, 64
+EVENT = struct.Struct(">c6sI7s7sH6s6sH")
+EVENT_FIELDS = ("letter", "run", "attempt", "when", "run_at", "priority", "wait", "ran", "task_size")
+"""The fixed part of an event, which comes after its transition's name."""
 _STATES = {b"x" if state is State.CANCELLED else state[0].encode(): state for state in State}
 LETTERS = {letter.decode(): state for letter, state in _STATES.items()}
 _FRESH = Counters(attempts=1)
@@ -40,6 +43,9 @@ class Rest(msgspec.Struct, frozen=True):
     error: str | None = None
     progress: str | None = None
     checkpoint_size: int | None = None
+    chain_state: str | None = None
+    ended_at: int | None = None
+    open: int = 0
 
 
 class Life(msgspec.Struct, frozen=True):
@@ -67,6 +73,8 @@ class Record(msgspec.Struct, frozen=True):
     payload: bytes
     checkpoint: bytes | None
     result: bytes | None
+    chain: ChainRef | None = None
+    position: int = 0
 
 
 _rest = msgspec.msgpack.Decoder(Rest).decode
@@ -88,6 +96,11 @@ def parse(raw: bytes) -> Record:
     if flags & _PRIORITY:
         priority = _from_bytes(raw[at : at + 2], "big") - 1000
         at += 2
+    home, position = None, 0
+    if flags & _CHAIN:
+        size = _from_bytes(raw[at : at + 2], "big")
+        home, position = _parse_chain(raw[at + 2 : at + 2 + size])
+        at += 2 + size
     if flags & _LIFE_THERE:
         life, at = _parse_life(raw, at)
     result_size = 0
@@ -117,7 +130,15 @@ def parse(raw: bytes) -> Record:
         raw[payload_at:checkpoint_at],
         None if rest.checkpoint_size is None else raw[checkpoint_at:result_at],
         raw[result_at:] if flags & _RESULT else None,
+        home,
+        position,
     )
+
+
+def _parse_chain(text: bytes) -> tuple[ChainRef, int]:
+    head, _, run = text[4:].rpartition(b"\0")
+    queue, _, id = head.partition(b"\0")
+    return ChainRef(queue.decode(), id.decode(), int(run)), _from_bytes(text[:4], "big")
 
 
 def parse_or_none(raw: bytes | None) -> Record | None:
@@ -180,6 +201,8 @@ def claimed(queue: str, run: int, raw: bytes, timeout_ms: int, now: int) -> Clai
         last_error=_error(more.error) if more.error else None,
         checkpoint=record.checkpoint,
         timeout_ms=timeout_ms if timeout_ms >= 0 else None,
+        chain=record.chain,
+        position=record.position,
     )
 
 
@@ -221,7 +244,36 @@ def seen(queue: str, run: int, record: Record, successor: bool, now: int) -> Job
         expires_at_ms=life.expires_at,
         cancel_requested=more.cancel,
         successor=successor,
+        chain=chain(queue, run, record),
+        position=record.position,
+        chain_state=None if more.chain_state is None else outcome(record),
+        blockers=more.open if record.state is State.BLOCKED else 0,
     )
+
+
+def line(queue: str, run: int, record: Record, successor: bool, now: int) -> tuple[Any, ...]:
+    """Return a job as a row of `JOB_COLUMNS`."""
+    more, life = record.rest, record.life
+    free = life.free_at is not None and life.free_at <= now
+    return (
+        queue, record.id, run, record.task, str(record.state), record.priority, more.key, record.run_at,
+        record.enqueued_at, life.claimed_at, life.finished_at, life.expires_at, life.attempts, more.failures,
+        more.stalls, more.timeouts, more.releases, life.session, not more.past and not free, more.cancel, successor,
+        more.progress, more.error, more.headers, record.payload, record.checkpoint, record.result,
+    )  # fmt: skip
+
+
+def chain(queue: str, run: int, record: Record) -> ChainRef | None:
+    """Return the chain of a job: the one that it began, or belongs to."""
+    if record.chain is not None:
+        return record.chain
+    return ChainRef(queue, record.id, run) if record.rest.chain_state else None
+
+
+def outcome(record: Record) -> State:
+    """Return where the chain stands that a job began; for one that did not continue, its own state."""
+    state = record.rest.chain_state
+    return record.state if state is None else State.ACTIVE if state == OPEN else State(state)
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -236,7 +288,7 @@ class Said(msgspec.Struct, frozen=True):
     progress: float | None = None
 
 
-_said = msgspec.msgpack.Decoder(Said).decode
+said_in = msgspec.msgpack.Decoder(Said).decode
 _NOTHING_SAID = Said()
 
 
@@ -250,11 +302,11 @@ def event(queue: str, position: str, fields: dict[bytes, bytes]) -> Event:
     raw = fields[b"e"]
     at = 1 + raw[0]
     transition = raw[1:at].decode()
-    letter, run, attempt, when, run_at, priority, wait, ran, task_size = _EVENT.unpack_from(raw, at)
-    at += _EVENT.size
+    letter, run, attempt, when, run_at, priority, wait, ran, task_size = EVENT.unpack_from(raw, at)
+    at += EVENT.size
     task = raw[at : at + task_size].decode()
     worker, at = _word(raw, at + task_size)
-    said = _said(raw[at:]) if at < len(raw) else _NOTHING_SAID
+    said = said_in(raw[at:]) if at < len(raw) else _NOTHING_SAID
     failures, stalls, timeouts, releases = said.counters
     signature = said.signature
     if said.error_type and signature is None:  # an error that the store made itself

@@ -15,6 +15,7 @@ from ..contract import (
     Abort,
     Claimed,
     Complete,
+    Continuation,
     Failed,
     Lease,
     Released,
@@ -26,6 +27,7 @@ from ..contract import (
     Turn,
 )
 from .keys import long, short
+from .order import spec
 
 _json = msgspec.json.encode
 _NAME = {Complete: "complete", Retried: "retry", Failed: "fail", Snoozed: "snooze", Released: "release"}
@@ -35,10 +37,21 @@ def arguments(entry: Settlement) -> tuple[Any, ...]:
     """Return a token (run, attempt, id), a result or error, and the rest as JSON: nothing for a plain completion."""
     lease = entry.lease
     token = lease.run.to_bytes(6, "big") + lease.attempt.to_bytes(4, "big") + short(lease.id)
+    if type(entry) is Complete and entry.then is not None:
+        return token, entry.then.job.payload, _going_on(entry, entry.then)
     if type(entry) is Complete:
         return token, entry.result, b"" if entry.result_ttl_ms is None else _json({"ttl": entry.result_ttl_ms})
     error: ErrorRecord | None = getattr(entry, "error", None)
     return token, _json(error) if error else b"", _more(entry, error)
+
+
+def _going_on(entry: Complete, then: Continuation) -> bytes:
+    job = then.job
+    options = spec(job)
+    if then.queue == entry.lease.queue and not options and entry.result_ttl_ms is None:
+        return f">{job.id}\0{job.task or ''}".encode()  # which the server need not decode
+    following = {"queue": then.queue, "id": job.id, "task": job.task, "spec": options}
+    return _json({"ttl": entry.result_ttl_ms, "next": following} if entry.result_ttl_ms else {"next": following})
 
 
 def _more(entry: Settlement, error: ErrorRecord | None) -> bytes:

@@ -12,6 +12,9 @@ from ...core.policy import Policy
 from ...core.transition import Reply
 from ..contract import (
     KEEP,
+    BlockerRecord,
+    ChainPage,
+    ChainRecord,
     Conflict,
     Due,
     EventPage,
@@ -27,15 +30,15 @@ from ..contract import (
     SessionInfo,
     Store,
 )
-from ..unchained import Unchained
 from . import doctor, schedule, steer
 from .keys import short
 from .order import answers_to, asked, rule
 from .produce import Producing
+from .scan import RedisScan
 from .work import Working
 
 
-class RedisStore(Producing, Working, Unchained):
+class RedisStore(Producing, Working):
     """Jobs in Redis or Valkey: `redis://`, `rediss://`, `valkey://`, `redis+cluster://`, `redis+sentinel://`.
 
     Instead of a URL it takes a client or pool of redis-py, whose settings its own connections then have.
@@ -48,6 +51,10 @@ class RedisStore(Producing, Working, Unchained):
     def twin(self) -> Store:
         return RedisStore(self._where, clock=self._clock, namespace=self.place.namespace)
 
+    def scan(self) -> RedisScan:
+        """Return a reader of whole tables, with a connection of its own."""
+        return RedisScan(self.place)
+
     # --- looking
 
     async def get(self, queue: str, id: str, run: int | None = None) -> JobRecord | None:
@@ -55,6 +62,15 @@ class RedisStore(Producing, Working, Unchained):
 
     async def jobs(self, which: Filter, *, limit: int = 50, cursor: str | None = None) -> JobPage:
         return await self._reader.jobs(which, limit, cursor, self._now())
+
+    async def chain(self, queue: str, id: str, run: int | None = None) -> ChainRecord | None:
+        return await self._chains.get(queue, id, run)
+
+    async def chains(self, which: Filter, *, limit: int = 50, cursor: str | None = None) -> ChainPage:
+        return await self._chains.page(which, limit, cursor)
+
+    async def blockers(self, queue: str, id: str, run: int) -> list[BlockerRecord]:
+        return await self._chains.blockers(queue, run)
 
     async def pending(self, queues: Sequence[str]) -> bool:
         return await self._reader.pending(list(queues), self._now())
@@ -72,6 +88,10 @@ class RedisStore(Producing, Working, Unchained):
         self, position: str | None = None, *, queue: str | None = None, id: str | None = None, limit: int = 1000
     ) -> EventPage:
         return await self._reader.events(position, queue, id, limit)
+
+    async def hold(self, reader: str, position: str | None) -> None:
+        for name, seq in await self._reader.unread(position):
+            await self._server.call("hold", [self._keys.declared(name)], self._now(), name, reader, seq)
 
     # --- steering
 
@@ -97,6 +117,8 @@ class RedisStore(Producing, Working, Unchained):
             "put_schedule", [self._keys.declared(change.queue)], self._now(), change.queue,
             *schedule.arguments(change), self.place.history, rule(conflict), len(jobs), *asked(jobs),
         )  # fmt: skip
+        if answers and answers[0][0] == b"posted":
+            await self._deliver_all([change.queue])
         if self.place.wait_aof or self.place.wait_replicas:
             await self._durability.wait(self._keys.declared(change.queue))
         return Fired(reply=Reply(word.decode()), answers=answers_to(jobs, answers[0]) if answers else [])

@@ -13,10 +13,9 @@ import msgspec
 from ...core.job import Progress
 from ...core.limit import QueueSettings
 from ...core.transition import Reply
-from ...errors import StoreError
 from ..contract import Claimed, Declaration, Extended, Lease, Reaped, Session, Settlement, Turn
 from . import record, steer
-from .base import Base
+from .deliver import Delivering
 from .keys import short
 from .settle import SETTLED, Work, aborts_of, arguments
 
@@ -24,7 +23,7 @@ DEFAULT_LEASE_MS = 15_000
 _json = msgspec.json.encode
 
 
-class Working(Base):
+class Working(Delivering):
     """What workers call."""
 
     async def declare(self, declarations: Sequence[Declaration]) -> None:
@@ -199,24 +198,3 @@ class Working(Base):
         if posted:
             await self._deliver(queue)
         return int(gone)
-
-    # --- steps across queues
-
-    async def _deliver_all(self, queues: Sequence[str]) -> None:
-        for queue in queues:
-            try:
-                await self._deliver(queue)
-            except StoreError:
-                return  # it is written down, and the next upkeep of anybody delivers it
-
-    async def _deliver(self, queue: str) -> None:
-        """What the queue has for others is applied there, in order; the receiver knows what it had before."""
-        key = self._keys.declared(queue)
-        flat = await self._server.call("outbox", [key], "")
-        while flat:
-            number, target, kind, body = flat[:4]
-            name = target.decode()
-            await self._know(name)
-            there = [self._keys.declared(name)]
-            await self._server.call("receive", there, self._now(), name, queue, number, kind, body)
-            flat = await self._server.call("outbox", [key], number)

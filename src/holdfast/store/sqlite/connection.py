@@ -132,11 +132,11 @@ def _set_up(connection: sqlite3.Connection, place: Place) -> None:
 
 def _migrate(connection: sqlite3.Connection, place: Place) -> None:
     newest = sql.migrations()[-1][0]
-    if _version(connection, place) == newest:
+    if schema_version(connection, place) == newest:
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        version = _version(connection, place)
+        version = schema_version(connection, place)
         if version > newest:
             raise StoreTooNew(
                 f"{place} has schema {version}, and this Holdfast knows {newest}: upgrade holdfast to use it"
@@ -161,7 +161,8 @@ def _run_script(connection: sqlite3.Connection, script: str) -> None:
             pending = ""
 
 
-def _version(connection: sqlite3.Connection, place: Place) -> int:
+def schema_version(connection: sqlite3.Connection, place: Place) -> int:
+    """Return the number of the schema, 0 when there is none."""
     table = f"{place.namespace}_meta"
     found = connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,))
     if found.fetchone() is None:

@@ -223,6 +223,11 @@ def _after(tx: Tx, epoch: str, position: str | None) -> tuple[int, bool, int]:
     return int(seq), False, gap
 
 
+def read_to(tx: Tx, position: str) -> int:
+    """Return the number of the last event that a reader at this position has read; 0 when its log was another."""
+    return _after(tx, tx.value("job", "epoch"), position)[0]
+
+
 def _event(epoch: str, row: Row) -> Event:
     return Event(
         position=f"{epoch}:{row['seq']}",

@@ -10,8 +10,8 @@ import msgspec
 from ...core.job import ErrorRecord
 from ...core.policy import Cause
 from ...core.state import PENDING, State
-from ..contract import Abort, Claimed, Extended, Lease, Reaped, Session, Settlement, Turn
-from . import lane
+from ..contract import HELD, Abort, Claimed, Extended, Lease, Reaped, Session, Settlement, Turn
+from . import lane, reader
 from .claim import claim, claimed_again, corrupt
 from .end import cancelled, fail, release
 from .settle import come_back, is_alive, settle
@@ -187,7 +187,7 @@ def expire(tx: Tx, queue: str, limit: int, history: int, remembered_ms: int) -> 
         tx.run("unblock", "remove", runs=numbers)
         tx.run("event", "append_gone", now=tx.now, transition="expire", runs=numbers)
         tx.run("expire", "remove", runs=numbers)
-    tx.run("expire", "events", most=history, limit=limit)
+    tx.run("expire", "events", most=history, cap=HELD * history, unread=reader.unread(tx), limit=limit)
     tx.run("expire", "requests", before=tx.now - remembered_ms, limit=limit)
     lane.promote_due(tx, queue, limit)
     return len(runs)

@@ -156,7 +156,7 @@ def _apply(tx: Tx, session: Session, row: Row, entry: Settlement) -> State:
     if isinstance(entry, Failed):
         return fail(tx, row, entry.error, entry.cause, ttl=entry.result_ttl_ms, count=True)
     if isinstance(entry, Released):
-        return come_back(tx, row, Cause.RELEASE, entry.error, exit="release", delay=entry.delay_ms)
+        return come_back(tx, row, entry.cause, entry.error, exit="release", delay=entry.delay_ms)
     return _snooze(tx, row, entry)
 
 
@@ -191,7 +191,8 @@ def come_back(tx: Tx, row: Row, cause: Cause, error: ErrorRecord | None, *, exit
         _put_back(tx, row, exit, error, run_at=tx.now + wait, cause=cause)
     else:
         run_at = tx.now + delay if delay else row["run_at_ms"]
-        _put_back(tx, row, exit, error, run_at=run_at, cause=None)
+        stalled = exit == "release" and cause is Cause.STALL
+        _put_back(tx, row, exit, error, run_at=run_at, cause=cause if stalled else None)
     return State(tx.job(row["run"])["state"])  # type: ignore[index]
 
 

@@ -13,7 +13,7 @@ from ...core.policy import ADJUSTABLE, Policy, adjusted
 from ...core.state import State
 from ...core.transition import Reply, judge
 from ...errors import ConfigError, PolicyConflict
-from ..contract import Cancelled, Declaration, Deleted, Filter, Running
+from ..contract import Abort, Cancelled, Declaration, Deleted, Filter, Running
 from . import blocker, chain, enqueue, lane, look
 from .end import abort, cancelled
 from .tx import Row, Tx
@@ -32,7 +32,7 @@ def cancel(tx: Tx, queue: str, id: str, running: Running) -> Cancelled:
     if state is State.ACTIVE:
         signalled = running != "refuse"
         if signalled:
-            _signal(tx, row)
+            _signal(tx, row, "killed" if running == "kill" else "cancelled")
         return Cancelled(
             reply=Reply.OK if signalled else Reply.WRONG_STATE,
             state=state, run=row["run"], signalled=signalled, successor=successor,
@@ -63,9 +63,9 @@ def _drop_successor(tx: Tx, row: Row, *, note: bool = True) -> bool:
     return True
 
 
-def _signal(tx: Tx, row: Row) -> None:
+def _signal(tx: Tx, row: Row, reason: Abort) -> None:
     tx.run("cancel", "signal", run=row["run"])
-    abort(tx, row, "cancelled")
+    abort(tx, row, reason)
 
 
 def promote(tx: Tx, queue: str, id: str) -> Reply:
@@ -184,6 +184,14 @@ def set_result_ttl(tx: Tx, queue: str, id: str, ttl_ms: int) -> Reply:
     kept = retention.failed_ms if row["state"] == "failed" else retention.completed_ms
     tx.run("job", "set_ttl", run=row["run"], now=tx.now, ttl=ttl_ms, kept=kept)
     return Reply.OK
+
+
+def keep_runs(tx: Tx, queue: str, first: int, last: int, ttl_ms: int) -> None:
+    """The results of these runs are kept for so long: from now, or from their end."""
+    kept = tx.queue(queue).settings.retention
+    span = {"queue": queue, "first": first, "last": last, "ttl": ttl_ms}
+    tx.run("job", "keep_unfinished", **span)  # two statements: this one touches no index
+    tx.run("job", "keep_finished", **span, now=tx.now, failed=kept.failed_ms, completed=kept.completed_ms)
 
 
 def declare(tx: Tx, declarations: Sequence[Declaration]) -> None:

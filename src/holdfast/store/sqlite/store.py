@@ -51,11 +51,12 @@ from ..contract import (
     Store,
     Turn,
 )
-from . import blocker, chain, end, enqueue, look, schedule, session, settle, sql, steer
+from . import blocker, chain, end, enqueue, look, reader, schedule, session, settle, sql, steer
 from .bell import Ear
 from .connection import parse
 from .join import joined
 from .opened import opened
+from .scan import SqliteScan
 from .thread import After, ConnectionThread
 from .tx import Cache, Tx
 
@@ -137,6 +138,10 @@ class SqliteStore:
     def twin(self) -> Store:
         return self
 
+    def scan(self) -> SqliteScan:
+        """Return a reader of whole tables, with a connection of its own."""
+        return SqliteScan(self.place)
+
     async def _write(self, work: Callable[[Tx], T], *, small: bool = False) -> T:
         def whole(connection: Any, after: After) -> T:
             tx = Tx(connection, self._sql, self._clock(), self._cache, after)
@@ -205,6 +210,9 @@ class SqliteStore:
 
     async def set_result_ttl(self, queue: str, id: str, ttl_ms: int) -> Reply:
         return await self._write(lambda tx: steer.set_result_ttl(tx, queue, id, ttl_ms))
+
+    async def keep_runs(self, queue: str, first: int, last: int, ttl_ms: int) -> None:
+        await self._write(lambda tx: steer.keep_runs(tx, queue, first, last, ttl_ms))
 
     async def complete_chain(
         self,
@@ -306,6 +314,9 @@ class SqliteStore:
         self, position: str | None = None, *, queue: str | None = None, id: str | None = None, limit: int = 1000
     ) -> EventPage:
         return await self._read(lambda tx: look.events(tx, position, queue, id, limit))
+
+    async def hold(self, reader_: str, position: str | None) -> None:
+        await self._write(lambda tx: reader.hold(tx, reader_, position))
 
     async def chain(self, queue: str, id: str, run: int | None = None) -> ChainRecord | None:
         return await self._read(lambda tx: chain.get(tx, queue, id, run), small=True)

@@ -250,6 +250,11 @@ def release(claimed: Claimed | Lease, seconds: float = 0) -> Released:
     return Released(_lease(claimed), round(seconds * 1000))
 
 
+def stall(claimed: Claimed | Lease) -> Released:
+    """Return the settlement of a worker whose process died with the job."""
+    return Released(_lease(claimed), error=ERROR, cause=Cause.STALL)
+
+
 def _lease(claimed: Claimed | Lease) -> Lease:
     return claimed if isinstance(claimed, Lease) else claimed.lease
 

@@ -7,7 +7,7 @@ import pytest
 from ...core.policy import Counters
 from ...core.state import State
 from ...core.transition import Reply
-from ...store.contract import Filter
+from ...store.contract import Filter, Running
 from .bench import QUEUE, UPDATE, Bench, complete, fail, release, retry, snooze
 from .case import Case
 
@@ -66,6 +66,17 @@ class Cancels(Case):
         await bench.settle(worker, release(claimed))
         assert (await bench.get("j", buried.run)).state is State.CANCELLED
         assert (await bench.get("j", absorbed.run)).run == claimed.lease.run
+
+    @pytest.mark.parametrize(("running", "reason"), [("signal", "cancelled"), ("kill", "killed")])
+    async def test_the_worker_hears_how_a_running_job_is_to_be_stopped(
+        self, bench: Bench, running: Running, reason: str
+    ) -> None:
+        worker = await bench.session()
+        claimed = await bench.take(worker, "j")
+        found = await bench.store.cancel(QUEUE, "j", running)
+        assert (found.reply, found.signalled) == (Reply.OK, True)
+        assert (await bench.store.extend(worker)).aborts == [(claimed.lease, reason)]
+        assert (await bench.settle(worker, release(claimed))).state is State.CANCELLED
 
     async def test_completion_stands_though_a_signal_was_sent(self, bench: Bench) -> None:
         worker = await bench.session()

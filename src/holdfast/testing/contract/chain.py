@@ -98,12 +98,24 @@ class Chains(Case):
         for _ in range(2):
             claimed = (await bench.turn(worker, *map(then, claimed), queues=(QUEUE,), room=30)).claimed
             assert len(claimed) == 30
+        for job in claimed:
+            enqueued, taken = (event for event in await bench.events(job.lease.id))
+            assert (enqueued.transition, enqueued.state, enqueued.worker) == ("enqueue", State.WAITING, None)
+            assert (taken.transition, taken.worker, taken.attempt, taken.task) == ("claim", worker.id, 1, "t")
+        bench.clock.advance(2)
         mixed = [complete(job, b"done") if number % 2 else then(job) for number, job in enumerate(claimed)]
         turn = await bench.turn(worker, *mixed, queues=(QUEUE,), room=30)
         assert {settled.reply for settled in turn.settled} == {Reply.OK}
         assert len(turn.claimed) == 15
         states = [(await bench.get(f"j{number}")).outcome for number in range(30)]
         assert states.count(State.COMPLETED) == states.count(State.ACTIVE) == 15
+        for job in claimed:
+            ended = (await bench.events(job.lease.id))[-1]
+            assert (ended.transition, ended.state, ended.worker) == ("complete", State.COMPLETED, worker.id)
+            assert (ended.run_ms, ended.attempt, ended.wait_ms) == (2000, 1, None)
+            record = await bench.get(job.lease.id)
+            assert (record.finished_at_ms, record.expires_at_ms) == (bench.now, bench.now + 3_600_000)
+            assert (record.payload, record.chain, record.position) == (b"next", ref(job), 2)
 
     async def test_a_repeated_continuation_gives_one(self, bench: Bench) -> None:
         worker = await bench.session()

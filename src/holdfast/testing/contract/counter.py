@@ -12,7 +12,7 @@ from ...core.policy import Cause, Counters, Overrides, Policy, Retry
 from ...core.state import State
 from ...errors import ConfigError, PolicyConflict
 from ...store.contract import Claimed, Declaration, Filter, Session
-from .bench import AT_ONCE, ERROR, FOREVER, QUEUE, TASK, Bench, complete, fail, release, retry, snooze
+from .bench import AT_ONCE, ERROR, FOREVER, QUEUE, TASK, Bench, complete, fail, release, retry, snooze, stall
 from .case import Case
 
 CAUSES = {"failures": Cause.FAILURE, "timeouts": Cause.TIMEOUT, "stalls": Cause.STALL, "releases": Cause.RELEASE}
@@ -92,6 +92,21 @@ class Counting(Case):
         assert claimed.last_error == error
         await bench.settle(worker, complete(claimed))
         assert (await bench.get("j")).error is None, "it ended well"
+
+    async def test_a_job_that_kills_its_process_fails_at_its_stall_limit_with_the_error_that_was_told(
+        self, bench: Bench
+    ) -> None:
+        worker = await bench.session()
+        await bench.add("j")
+        for stalls in (1, 2):
+            (claimed,) = await bench.claim(worker)
+            assert (await bench.settle(worker, stall(claimed))).state is State.WAITING
+            assert (await bench.get("j")).counters.stalls == stalls
+        (claimed,) = await bench.claim(worker)
+        assert (await bench.settle(worker, stall(claimed))).state is State.FAILED
+        assert (await bench.settle(worker, stall(claimed))).state is State.FAILED  # the reply was lost
+        job = await bench.get("j")
+        assert (job.error, job.counters.stalls, job.counters.releases) == (ERROR, 3, 0)
 
     async def test_a_retried_job_takes_its_place_by_time_and_a_released_one_keeps_its_own(self, bench: Bench) -> None:
         worker = await bench.session()

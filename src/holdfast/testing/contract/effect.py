@@ -12,7 +12,7 @@ from ...core.job import ErrorRecord, Progress
 from ...core.policy import Cause, Counters
 from ...core.state import State
 from ...store.contract import Claimed, Filter, Session, Settlement
-from .bench import DAY, ERROR, QUEUE, TASK, UPDATE, Bench, complete, fail, release, retry, snooze
+from .bench import DAY, ERROR, QUEUE, TASK, UPDATE, Bench, complete, fail, release, retry, snooze, stall
 from .case import Case
 
 JOB: dict[str, Any] = {"priority": 7, "key": "ann"}
@@ -180,6 +180,16 @@ class Effects(Case):
         worker, claimed = await _running(bench)
         assert (await bench.settle(worker, release(claimed, 3))).state is State.SCHEDULED
         assert (await bench.get("j")).run_at_ms == bench.now + 3000
+
+    async def test_release_of_a_job_whose_process_died(self, bench: Bench) -> None:
+        worker, claimed = await _running(bench)
+        assert (await bench.settle(worker, stall(claimed))).state is State.WAITING
+        job = await bench.get("j")
+        assert (job.state, job.run_at_ms, job.error) == (State.WAITING, claimed.run_at_ms, ERROR)
+        assert job.counters == Counters(attempts=1, stalls=1)
+        last = await _last(bench)
+        assert (last.transition, last.cause, last.counters.stalls) == ("release", "stall", 1)
+        assert last.error_type == ERROR.type
 
     async def test_cancel(self, bench: Bench) -> None:
         answer = await bench.add("j", **JOB)

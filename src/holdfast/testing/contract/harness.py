@@ -29,7 +29,7 @@ class Harness(ABC):
     async def leftovers(self, store: Store) -> Mapping[str, int]:
         """Return how many entries of each kind are left that belong to a job, a session, a key or a call.
 
-        Queues, policies, limits that an operator set, and events stay; everything else must be gone once
+        Queues, policies, limits that an operator set, events and their readers stay; everything else must be gone once
         every job has expired and every session has left. An empty mapping means that nothing leaked.
         """
 

@@ -6,7 +6,7 @@ import pytest
 
 from ...core.state import State
 from ...errors import ConfigError
-from ...store.contract import Filter
+from ...store.contract import FORGOTTEN_MS, HELD, Filter
 from .bench import QUEUE, UPDATE, Bench, complete, fail, new, release, retry
 from .case import Case
 
@@ -84,6 +84,69 @@ class Log(Case):
             position = (await bench.store.events(limit=100)).position
             await small.expire(QUEUE)
             assert (await bench.store.events(position)).gap == 0
+        finally:
+            await small.close()
+
+    async def test_what_a_named_reader_lacks_is_kept_for_it(self, bench: Bench) -> None:
+        small = bench.harness.keeping(5, bench.clock)
+        await small.open()
+        try:
+            await bench.store.enqueue(QUEUE, [new(f"j{number}") for number in range(8)])
+            await bench.store.hold("lake", (await bench.store.events(limit=3)).position)
+            await small.expire(QUEUE)
+            kept = (await bench.store.events()).events
+            assert [event.id for event in kept] == [f"j{number}" for number in range(3, 8)]
+            await bench.store.enqueue(QUEUE, [new(f"k{number}") for number in range(4)])
+            await small.expire(QUEUE)
+            assert len((await bench.store.events()).events) == 9, "the reader has not moved"
+            await bench.store.hold("lake", (await bench.store.events("end")).position)
+            await small.expire(QUEUE)
+            assert len((await bench.store.events()).events) == 5
+        finally:
+            await small.close()
+
+    async def test_the_slowest_reader_counts_until_it_lets_go(self, bench: Bench) -> None:
+        small = bench.harness.keeping(2, bench.clock)
+        await small.open()
+        try:
+            await bench.add("first")
+            start = (await bench.store.events("end")).position
+            await bench.store.enqueue(QUEUE, [new(f"j{number}") for number in range(6)])
+            await bench.store.hold("slow", start)
+            await bench.store.hold("quick", (await bench.store.events("end")).position)
+            await small.expire(QUEUE)
+            assert len((await bench.store.events()).events) == 6
+            await bench.store.hold("slow", None)
+            await small.expire(QUEUE)
+            assert len((await bench.store.events()).events) == 2
+        finally:
+            await small.close()
+
+    async def test_a_reader_holds_the_log_no_further_than_the_cap_and_is_told_of_the_gap(self, bench: Bench) -> None:
+        small = bench.harness.keeping(2, bench.clock)
+        await small.open()
+        try:
+            await bench.add("first")
+            start = (await bench.store.events("end")).position
+            await bench.store.hold("lake", start)
+            await bench.store.enqueue(QUEUE, [new(f"j{number}") for number in range(HELD * 2 + 3)])
+            await small.expire(QUEUE)
+            page = await bench.store.events(start)
+            assert (len(page.events), page.gap) == (HELD * 2, 3)
+        finally:
+            await small.close()
+
+    async def test_a_reader_that_is_never_heard_of_again_holds_nothing(self, bench: Bench) -> None:
+        small = bench.harness.keeping(2, bench.clock)
+        await small.open()
+        try:
+            await bench.add("first")
+            await bench.store.hold("gone", (await bench.store.events("end")).position)
+            await bench.store.enqueue(QUEUE, [new(f"j{number}") for number in range(6)])
+            bench.clock.advance(FORGOTTEN_MS / 1000 + 1)
+            await small.expire(QUEUE)
+            events = [event for event in (await bench.store.events()).events if event.transition == "enqueue"]
+            assert len(events) == 2
         finally:
             await small.close()
 

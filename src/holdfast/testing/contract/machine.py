@@ -62,7 +62,7 @@ keys = st.sampled_from([None, *KEYS])
 priorities = st.integers(-1, 1)
 workers = st.integers(0, 2)
 picks = st.integers(0, 9)
-ends = st.sampled_from(["complete", "failure", "timeout", "fail", "snooze", "release", "release later"])
+ends = st.sampled_from(["complete", "failure", "timeout", "fail", "snooze", "release", "release later", "stall"])
 conflicts = st.builds(
     Conflict,
     on_conflict=st.sampled_from(["keep", "update"]),
@@ -429,6 +429,7 @@ def _settlement(lease: Lease, how: str) -> Settlement:
         "snooze": lambda: Snoozed(lease, delay_ms=1500),
         "release": lambda: Released(lease),
         "release later": lambda: Released(lease, 1500),
+        "stall": lambda: Released(lease, error=ERROR, cause=Cause.STALL),
     }
     return ways[how]()
 

@@ -61,6 +61,29 @@ class Results(Case):
         assert (await bench.add("j")).status == "queued"
         assert await bench.store.set_result_ttl(QUEUE, "nobody", 1) is Reply.MISSING
 
+    async def test_the_ttl_of_many_runs_can_be_changed_by_their_numbers(self, bench: Bench) -> None:
+        worker = await bench.session()
+        done, lost = await bench.take(worker, "done", result_ttl_ms=90_000), await bench.take(worker, "lost")
+        await bench.settle(worker, complete(done))
+        await bench.settle(worker, fail(lost))
+        waiting, other = (
+            await bench.add("waiting", result_ttl_ms=90_000),
+            await bench.add("other", result_ttl_ms=90_000),
+        )
+        assert other.run > waiting.run > lost.lease.run > done.lease.run
+        await bench.store.keep_runs(QUEUE, done.lease.run, waiting.run, 5000)
+        await bench.store.keep_runs("elsewhere", done.lease.run, other.run, 1)
+        assert (await bench.get("done")).expires_at_ms == bench.now + 5000
+        for claimed in await bench.claim(worker, 2):
+            await bench.settle(worker, complete(claimed))
+        assert (await bench.get("waiting")).expires_at_ms == bench.now + 5000
+        assert (await bench.get("other")).expires_at_ms == bench.now + 90_000
+        bench.clock.advance(5)
+        assert [(await bench.add(id)).status for id in ("done", "lost", "waiting", "other")] == [
+            "queued", "queued", "queued", "completed",
+        ]  # fmt: skip
+        assert (await bench.get("lost", lost.lease.run)).state is State.FAILED
+
     async def test_a_shortened_ttl_frees_the_id_and_keeps_the_dead_letter(self, bench: Bench) -> None:
         worker = await bench.session()
         claimed = await bench.take(worker, "j")

@@ -3,7 +3,8 @@
 -- effects: free the id, end the chain, drop the successor, append event, tell waiters
 
 -- The run is over and its id free.
-CREATE OR REPLACE FUNCTION holdfast.finish_cancelled(p_now bigint, j holdfast.job, p_exit text, p_ran boolean)
+CREATE OR REPLACE FUNCTION holdfast.finish_cancelled(p_now bigint, j holdfast.job, p_exit text, p_ran boolean,
+    p_cause text DEFAULT NULL)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     q holdfast.queue := holdfast.settings(j.queue);
@@ -14,7 +15,7 @@ BEGIN
     WHERE run = j.run;
     PERFORM holdfast.displace(j);
     PERFORM holdfast.fade(ARRAY[j.run]);
-    PERFORM holdfast.append(p_now, 'cancel', ARRAY[j.run], CASE WHEN p_ran THEN p_exit END, p_ran);
+    PERFORM holdfast.append(p_now, 'cancel', ARRAY[j.run], CASE WHEN p_ran THEN p_exit ELSE p_cause END, p_ran);
     PERFORM holdfast.over(p_now, j, 'cancelled');
     RETURN 'cancelled';
 END $$;
@@ -39,12 +40,13 @@ BEGIN
         PERFORM holdfast.fade(ARRAY[s.run]);
         PERFORM holdfast.append(p_now, 'cancel', ARRAY[s.run], 'successor');
     END IF;
+    PERFORM holdfast.report(p_now, ARRAY[s.run], true);
     PERFORM holdfast.tell(p_now, j.queue, j.id, s.run, s.run, 'cancelled');
     RETURN true;
 END $$;
 
 -- Job and successor are over, or the active job is left or signalled.
-CREATE OR REPLACE FUNCTION holdfast.cancel(p_clock bigint, p_queue text, p_id text, p_signal boolean, p_request text)
+CREATE OR REPLACE FUNCTION holdfast.cancel(p_clock bigint, p_queue text, p_id text, p_running text, p_request text)
 RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
@@ -67,9 +69,9 @@ BEGIN
     ELSE
         v_successor := holdfast.drop_successor(v_now, j, true);
         IF j.state = 'active' THEN
-            IF p_signal THEN
+            IF p_running <> 'refuse' THEN
                 UPDATE holdfast.job SET cancel = true WHERE run = j.run;
-                PERFORM holdfast.stop(j, 'cancelled');
+                PERFORM holdfast.stop(j, CASE p_running WHEN 'kill' THEN 'killed' ELSE 'cancelled' END);
                 v_reply := 'ok';
             END IF;
         ELSIF j.state IN ('blocked', 'scheduled', 'waiting') THEN
@@ -78,7 +80,7 @@ BEGIN
             PERFORM holdfast.recheck(v_now, p_queue, j.key);
         END IF;
         v_answer := jsonb_build_object('reply', v_reply, 'state', j.state, 'run', j.run,
-            'signalled', j.state = 'active' AND p_signal, 'successor', v_successor);
+            'signalled', j.state = 'active' AND p_running <> 'refuse', 'successor', v_successor);
     END IF;
     IF p_request IS NOT NULL THEN
         INSERT INTO holdfast.request (id, at_ms, other) VALUES (p_request, v_now, v_answer);

@@ -2,34 +2,45 @@
 -- guard: the caller holds the lease
 -- effects: drop lease, store result, continue or end the chain, start the successor, append event, tell waiters
 
--- A whole batch at once. Return the numbers of those entries that were held and are completed now.
+-- A whole batch at once; p_nexts: the job with which each chain goes on, if it does. Return the numbers of those entries that were held and are completed now.
 CREATE OR REPLACE FUNCTION holdfast.complete(p_now bigint, p_session text, p_queues text[], p_ids text[],
-    p_runs bigint[], p_attempts integer[], p_results bytea[], p_ttls bigint[], p_grips boolean DEFAULT true)
+    p_runs bigint[], p_attempts integer[], p_results bytea[], p_ttls bigint[], p_grips boolean DEFAULT true,
+    p_nexts text[] DEFAULT NULL)
 RETURNS integer[]
 LANGUAGE plpgsql AS $$
 DECLARE
     v_done integer[];
     v_runs bigint[];
     v_special boolean;
+    v_linked boolean;
+    v_watched boolean;
+    v_chains bigint[];
+    v_positions integer[];
+    v_nexts text[];
     j holdfast.job;
 BEGIN
     WITH entry AS MATERIALIZED (  -- by run: rows are locked in the order in which everybody locks them
         SELECT DISTINCT ON (e.run) e.*, q.result_ttl_ms, coalesce(q.completed_ms, 0) AS kept
-        FROM unnest(p_queues, p_ids, p_runs, p_attempts, p_results, p_ttls)
-            WITH ORDINALITY AS e(queue, id, run, attempt, result, ttl, ord) JOIN holdfast.queue q ON q.name = e.queue
+        FROM unnest(p_queues, p_ids, p_runs, p_attempts, p_results, p_ttls, p_nexts)
+            WITH ORDINALITY AS e(queue, id, run, attempt, result, ttl, next, ord) JOIN holdfast.queue q ON q.name = e.queue
         ORDER BY e.run, e.ord
     ), done AS (
         UPDATE holdfast.job t
-        SET state = 'completed', exit = 'complete', result = h.result, finished_at_ms = p_now, error = NULL,
-            free_at_ms = p_now + coalesce(h.ttl, t.result_ttl_ms, h.result_ttl_ms),
-            expires_at_ms = greatest(p_now + greatest(coalesce(h.ttl, t.result_ttl_ms, h.result_ttl_ms), h.kept),
-                coalesce(t.dedup_until_ms, 0))
+        SET state = 'completed', exit = 'complete', finished_at_ms = p_now, error = NULL,
+            result = CASE WHEN h.next IS NULL THEN h.result END,
+            chain = CASE WHEN h.next IS NULL THEN t.chain ELSE coalesce(t.chain, t.run) END,
+            chain_state = CASE WHEN h.next IS NOT NULL AND t.position = 0 THEN 'open' END,
+            free_at_ms = CASE WHEN h.next IS NULL OR t.position > 0
+                THEN p_now + coalesce(h.ttl, t.result_ttl_ms, h.result_ttl_ms) END,
+            expires_at_ms = CASE WHEN h.next IS NULL OR t.position > 0
+                THEN greatest(p_now + greatest(coalesce(h.ttl, t.result_ttl_ms, h.result_ttl_ms), h.kept),
+                    coalesce(t.dedup_until_ms, 0)) END
         FROM entry h
         WHERE t.run = h.run AND t.attempts = h.attempt AND t.session = p_session AND t.state = 'active'
             AND t.queue = h.queue AND t.id = h.id
         RETURNING h.ord, t.run, t.queue, t.id, t.attempts, t.task, t.session, t.key, t.priority, t.run_at_ms,
             t.failures, t.stalls, t.timeouts, t.releases, t.claimed_at_ms, t.expires_at_ms, t.absorbed_to,
-            CASE WHEN p_grips THEN t.grip END AS grip
+            CASE WHEN p_grips THEN t.grip END AS grip, t.chain, t.position, h.next
     ), loose AS MATERIALIZED (  -- one that another turn of the session has locked is found by the next heartbeat
         SELECT g.number, g.remaining - d.count AS remaining
         FROM (SELECT grip, count(*) FROM done GROUP BY grip) d JOIN holdfast.grip g ON g.number = d.grip
@@ -40,7 +51,8 @@ BEGIN
         DELETE FROM holdfast.grip g USING loose l WHERE g.number = l.number AND l.remaining <= 0
     ), faded AS (
         INSERT INTO holdfast.expiry (queue, at_ms, runs)
-        SELECT queue, expires_at_ms, array_agg(run) FROM done GROUP BY queue, expires_at_ms
+        SELECT queue, expires_at_ms, array_agg(run) FROM done WHERE expires_at_ms IS NOT NULL
+        GROUP BY queue, expires_at_ms
     ), told AS (
         INSERT INTO holdfast.event (at_ms, queue, id, run, attempt, transition, state, task, worker, key, priority,
             run_at_ms, failures, stalls, timeouts, releases, run_ms)
@@ -48,24 +60,52 @@ BEGIN
             failures, stalls, timeouts, releases, greatest(0, p_now - claimed_at_ms)
         FROM done ORDER BY run
     )
-    SELECT array_agg(ord), array_agg(run ORDER BY run), bool_or(key IS NOT NULL OR absorbed_to IS NOT NULL)
-    INTO v_done, v_runs, v_special FROM done;
-    IF v_special OR EXISTS (SELECT 1 FROM holdfast.successor) OR EXISTS (SELECT 1 FROM holdfast.abort) THEN
+    SELECT array_agg(ord), array_agg(run ORDER BY run), bool_or(key IS NOT NULL OR position > 0 AND next IS NULL),
+        bool_or(chain IS NOT NULL OR absorbed_to IS NOT NULL),
+        array_agg(chain ORDER BY run) FILTER (WHERE next IS NOT NULL),
+        array_agg(position ORDER BY run) FILTER (WHERE next IS NOT NULL),
+        array_agg(next ORDER BY run) FILTER (WHERE next IS NOT NULL)
+    INTO v_done, v_runs, v_special, v_linked, v_chains, v_positions, v_nexts FROM done;
+    IF v_chains IS NOT NULL THEN
+        PERFORM holdfast.follow(p_now, v_chains, v_positions, v_nexts);
+    END IF;
+    v_watched := EXISTS (SELECT 1 FROM holdfast.watch);
+    IF v_special OR v_watched AND v_linked OR EXISTS (SELECT 1 FROM holdfast.successor)
+        OR EXISTS (SELECT 1 FROM holdfast.abort) THEN
         FOR j IN SELECT * FROM holdfast.job WHERE run = ANY (v_runs) ORDER BY run LOOP
-            PERFORM holdfast.over(p_now, j, 'completed');
+            IF j.chain IS NULL OR j.result IS NOT NULL THEN
+                PERFORM holdfast.over(p_now, j, 'completed');
+            ELSIF j.position > 0 THEN  -- who waits for the first job waits for the chain
+                PERFORM holdfast.tell_watchers(p_now, j, 'completed');
+            END IF;
             DELETE FROM holdfast.abort WHERE session = p_session AND run = j.run AND attempt = j.attempts;
             PERFORM holdfast.recheck(p_now, j.queue, j.key);
         END LOOP;
-    ELSIF EXISTS (SELECT 1 FROM holdfast.watch) THEN
-        PERFORM holdfast.tell_all(p_now, v_runs, 'completed');
+    ELSE
+        IF v_watched THEN
+            PERFORM holdfast.tell_all(p_now, v_runs, 'completed');
+        END IF;
+        IF EXISTS (SELECT 1 FROM holdfast.blocker WHERE state IS NULL) THEN
+            PERFORM holdfast.report(p_now, ARRAY(SELECT run FROM holdfast.job WHERE run = ANY (v_runs) AND chain IS NULL));
+        END IF;
     END IF;
     RETURN coalesce(v_done, '{}');
 END $$;
 
--- What follows from a run's end: its successor starts, and its waiters hear of it.
+-- What follows from a run's end, by its row as it was: its chain ends, and whoever waits for it hears of it.
 CREATE OR REPLACE FUNCTION holdfast.over(p_now bigint, j holdfast.job, p_state text) RETURNS void
 LANGUAGE plpgsql AS $$
+DECLARE
+    f holdfast.job := j;
 BEGIN
-    PERFORM holdfast.succeed(p_now, j);
-    PERFORM holdfast.tell_watchers(p_now, j, p_state);
+    IF j.blockers IS NOT NULL THEN
+        UPDATE holdfast.blocker SET state = 'abandoned' WHERE run = j.run AND state IS NULL;
+    END IF;
+    IF j.position > 0 THEN
+        f := holdfast.end_chain(p_now, j, p_state);
+        PERFORM holdfast.tell_watchers(p_now, j, p_state);
+    END IF;
+    IF f.run IS NOT NULL THEN
+        PERFORM holdfast.chain_over(p_now, f, p_state);
+    END IF;
 END $$;

@@ -7,22 +7,21 @@ LANGUAGE plpgsql AS $$
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
     j holdfast.job;
+    f holdfast.job;
 BEGIN
     PERFORM holdfast.hold(ARRAY[p_queue]);
     j := holdfast.answering(v_now, p_queue, p_id);
     IF j.run IS NULL THEN
         RETURN 'missing';
     END IF;
-    PERFORM holdfast.append_gone(v_now, 'delete', ARRAY[j.run]);
-    DELETE FROM holdfast.job WHERE run = j.run;
-    DELETE FROM holdfast.expiry WHERE queue = j.queue AND at_ms = j.expires_at_ms AND runs = ARRAY[j.run];
-    PERFORM holdfast.displace(j);
-    IF j.state = 'active' THEN
-        PERFORM holdfast.drop_successor(v_now, j, false);
-        PERFORM holdfast.stop(j, 'deleted');
-        PERFORM holdfast.wake(p_queue, 1);
+    IF j.position = 0 THEN
+        PERFORM holdfast.remove_chain(v_now, j);
+        RETURN 'ok';
     END IF;
-    PERFORM holdfast.recheck(v_now, p_queue, j.key);
-    PERFORM holdfast.tell_watchers(v_now, j, 'cancelled');
+    f := holdfast.end_chain(v_now, j, 'cancelled');
+    PERFORM holdfast.remove(v_now, j);
+    IF f.run IS NOT NULL THEN
+        PERFORM holdfast.chain_over(v_now, f, 'cancelled');
+    END IF;
     RETURN 'ok';
 END $$;

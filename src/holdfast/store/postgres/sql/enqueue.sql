@@ -8,14 +8,15 @@ CREATE OR REPLACE FUNCTION holdfast.enqueue(p_clock bigint, p_queue text, p_requ
     p_priorities integer[], p_keys text[], p_headers bytea[], p_overrides text[], p_ttls bigint[],
     p_dedups text[], p_watchers text[],
     p_update boolean DEFAULT false, p_requeue boolean DEFAULT false, p_update_payload boolean DEFAULT true,
-    p_update_run_at text DEFAULT 'always', p_reset boolean DEFAULT true, p_joined boolean DEFAULT false)
+    p_update_run_at text DEFAULT 'always', p_reset boolean DEFAULT true, p_joined boolean DEFAULT false,
+    p_blockers text[] DEFAULT NULL, p_policies text[] DEFAULT NULL)
 RETURNS SETOF holdfast.answer LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
     q holdfast.queue;
     v_answers holdfast.answer[];
-    easy boolean := NOT p_update AND NOT p_requeue AND p_keys IS NULL AND p_dedups IS NULL;
+    easy boolean := NOT p_update AND NOT p_requeue AND p_keys IS NULL AND p_dedups IS NULL AND p_blockers IS NULL;
 BEGIN
     IF p_request IS NOT NULL THEN
         PERFORM pg_advisory_xact_lock(hashtextextended('holdfast.request ' || p_request, 0));
@@ -40,7 +41,7 @@ BEGIN
         PERFORM holdfast.hold(ARRAY[p_queue]);
         v_answers := holdfast.enqueue_each(v_now, p_queue, p_ids, p_task, p_tasks, p_payloads, p_run_ats, p_delays,
             p_priorities, p_keys, p_headers, p_overrides, p_ttls, p_dedups, p_watchers,
-            p_update, p_requeue, p_update_payload, p_update_run_at, p_reset);
+            p_update, p_requeue, p_update_payload, p_update_run_at, p_reset, p_blockers, p_policies);
     END IF;
     IF p_joined THEN
         PERFORM set_config('hf.joined', '', true);
@@ -124,7 +125,8 @@ END $$;
 CREATE OR REPLACE FUNCTION holdfast.enqueue_each(p_now bigint, p_queue text, p_ids text[], p_task text,
     p_tasks text[], p_payloads bytea[], p_run_ats bigint[], p_delays bigint[], p_priorities integer[], p_keys text[],
     p_headers bytea[], p_overrides text[], p_ttls bigint[], p_dedups text[], p_watchers text[],
-    p_update boolean, p_requeue boolean, p_update_payload boolean, p_update_run_at text, p_reset boolean)
+    p_update boolean, p_requeue boolean, p_update_payload boolean, p_update_run_at text, p_reset boolean,
+    p_blockers text[], p_policies text[])
 RETURNS holdfast.answer[] LANGUAGE plpgsql AS $$
 DECLARE
     v_answers holdfast.answer[] := array_fill(NULL::holdfast.answer, ARRAY[cardinality(p_ids)]);
@@ -137,14 +139,18 @@ DECLARE
     v_waiting integer := 0;
     v_sooner bigint;
     v_failed boolean;
+    v_state text;
+    v_open integer;
+    v_blocker text[];
 BEGIN
     PERFORM 1 FROM holdfast.job WHERE queue = p_queue AND id = ANY (p_ids) AND held ORDER BY run FOR UPDATE;
     FOR t IN  -- numbered in the order given, taken in the order of ids
         WITH input AS MATERIALIZED (
             SELECT u.*, nextval('holdfast.run') AS run
             FROM unnest(p_ids, p_tasks, p_payloads, p_run_ats, p_delays, p_priorities, p_keys, p_headers, p_overrides,
-                p_ttls, p_dedups)
-                WITH ORDINALITY AS u(id, task, payload, run_at, delay, priority, key, headers, overrides, ttl, dedup, ord)
+                p_ttls, p_dedups, p_blockers, p_policies)
+                WITH ORDINALITY AS u(id, task, payload, run_at, delay, priority, key, headers, overrides, ttl, dedup,
+                    blockers, policy, ord)
         )
         SELECT * FROM input ORDER BY CASE WHEN p_dedups IS NULL THEN id END, ord
     LOOP
@@ -164,26 +170,40 @@ BEGIN
         END IF;
         WHILE answer IS NULL LOOP
             j := holdfast.holder(p_now, p_queue, t.id);
-            IF j.run IS NOT NULL AND p_update AND j.state = 'active' THEN
+            v_state := holdfast.outcome(j);
+            IF j.run IS NOT NULL AND p_update AND j.position > 0 THEN
+                answer := ROW('refused', j.id, j.run, v_state, NULL, NULL)::holdfast.answer;
+            ELSIF j.run IS NOT NULL AND p_update AND v_state = 'active' THEN
                 answer := holdfast.update_active(p_now, j, s);
-            ELSIF j.run IS NOT NULL AND p_update AND j.state IN ('blocked', 'scheduled', 'waiting') THEN
+            ELSIF j.run IS NOT NULL AND p_update AND v_state IN ('blocked', 'scheduled', 'waiting') THEN
                 s.run := j.run;
                 answer := ROW('updated', j.id, j.run, holdfast.merge(p_now, j, s, NULL), NULL, NULL)::holdfast.answer;
-            ELSIF j.run IS NOT NULL AND NOT p_update AND NOT (j.state = 'failed' AND p_requeue) THEN
+            ELSIF j.run IS NOT NULL AND NOT p_update AND NOT (v_state = 'failed' AND p_requeue) THEN
                 answer := holdfast.as_it_is(j);
             ELSE
-                v_failed := j.run IS NOT NULL AND j.state = 'failed';
+                v_failed := j.run IS NOT NULL AND v_state = 'failed';
                 IF j.run IS NOT NULL THEN
                     UPDATE holdfast.job SET held = false, requeued_as = s.run WHERE run = j.run;
                 END IF;
-                CONTINUE WHEN NOT holdfast.insert(p_now, s, CASE WHEN v_failed THEN 'requeue' ELSE 'enqueue' END, NULL);
-                answer := ROW(CASE WHEN v_failed THEN 'requeued' ELSE 'queued' END, s.id, s.run,
-                    CASE WHEN s.run_at_ms > p_now THEN 'scheduled' ELSE 'waiting' END, NULL, NULL)::holdfast.answer;
-                v_keys := v_keys || s.key;
-                IF s.run_at_ms > p_now THEN
+                v_open := NULL;
+                v_blocker := NULL;
+                IF t.blockers IS NOT NULL THEN
+                    SELECT w.v_open, w.v_failed INTO v_open, v_blocker
+                    FROM holdfast.wait_for(p_now, s.run, t.blockers::jsonb, t.policy) w;
+                END IF;
+                CONTINUE WHEN NOT holdfast.insert(p_now, s, CASE WHEN v_failed THEN 'requeue' ELSE 'enqueue' END, NULL,
+                    p_open => v_open, p_failed => v_blocker, p_policy => t.policy);
+                v_state := CASE WHEN v_blocker IS NOT NULL THEN CASE t.policy WHEN 'cancel' THEN 'cancelled' ELSE 'failed' END
+                    WHEN v_open > 0 THEN 'blocked' WHEN s.run_at_ms > p_now THEN 'scheduled' ELSE 'waiting' END;
+                answer := ROW(CASE WHEN v_failed THEN 'requeued' ELSE 'queued' END, s.id, s.run, v_state, NULL,
+                    NULL)::holdfast.answer;
+                IF v_state = 'scheduled' THEN
                     v_sooner := least(v_sooner, s.run_at_ms);
-                ELSE
+                ELSIF v_state = 'waiting' THEN
                     v_waiting := v_waiting + 1;
+                END IF;
+                IF v_state IN ('scheduled', 'waiting') THEN
+                    v_keys := v_keys || s.key;
                 END IF;
             END IF;
         END LOOP;
@@ -205,21 +225,36 @@ BEGIN
 END $$;
 
 -- A new run of a free id is there; false when somebody was quicker.
-CREATE OR REPLACE FUNCTION holdfast.insert(p_now bigint, s holdfast.successor, p_transition text, p_cause text)
+-- p_chain, p_position: its place in a chain. p_open, p_failed, p_policy: what it waits for, as `wait_for` says.
+CREATE OR REPLACE FUNCTION holdfast.insert(p_now bigint, s holdfast.successor, p_transition text, p_cause text,
+    p_chain bigint DEFAULT NULL, p_position integer DEFAULT 0, p_open integer DEFAULT NULL,
+    p_failed text[] DEFAULT NULL, p_policy text DEFAULT NULL)
 RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    j holdfast.job;
 BEGIN
     INSERT INTO holdfast.job (run, queue, id, state, task, priority, key, run_at_ms, ready_at_ms, enqueued_at_ms,
-        result_ttl_ms, dedup_key, dedup_until_ms, overrides, headers, payload)
-    VALUES (s.run, s.queue, s.id, CASE WHEN s.run_at_ms > p_now THEN 'scheduled' ELSE 'waiting' END, s.task, s.priority,
+        result_ttl_ms, dedup_key, dedup_until_ms, overrides, headers, payload, chain, position, blockers,
+        on_blocker_failed)
+    VALUES (s.run, s.queue, s.id, CASE WHEN p_open > 0 OR p_failed IS NOT NULL THEN 'blocked'
+            WHEN s.run_at_ms > p_now THEN 'scheduled' ELSE 'waiting' END, s.task, s.priority,
         s.key, s.run_at_ms, s.run_at_ms, s.enqueued_at_ms, s.result_ttl_ms, s.dedup_key, s.dedup_until_ms,
-        s.overrides, s.headers, s.payload)
-    ON CONFLICT (queue, id) WHERE held DO NOTHING;
+        s.overrides, s.headers, s.payload, p_chain, p_position, p_open, p_policy)
+    ON CONFLICT (queue, id) WHERE held DO NOTHING
+    RETURNING * INTO j;
     IF NOT FOUND THEN
+        DELETE FROM holdfast.blocker WHERE run = s.run AND p_open IS NOT NULL;
         RETURN false;
+    END IF;
+    IF p_chain IS NOT NULL THEN
+        UPDATE holdfast.job SET tail = s.run WHERE run = p_chain;
     END IF;
     PERFORM holdfast.place(ARRAY[s.run]);
     PERFORM holdfast.append(p_now, p_transition, ARRAY[s.run], p_cause,
         p_payload => (holdfast.settings(s.queue)).payloads);
+    IF p_failed IS NOT NULL THEN
+        PERFORM holdfast.give_up(p_now, j, p_failed[1], p_failed[2]);
+    END IF;
     RETURN true;
 END $$;
 
@@ -234,8 +269,8 @@ BEGIN
         ORDER BY run DESC LIMIT 50
     LOOP
         CONTINUE WHEN j.expires_at_ms <= p_now OR p_dedup -> 'exclude' ? j.id;
-        CONTINUE WHEN j.state = 'cancelled'
-            OR j.state IN ('completed', 'failed') AND p_dedup ->> 'scope' = 'incomplete';
+        CONTINUE WHEN holdfast.outcome(j) = 'cancelled'
+            OR holdfast.outcome(j) IN ('completed', 'failed') AND p_dedup ->> 'scope' = 'incomplete';
         CONTINUE WHEN j.enqueued_at_ms + (p_dedup ->> 'window_ms')::bigint <= p_now;
         RETURN j;
     END LOOP;
@@ -248,6 +283,7 @@ BEGIN
         SELECT * INTO j FROM holdfast.job WHERE queue = v_next.queue AND id = v_next.id AND held;
         j.run := v_next.run;
         j.state := 'active';
+        j.chain_state := NULL;
         RETURN j;
     END LOOP;
     RETURN NULL;
@@ -255,8 +291,8 @@ END $$;
 
 CREATE OR REPLACE FUNCTION holdfast.as_it_is(j holdfast.job) RETURNS holdfast.answer LANGUAGE plpgsql AS $$
 BEGIN
-    RETURN ROW(CASE WHEN j.state = 'completed' THEN 'completed' ELSE 'duplicate' END, j.id, j.run, j.state, j.result,
-        CASE WHEN j.state = 'failed' THEN j.error END)::holdfast.answer;
+    RETURN ROW(CASE WHEN holdfast.outcome(j) = 'completed' THEN 'completed' ELSE 'duplicate' END, j.id, j.run,
+        holdfast.outcome(j), j.result, CASE WHEN holdfast.outcome(j) = 'failed' THEN j.error END)::holdfast.answer;
 END $$;
 
 -- Whoever asked hears of the run that answers. It is locked first, so that it cannot end unheard.
@@ -275,7 +311,7 @@ BEGIN
         CONTINUE WHEN p_watchers[i] IS NULL OR answer.state IN ('completed', 'failed', 'cancelled');
         IF answer.status = 'duplicate' THEN
             SELECT * INTO j FROM holdfast.job WHERE run = answer.run;
-            IF j.state IN ('completed', 'failed', 'cancelled') THEN
+            IF holdfast.outcome(j) IN ('completed', 'failed', 'cancelled') THEN
                 p_answers[i] := holdfast.as_it_is(j);
                 CONTINUE;
             END IF;

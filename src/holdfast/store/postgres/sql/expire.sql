@@ -10,6 +10,7 @@ DECLARE
     q holdfast.queue := holdfast.settings(p_queue);
     v_runs bigint[];
     v_crowd bigint[];
+    v_others bigint[];
     v_lanes boolean;
 BEGIN
     v_lanes := EXISTS (SELECT 1 FROM holdfast.lane WHERE queue = p_queue AND ready_at_ms <= v_now);
@@ -26,10 +27,14 @@ BEGIN
         v_runs := v_runs || v_crowd;
     END IF;
     IF cardinality(v_runs) > 0 THEN
+        v_others := ARRAY(SELECT run FROM holdfast.job WHERE chain = ANY (v_runs) AND position > 0 AND run <> ALL (v_runs)
+            ORDER BY run FOR UPDATE SKIP LOCKED);  -- a chain goes as a whole
+        v_runs := v_runs || v_others;
         PERFORM holdfast.append_gone(v_now, 'expire', v_runs);
         DELETE FROM holdfast.job WHERE run = ANY (v_runs);
+        DELETE FROM holdfast.blocker WHERE run = ANY (v_runs);
     END IF;
-    PERFORM holdfast.trim(p_history, p_limit * 20);  -- a job leaves four events and more
+    PERFORM holdfast.trim(v_now, p_history, p_limit * 20);  -- a job leaves four events and more
     -- Records that are gone leave no place.
     DELETE FROM holdfast.ready WHERE ctid IN (SELECT r.ctid FROM (SELECT ctid, run FROM holdfast.ready
         WHERE queue = p_queue AND key IS NULL ORDER BY rank, run_at_ms, run LIMIT 100) r
@@ -69,10 +74,13 @@ BEGIN
     RETURN v_found;
 END $$;
 
--- The log keeps about so many events; how far it was trimmed stays known.
-CREATE OR REPLACE FUNCTION holdfast.trim(p_history bigint, p_limit integer) RETURNS void LANGUAGE plpgsql AS $$
+-- The log keeps about so many events, and up to ten times as many that a reader lacks; how far it was trimmed stays
+-- known.
+CREATE OR REPLACE FUNCTION holdfast.trim(p_now bigint, p_history bigint, p_limit integer) RETURNS void
+LANGUAGE plpgsql AS $$
 DECLARE
     v_last bigint;
+    v_read record;
     v_cut bigint;
     v_xid text;
 BEGIN
@@ -85,11 +93,14 @@ BEGIN
     IF NOT FOUND THEN
         RETURN;  -- somebody else is at it
     END IF;
+    SELECT * INTO v_read FROM holdfast.read_by_all(p_now);
     WITH oldest AS MATERIALIZED (
         SELECT xid, seq FROM holdfast.event ORDER BY xid, seq LIMIT p_limit
     ), gone AS (
         DELETE FROM holdfast.event e USING oldest o
-        WHERE e.xid = o.xid AND e.seq = o.seq AND o.seq <= v_last - p_history RETURNING e.xid, e.seq
+        WHERE e.xid = o.xid AND e.seq = o.seq AND o.seq <= v_last - p_history
+            AND (v_read.xid IS NULL OR (o.xid, o.seq) <= (v_read.xid, v_read.seq) OR o.seq <= v_last - 10 * p_history)
+        RETURNING e.xid, e.seq
     )
     SELECT max(seq), max(xid::text::bigint)::text INTO v_cut, v_xid FROM gone;
     UPDATE holdfast.meta SET value = greatest(value::bigint, v_cut)::text WHERE name = 'trimmed' AND v_cut IS NOT NULL;

@@ -34,7 +34,7 @@ END $$;
 
 -- One completion in the transaction in which its handler has written. The session is not heard, nor unparked.
 CREATE OR REPLACE FUNCTION holdfast.join_complete(p_clock bigint, p_session text, p_queue text, p_id text,
-    p_run bigint, p_attempt integer, p_result bytea, p_ttl bigint)
+    p_run bigint, p_attempt integer, p_result bytea, p_ttl bigint, p_next text DEFAULT NULL)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
@@ -49,7 +49,7 @@ BEGIN
         RETURN 'stale';
     END IF;
     v_word := holdfast.settle(v_now, p_session, 'complete', p_queue, p_id, p_run, p_attempt, p_result, p_ttl,
-        NULL, NULL, NULL, false);
+        NULL, NULL, NULL, false, p_next);
     IF v_strict THEN
         PERFORM holdfast.wake(p_queue, 1);
     END IF;

@@ -3,7 +3,8 @@
 -- :columns
 j.*, holdfast.clock(%(now)s::bigint) AS now_ms,
     EXISTS (SELECT 1 FROM holdfast.successor s WHERE s.queue = j.queue AND s.id = j.id AND j.state = 'active')
-        AS successor;
+        AS successor,
+    (SELECT ARRAY[f.queue, f.id] FROM holdfast.job f WHERE f.run = j.chain) AS chain_ref;
 
 -- :get
 SELECT :columns FROM holdfast.job j
@@ -29,8 +30,34 @@ WHERE j.run < %(before)s::bigint
     AND (%(ids)s::text[] IS NULL OR j.id = ANY (%(ids)s::text[]))
     AND (%(after)s::bigint IS NULL OR j.enqueued_at_ms >= %(after)s::bigint)
     AND (%(until)s::bigint IS NULL OR j.enqueued_at_ms < %(until)s::bigint)
+    AND (%(chain)s::bigint IS NULL OR j.chain = %(chain)s::bigint OR j.run = %(chain)s::bigint)
     AND (j.expires_at_ms IS NULL OR j.expires_at_ms > holdfast.clock(%(now)s::bigint))
 ORDER BY j.run DESC LIMIT %(limit)s::bigint;
+
+-- :chain
+SELECT :columns, t.queue AS last_queue, t.id AS last_id, t.run AS last_run, t.position AS last_position,
+    t.state AS last_state
+FROM holdfast.job j LEFT JOIN holdfast.job t ON t.run = j.tail
+WHERE j.run = holdfast.first_of_chain(holdfast.clock(%(now)s::bigint), %(queue)s, %(id)s, %(run)s::bigint);
+
+-- :chains
+SELECT :columns, t.queue AS last_queue, t.id AS last_id, t.run AS last_run, t.position AS last_position,
+    t.state AS last_state
+FROM holdfast.job j LEFT JOIN holdfast.job t ON t.run = j.tail
+WHERE j.run < %(before)s::bigint AND j.chain_state IS NOT NULL
+    AND (%(queue)s::text IS NULL OR j.queue = %(queue)s)
+    AND (%(states)s::text[] IS NULL
+        OR CASE WHEN j.chain_state = 'open' THEN t.state ELSE j.chain_state END = ANY (%(states)s::text[]))
+    AND (%(task)s::text IS NULL OR j.task = %(task)s)
+    AND (%(key)s::text IS NULL OR j.key = %(key)s)
+    AND (%(ids)s::text[] IS NULL OR j.id = ANY (%(ids)s::text[]))
+    AND (%(after)s::bigint IS NULL OR j.enqueued_at_ms >= %(after)s::bigint)
+    AND (%(until)s::bigint IS NULL OR j.enqueued_at_ms < %(until)s::bigint)
+    AND (j.expires_at_ms IS NULL OR j.expires_at_ms > holdfast.clock(%(now)s::bigint))
+ORDER BY j.run DESC LIMIT %(limit)s::bigint;
+
+-- :blockers
+SELECT * FROM holdfast.blocker WHERE run = %(run)s::bigint ORDER BY place;
 
 -- :pending
 SELECT EXISTS (
@@ -62,9 +89,9 @@ SELECT task, declared::text, operator::text FROM holdfast.policy WHERE queue = %
 -- :held
 SELECT j.queue, j.id, j.run, j.attempts, j.task, j.priority, j.key, j.run_at_ms, j.enqueued_at_ms, j.failures,
     j.stalls, j.timeouts, j.releases, j.overrides::text, j.headers, j.error, j.checkpoint, j.payload,
-    coalesce((j.overrides ->> 'timeout_ms')::bigint, p.timeout_ms), j.claimed_at_ms
+    coalesce((j.overrides ->> 'timeout_ms')::bigint, p.timeout_ms), f.queue, f.id, f.run, j.position, j.claimed_at_ms
 FROM holdfast.held(%(now)s::bigint, %(session)s) AS h(run) JOIN holdfast.job j USING (run)
-    LEFT JOIN holdfast.policy p ON p.queue = j.queue AND p.task = coalesce(j.task, '')
+    LEFT JOIN holdfast.job f ON f.run = j.chain LEFT JOIN holdfast.policy p ON p.queue = j.queue AND p.task = coalesce(j.task, '')
 ORDER BY j.run;
 
 -- :events

@@ -328,6 +328,12 @@ BEGIN
             AND run <= p_run AND absorbed_to >= p_run ORDER BY run DESC LIMIT 1));
 END $$;
 
+-- Where the chain stands that a job began: `active` while another job of it is on; else its own state.
+CREATE OR REPLACE FUNCTION holdfast.outcome(j holdfast.job) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    RETURN CASE WHEN j.chain_state IS NULL THEN j.state WHEN j.chain_state = 'open' THEN 'active' ELSE j.chain_state END;
+END $$;
+
 -- True while the run is to be finished; it is locked, so that it stays so.
 CREATE OR REPLACE FUNCTION holdfast.unfinished(p_now bigint, p_queue text, p_id text, p_run bigint) RETURNS boolean
 LANGUAGE plpgsql AS $$
@@ -335,7 +341,7 @@ DECLARE
     j holdfast.job;
 BEGIN
     SELECT * INTO j FROM holdfast.job WHERE run = holdfast.find(p_queue, p_id, p_run) FOR NO KEY UPDATE;
-    RETURN FOUND AND j.state NOT IN ('completed', 'failed', 'cancelled') AND coalesce(j.expires_at_ms > p_now, true);
+    RETURN FOUND AND holdfast.outcome(j) NOT IN ('completed', 'failed', 'cancelled') AND coalesce(j.expires_at_ms > p_now, true);
 END $$;
 
 -- The listener hears when the run ends. False: it has ended already, or is not there.
@@ -375,10 +381,31 @@ BEGIN
     v_kept := CASE WHEN j.state = 'failed' THEN q.failed_ms ELSE coalesce(q.completed_ms, 0) END;
     UPDATE holdfast.job
     SET result_ttl_ms = p_ttl,
-        free_at_ms = CASE WHEN finished_at_ms IS NOT NULL THEN v_now + p_ttl END,
-        expires_at_ms = CASE WHEN finished_at_ms IS NOT NULL
+        free_at_ms = CASE WHEN finished_at_ms IS NOT NULL AND chain_state IS DISTINCT FROM 'open' THEN v_now + p_ttl END,
+        expires_at_ms = CASE WHEN finished_at_ms IS NOT NULL AND chain_state IS DISTINCT FROM 'open'
             THEN greatest(v_now + p_ttl, finished_at_ms + v_kept, coalesce(dedup_until_ms, 0)) END
     WHERE run = j.run;
     PERFORM holdfast.fade(ARRAY[j.run]);
     RETURN 'ok';
+END $$;
+
+-- The same for runs by their numbers. One that is being settled now is left as it is: it would be waited for in the
+-- wrong order, and only stays for longer.
+CREATE OR REPLACE FUNCTION holdfast.keep_runs(p_clock bigint, p_queue text, p_first bigint, p_last bigint, p_ttl bigint)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_now bigint := holdfast.clock(p_clock);
+    q holdfast.queue := holdfast.settings(p_queue);
+    v_runs bigint[];
+BEGIN
+    v_runs := ARRAY(SELECT run FROM holdfast.job WHERE run BETWEEN p_first AND p_last AND queue = p_queue AND held
+        FOR UPDATE SKIP LOCKED);
+    UPDATE holdfast.job
+    SET result_ttl_ms = p_ttl,
+        free_at_ms = CASE WHEN finished_at_ms IS NOT NULL AND chain_state IS DISTINCT FROM 'open' THEN v_now + p_ttl END,
+        expires_at_ms = CASE WHEN finished_at_ms IS NOT NULL AND chain_state IS DISTINCT FROM 'open'
+            THEN greatest(v_now + p_ttl, coalesce(dedup_until_ms, 0), finished_at_ms
+                + CASE state WHEN 'failed' THEN q.failed_ms WHEN 'completed' THEN coalesce(q.completed_ms, 0) ELSE 0 END) END
+    WHERE run = ANY (v_runs);
+    PERFORM holdfast.fade(v_runs);
 END $$;

@@ -1,15 +1,15 @@
 -- release: active -> waiting | scheduled
 -- guard: the caller holds the lease
--- effects: drop lease, count the release (at its limit: fail), keep its place, merge the successor, append event
+-- effects: drop lease, count release or stall (at its limit: fail), keep its place, merge the successor, append event
 
 CREATE OR REPLACE FUNCTION holdfast.release(p_now bigint, j holdfast.job, p_run_at bigint, p_error bytea,
-    p_type text, p_signature text) RETURNS void LANGUAGE plpgsql AS $$
+    p_cause text, p_type text, p_signature text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE holdfast.job
     SET state = CASE WHEN p_run_at > p_now THEN 'scheduled' ELSE 'waiting' END, exit = 'release',
         run_at_ms = p_run_at, ready_at_ms = greatest(p_run_at, p_now), releases = j.releases,
-        error = coalesce(p_error, error)
+        stalls = j.stalls, error = coalesce(p_error, error)
     WHERE run = j.run;
     PERFORM holdfast.place(ARRAY[j.run]);
-    PERFORM holdfast.append(p_now, 'release', ARRAY[j.run], NULL, true, p_type, p_signature);
+    PERFORM holdfast.append(p_now, 'release', ARRAY[j.run], p_cause, true, p_type, p_signature);
 END $$;

@@ -36,7 +36,8 @@ BEGIN
             ORDER BY run FOR UPDATE
         LOOP
             h := holdfast.holder(v_now, j.queue, j.id);
-            CONTINUE WHEN h.run <> j.run;
+            CONTINUE WHEN h.run <> j.run OR j.chain_state = 'open' OR j.position > 0 AND NOT EXISTS (
+                SELECT 1 FROM holdfast.job f WHERE f.run = j.chain AND f.tail = j.run);  -- a fork would have two ends
             v_run := CASE WHEN p_dry THEN j.run ELSE holdfast.requeue_one(v_now, j) END;
             v_done := v_done || jsonb_build_array(jsonb_build_array(j.queue, j.id, v_run));
         END LOOP;
@@ -51,9 +52,21 @@ CREATE OR REPLACE FUNCTION holdfast.requeue_one(p_now bigint, j holdfast.job) RE
 DECLARE
     s holdfast.successor := ROW(j.queue, j.id, nextval('holdfast.run'), j.task, j.priority, j.key, p_now, p_now,
         true, 'always', true, j.result_ttl_ms, j.dedup_key, NULL, j.overrides, j.headers, j.payload);
+    v_open integer;
+    v_failed text[];
 BEGIN
     UPDATE holdfast.job SET held = false, requeued_as = s.run WHERE run = j.run;
-    IF NOT holdfast.insert(p_now, s, 'requeue', NULL) THEN
+    IF j.position > 0 THEN
+        UPDATE holdfast.job SET chain_state = 'open', ended_at_ms = NULL, free_at_ms = NULL, expires_at_ms = NULL,
+            result = NULL, error = NULL
+        WHERE run = j.chain;
+    END IF;
+    IF j.blockers IS NOT NULL THEN
+        SELECT w.v_open, w.v_failed INTO v_open, v_failed
+        FROM holdfast.wait_again(p_now, j.run, s.run, j.on_blocker_failed) w;
+    END IF;
+    IF NOT holdfast.insert(p_now, s, 'requeue', NULL, CASE WHEN j.position > 0 THEN j.chain END, j.position, v_open,
+        v_failed, j.on_blocker_failed) THEN
         RAISE lock_not_available USING MESSAGE = 'somebody enqueued the id in the meantime; try again';
     END IF;
     PERFORM holdfast.recheck(p_now, j.queue, j.key);

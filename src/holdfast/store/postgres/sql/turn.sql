@@ -33,7 +33,7 @@ BEGIN
         PERFORM holdfast.retry(p_now, n, v_run_at, p_error, p_cause, p_type, p_signature);
     ELSIF p_exit = 'release' THEN
         v_run_at := CASE WHEN p_delay > 0 THEN p_now + p_delay ELSE v_run_at END;
-        PERFORM holdfast.release(p_now, n, v_run_at, p_error, p_type, p_signature);
+        PERFORM holdfast.release(p_now, n, v_run_at, p_error, nullif(p_cause, 'release'), p_type, p_signature);
     ELSE
         PERFORM holdfast.put_back_stalled(p_now, n, p_error, p_type, p_signature);
     END IF;
@@ -46,7 +46,7 @@ END $$;
 -- the session's next turn must not wait for it, and its next heartbeat finds the grip that is left over.
 CREATE OR REPLACE FUNCTION holdfast.settle(p_now bigint, p_session text, p_kind text, p_queue text, p_id text,
     p_run bigint, p_attempt integer, p_data bytea, p_number bigint, p_cause text, p_type text, p_signature text,
-    p_grips boolean DEFAULT true) RETURNS text LANGUAGE plpgsql AS $$
+    p_grips boolean DEFAULT true, p_next text DEFAULT NULL) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     j holdfast.job;
     v_active boolean;
@@ -71,11 +71,14 @@ BEGIN
     IF v_repeated THEN
         RETURN 'ok:' || j.state;
     ELSIF NOT (v_ours AND v_active) THEN
+        IF j.session = p_session THEN  -- it knows by now
+            DELETE FROM holdfast.abort WHERE session = p_session AND run = p_run AND attempt = p_attempt;
+        END IF;
         RETURN 'stale';
     END IF;
     IF p_kind = 'complete' THEN
         PERFORM holdfast.complete(p_now, p_session, ARRAY[p_queue], ARRAY[p_id], ARRAY[p_run], ARRAY[p_attempt],
-            ARRAY[p_data], ARRAY[p_number], p_grips);
+            ARRAY[p_data], ARRAY[p_number], p_grips, CASE WHEN p_next IS NOT NULL THEN ARRAY[p_next] END);
         RETURN 'ok:completed';
     END IF;
     PERFORM holdfast.let_go(j);
@@ -86,7 +89,7 @@ BEGIN
     ELSIF p_kind = 'fail' THEN
         v_state := holdfast.fail(p_now, j, p_data, p_type, p_signature, p_cause, 'fail', p_number, true, true);
     ELSIF p_kind = 'release' THEN
-        v_state := holdfast.come_back(p_now, j, 'release', 'release', p_number, p_data, p_type, p_signature);
+        v_state := holdfast.come_back(p_now, j, p_cause, 'release', p_number, p_data, p_type, p_signature);
     ELSE
         PERFORM holdfast.snooze(p_now, j, CASE WHEN p_cause = 'delay' THEN p_now + p_number ELSE greatest(p_number, p_now) END);
         v_state := (SELECT state FROM holdfast.job WHERE run = j.run);
@@ -103,10 +106,11 @@ END $$;
 CREATE OR REPLACE FUNCTION holdfast.turn(p_clock bigint, p_session text, p_lease bigint, p_serves text[],
     p_kinds text[], p_s_queues text[], p_s_ids text[], p_s_runs bigint[], p_s_attempts integer[], p_data bytea[],
     p_numbers bigint[], p_causes text[], p_types text[], p_signatures text[],
-    p_queues text[], p_room integer, p_park boolean, p_hold boolean)
+    p_queues text[], p_room integer, p_park boolean, p_hold boolean, p_nexts text[] DEFAULT NULL)
 RETURNS TABLE (info text, queue text, id text, run bigint, attempts integer, task text, priority integer, key text,
     run_at_ms bigint, enqueued_at_ms bigint, failures integer, stalls integer, timeouts integer, releases integer,
-    overrides text, headers bytea, error bytea, checkpoint bytea, payload bytea, timeout_ms bigint)
+    overrides text, headers bytea, error bytea, checkpoint bytea, payload bytea, timeout_ms bigint,
+    chain_queue text, chain_id text, chain bigint, place integer)
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 #variable_conflict use_column
@@ -138,7 +142,7 @@ BEGIN
         RETURN QUERY SELECT json_build_object('evicted', true, 'now', v_now)::text, NULL::text, NULL::text, NULL::bigint,
             NULL::integer, NULL::text, NULL::integer, NULL::text, NULL::bigint, NULL::bigint, NULL::integer,
             NULL::integer, NULL::integer, NULL::integer, NULL::text, NULL::bytea, NULL::bytea, NULL::bytea,
-            NULL::bytea, NULL::bigint;
+            NULL::bytea, NULL::bigint, NULL::text, NULL::text, NULL::bigint, NULL::integer;
         RETURN;
     END IF;
     v_late := s.expires_at_ms <= v_now;
@@ -149,7 +153,8 @@ BEGIN
         UPDATE holdfast.session w SET parked = NULL WHERE w.id = p_session;
     END IF;
     IF v_count > 0 AND p_kinds IS NULL THEN
-        v_done := holdfast.complete(v_now, p_session, p_s_queues, p_s_ids, p_s_runs, p_s_attempts, p_data, p_numbers);
+        v_done := holdfast.complete(v_now, p_session, p_s_queues, p_s_ids, p_s_runs, p_s_attempts, p_data, p_numbers,
+            true, p_nexts);
         IF cardinality(v_done) = v_count THEN
             v_words := NULL;
         ELSE
@@ -157,7 +162,7 @@ BEGIN
             FOR i IN 1..v_count LOOP
                 CONTINUE WHEN i = ANY (v_done);
                 v_words[i] := holdfast.settle(v_now, p_session, 'complete', p_s_queues[i], p_s_ids[i], p_s_runs[i],
-                    p_s_attempts[i], p_data[i], p_numbers[i], NULL, NULL, NULL);
+                    p_s_attempts[i], p_data[i], p_numbers[i], NULL, NULL, NULL, true, p_nexts[i]);
             END LOOP;
         END IF;
     ELSIF v_count > 0 THEN
@@ -165,7 +170,7 @@ BEGIN
         v_words := '{}';
         FOR i IN 1..v_count LOOP
             v_words := v_words || holdfast.settle(v_now, p_session, p_kinds[i], p_s_queues[i], p_s_ids[i], p_s_runs[i],
-                p_s_attempts[i], p_data[i], p_numbers[i], p_causes[i], p_types[i], p_signatures[i]);
+                p_s_attempts[i], p_data[i], p_numbers[i], p_causes[i], p_types[i], p_signatures[i], true, p_nexts[i]);
         END LOOP;
     END IF;
     FOREACH v_queue IN ARRAY p_queues LOOP
@@ -188,14 +193,15 @@ BEGIN
             'aborts', holdfast.aborts(p_session))::text,
         NULL::text, NULL::text, NULL::bigint, NULL::integer, NULL::text, NULL::integer, NULL::text, NULL::bigint,
         NULL::bigint, NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::text, NULL::bytea, NULL::bytea,
-        NULL::bytea, NULL::bytea, NULL::bigint;
+        NULL::bytea, NULL::bytea, NULL::bigint, NULL::text, NULL::text, NULL::bigint, NULL::integer;
     IF cardinality(v_claimed) > 0 THEN
         RETURN QUERY SELECT NULL::text, j.queue, j.id, j.run, j.attempts, j.task, j.priority, j.key, j.run_at_ms,
             j.enqueued_at_ms, j.failures, j.stalls, j.timeouts, j.releases, j.overrides::text, j.headers, j.error,
             j.checkpoint, j.payload,
-            coalesce(CASE WHEN j.overrides IS NOT NULL THEN (j.overrides ->> 'timeout_ms')::bigint END, p.timeout_ms)
+            coalesce(CASE WHEN j.overrides IS NOT NULL THEN (j.overrides ->> 'timeout_ms')::bigint END, p.timeout_ms),
+            f.queue, f.id, f.run, j.position
         FROM unnest(v_claimed) WITH ORDINALITY AS c(run, ord) JOIN holdfast.job j ON j.run = c.run
-            LEFT JOIN holdfast.policy p ON p.queue = j.queue AND p.task = coalesce(j.task, '')
+            LEFT JOIN holdfast.job f ON f.run = j.chain LEFT JOIN holdfast.policy p ON p.queue = j.queue AND p.task = coalesce(j.task, '')
         ORDER BY c.ord;
     END IF;
 END $$;

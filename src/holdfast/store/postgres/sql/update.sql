@@ -113,6 +113,7 @@ DECLARE
 BEGIN
     DELETE FROM holdfast.successor WHERE queue = p_queue AND id = p_id RETURNING * INTO s;
     IF s.run IS NOT NULL THEN
+        UPDATE holdfast.blocker SET blocker = p_run WHERE blocker = s.run AND state IS NULL;
         SELECT * INTO j FROM holdfast.job WHERE run = p_run;
         PERFORM holdfast.merge(p_now, j, s, 'successor');
     END IF;

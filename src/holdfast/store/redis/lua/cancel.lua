@@ -3,9 +3,9 @@
 -- effects: free the id, end the chain, drop the successor, append event, tell waiters
 
 -- The run is over and its id free. `exit` is how its attempt ended, nil when none did.
-function H.cancelled(q, job, exit)
+function H.cancelled(q, job, exit, cause)
   local event = exit and H.ending(q, job) or {}
-  event.cause = exit
+  event.cause = exit or cause
   if job.state == 'active' then H.let_go(q, job.rid) else H.take_away(q, job) end
   job.state, job.more.exit = 'cancelled', exit or job.more.exit or 'cancel'
   H.end_times(q, job)
@@ -33,6 +33,7 @@ function H.drop_successor(q, job, note)
   local new = H.successor(q, job.id)
   if not new then return false end
   H.forget_successor(q, job.id, new)
+  H.report(q, H.rid(new.run), { state = 'cancelled' })
   if note then
     bury(q, job.id, new)
   else
@@ -51,7 +52,7 @@ local function cancel(q, id, running)
     if signalled == 1 then
       job.more.cancel = true
       H.store(q, job)
-      H.abort(q, job, 'cancelled')
+      H.abort(q, job, running == 'kill' and 'killed' or 'cancelled')
     end
     return { signalled == 1 and 'ok' or 'wrong_state', state, run, signalled, successor }
   end

@@ -10,16 +10,19 @@ function H.end_times(q, job, ttl)
   more.expires_at = math.max(q.now + math.max(ttl, kept), more.dedup_until or 0)
 end
 
--- The run is over, in its new state; its successor starts, and its waiters hear of it.
+-- The run is over, in its new state; so is its chain, and whoever waits for it hears of it.
 function H.over(q, job)
   redis.call('ZADD', q.key[job.state], job.more.expires_at, job.rid)
   if job.state == 'failed' then redis.call('ZADD', q.key.letters, job.run, job.rid) end
   H.store(q, job)
-  H.succeed(q, job)
+  H.abandon(q, job)
+  if not job.more.chain then return H.chain_over(q, job, job.state) end
+  H.end_chain(q, job, job.state)
   H.tell_watchers(q, job, job.state)
 end
 
 function H.complete(q, job, entry)
+  if entry.next then return H.go_on(q, job, entry) end
   H.let_go(q, job.rid)
   local event = H.ending(q, job)
   job.state, job.result = 'completed', entry.body

@@ -8,16 +8,6 @@ H.serve('delete', function(keys, args)
   local q = H.queue(keys[1], now)
   local job = H.answering(q, id)
   if not job then return 'missing' end
-  H.append(q, 'delete', job, { gone = true })
-  local active = job.state == 'active'
-  H.remove(q, job)
-  if active then
-    H.drop_successor(q, job, false)
-    H.abort(q, job, 'deleted')
-    H.wake(q, 1)
-  end
-  H.recheck(q, job.more.key)
-  job.more.expires_at = nil
-  H.tell_watchers(q, job, 'cancelled')
+  if job.more.chain then H.delete_later(q, job) else H.delete_chain(q, job) end
   return 'ok'
 end)

@@ -43,19 +43,25 @@ end
 -- A new run of a free id is there, and somebody knows.
 function H.begin(q, wanted, status)
   local job = H.new_job(q, H.next_runs(q, 1), wanted)
+  local spec, failed = wanted.spec, nil
+  if spec.blockers then failed = H.wait_for(q, job, spec.blockers, spec.policy) end
   H.insert(q, job, status == 'requeued' and 'requeue' or 'enqueue')
   H.recheck(q, job.more.key)
-  H.wake_for(q, job.run_at)
+  if job.state ~= 'blocked' then H.wake_for(q, job.run_at) end
+  if failed then
+    H.give_up(q, failed)
+    job.state = spec.policy == 'cancel' and 'cancelled' or 'failed'
+  end
   return job
 end
 
 local function answer(status, job)
-  local failed = job.state == 'failed'
-  return { status, job.id, job.run, job.state, job.result or false, failed and job.more.error or false }
+  local state = H.outcome(job)
+  return { status, job.id, job.run, state, job.result or false, state == 'failed' and job.more.error or false }
 end
 
 local function as_it_is(job)
-  return answer(job.state == 'completed' and 'completed' or 'duplicate', job)
+  return answer(H.outcome(job) == 'completed' and 'completed' or 'duplicate', job)
 end
 
 local function deduplicated(q, wanted)
@@ -67,7 +73,8 @@ local function deduplicated(q, wanted)
   for index = #runs, math.max(1, #runs - 49), -1 do
     local job = H.load(q, H.rid(runs[index]))
     if job then
-      local over = FINISHED[job.state] and (spec.scope == 'incomplete' or job.state == 'cancelled')
+      local state = H.outcome(job)
+      local over = FINISHED[state] and (spec.scope == 'incomplete' or state == 'cancelled')
       local old = spec.window and job.enqueued_at + spec.window <= q.now
       if not (H.is_gone(q, job) or over or old or excluded[H.long(job.id)]) then return job end
     end
@@ -86,17 +93,19 @@ local function one(q, wanted, conflict)
   end
   local existing = H.holding(q, wanted.id)
   if not existing then return answer('queued', H.begin(q, wanted, 'queued')) end
+  local state = H.outcome(existing)
   if conflict.on_conflict == 'update' then
-    if existing.state == 'active' then return H.succeed_later(q, existing, wanted, conflict) end
-    if not FINISHED[existing.state] then
+    if existing.more.chain then return answer('refused', existing) end
+    if state == 'active' then return H.succeed_later(q, existing, wanted, conflict) end
+    if not FINISHED[state] then
       H.update(q, existing, H.as_update(q, existing.run, wanted, conflict))
       return answer('updated', existing)
     end
-  elseif not (existing.state == 'failed' and conflict.on_failed == 'requeue') then
+  elseif not (state == 'failed' and conflict.on_failed == 'requeue') then
     return as_it_is(existing)
   end
   H.free_id(q, existing)
-  local status = existing.state == 'failed' and 'requeued' or 'queued'
+  local status = state == 'failed' and 'requeued' or 'queued'
   local job = H.begin(q, wanted, status)
   existing.more.requeued_as = job.run
   H.store(q, existing)
@@ -107,7 +116,7 @@ end
 local function all_new(q, batch)
   local seen, ids = {}, {}
   for index, wanted in ipairs(batch) do
-    if wanted.spec.dedup or seen[wanted.id] then return nil end
+    if wanted.spec.dedup or wanted.spec.blockers or seen[wanted.id] then return nil end
     seen[wanted.id] = true
     ids[index] = wanted.id
   end
@@ -185,13 +194,8 @@ function H.enqueue(q, batch, conflict)
     if wanted.spec.watcher and not FINISHED[reply[4]] then H.watch(q, reply[2], reply[3], wanted.spec.watcher) end
     answers[index + 1] = reply
   end
+  if q.posted then answers[1] = 'posted' end
   return answers
-end
-
--- More events than twice the history are not kept, though no worker is there to sweep: looked at now and then.
-local function bound_log(q, history, count)
-  if count < 100 and q.now % 16 > 0 then return end
-  if redis.call('XLEN', q.key.events) > 2 * history then redis.call('XTRIM', q.key.events, 'MAXLEN', '~', history) end
 end
 
 -- The next `count` jobs of the arguments are taken in, or answered by those that hold their ids.
@@ -203,7 +207,7 @@ function H.take_in(q, arg, count, conflict, history)
     batch[index].plain = (spec == '' or batch[index].spec.only_watched) and (not task or #task < 256)
   end
   local answers = H.enqueue(q, batch, conflict)
-  bound_log(q, history, count)
+  H.bound_log(q, history, count)
   return answers
 end
 

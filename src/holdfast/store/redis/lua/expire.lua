@@ -5,6 +5,7 @@
 local function expire(q, rid, index)
   local job = H.load(q, rid)
   if job then
+    H.forget_others(q, job, 'expire')
     H.append(q, 'expire', job, { gone = true })
     H.remove(q, job)
   end
@@ -42,15 +43,6 @@ local function crowded(q, limit)
   return gone
 end
 
-local function trim_log(q, history, limit)
-  local length = redis.call('XLEN', q.key.events)
-  if length <= history then return end
-  local first = redis.call('XRANGE', q.key.events, '-', '+', 'COUNT', 1)[1][1]
-  local epoch, seq = string.match(first, '^(%d+)-(%d+)$')
-  local until_seq = tonumber(seq) + math.min(length - history, limit)
-  redis.call('XTRIM', q.key.events, 'MINID', '=', epoch .. '-' .. string.format('%.0f', until_seq))
-end
-
 local function forget_answers(q, limit)
   for _ = 1, limit do
     local oldest = redis.call('LINDEX', q.key.answered, 0)
@@ -67,7 +59,7 @@ H.serve('expire', function(keys, args)
   local q = H.opened(keys[1], now, name)
   local gone = aged(q, limit)
   gone = gone + crowded(q, limit - gone)
-  trim_log(q, history, math.max(limit, 100000))
+  H.trim_log(q, history, math.max(limit, 100000))
   forget_answers(q, limit)
   H.recheck_due(q, limit)
   return { gone, redis.call('EXISTS', q.key.outbox) }

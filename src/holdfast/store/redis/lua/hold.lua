@@ -127,5 +127,7 @@ function H.remove(q, job)
     redis.call('HDEL', q.key.ids, job.id)
   end
   H.forget_dedup(q, job)
+  H.forget_member(q, job)
+  H.forget_blockers(q, job)
   redis.call('HDEL', q.key.jobs, job.rid)
 end

@@ -1,11 +1,18 @@
 -- Calls that are repeated, and steps across queues: both are done once.
 --
 -- A step that concerns another queue is a message, written down by the sender's transition in its own slot (`send`),
--- carried over by Python (`_deliver` in store.py: `outbox`, then `receive` for each), and applied once, because the
+-- carried over by Python (deliver.py: `outbox`, then `receive`), and applied once, because the
 -- receiver remembers the last number of each sender (`inbox`). Messages of one sender come in order.
 --
--- A message: { number, target, kind, body }, in MessagePack. Kinds, and what their bodies are:
+-- A message: { number, target, kind, body (packed itself) }, in MessagePack. Kinds, and what their bodies are:
 --   enqueue: a job that is wanted, as `H.enqueue` takes it: id, task, payload, spec (a fail handler)
+--   follow: the next job of a chain (`wanted`, as above), the `chain` (queue, id, run of its first job), its `position`
+--   moved, renamed: to a chain's home: which `queue`, `id` and `position` the `chain` is at
+--   ended: to a chain's home: its `outcome` (state, result, error, queue, task, id of the last job) at a `position`
+--   reopened: to a chain's home: its last job, at that `position`, runs anew
+--   forget: jobs of the `chain` are to go, as `transition` says; cascade: so is the chain of `id` and `run`
+--   register, unregister: `from` (queue, run, place, id) waits for the chain of `id` and `run`, or no longer
+--   done: the chain for which the run `rid` waits at a `place` is over, with this `outcome`
 -- A part that needs another kind adds `H.receive.<kind> = function(q, body, sender)`, and says here what its body is.
 
 -- First answers, for calls that are repeated because their reply was lost.
@@ -22,7 +29,7 @@ end
 
 function H.send(q, target, kind, body)
   local number = redis.call('HINCRBY', q.key.queue, 'sent', 1)
-  redis.call('ZADD', q.key.outbox, number, cmsgpack.pack({ number, target, kind, body }))
+  redis.call('ZADD', q.key.outbox, number, cmsgpack.pack({ number, target, kind, cmsgpack.pack(body) }))
   q.posted = true
 end
 
@@ -32,26 +39,30 @@ H.receive = {
 
 H.serve('receive', function(keys, args)
   local arg = H.reader(args)
-  local now, name, sender, number = H.now(arg()), arg(), arg(), tonumber(arg())
-  local kind, body = arg(), arg()
+  local now, name, sender = H.now(arg()), arg(), arg()
   local q = H.opened(keys[1], now, name)
-  if number <= tonumber(redis.call('HGET', q.key.inbox, sender) or 0) then return 'known' end
-  if not H.receive[kind] then return redis.error_reply('ERR no such kind of message: ' .. kind) end
-  redis.call('HSET', q.key.inbox, sender, number)
-  H.receive[kind](q, cmsgpack.unpack(body), sender)
-  return 'ok'
+  local last = tonumber(redis.call('HGET', q.key.inbox, sender) or 0)
+  for number in arg do
+    local kind, body = arg(), arg()
+    if tonumber(number) > last then
+      if not H.receive[kind] then return redis.error_reply('ERR no such kind of message: ' .. kind) end
+      last = tonumber(number)
+      redis.call('HSET', q.key.inbox, sender, last)
+      H.receive[kind](q, cmsgpack.unpack(body), sender)
+    end
+  end
+  return q.posted and 'posted' or 'ok'
 end)
 
--- What is still to be delivered, oldest first: number, target, kind and body of each.
+-- What is still to be delivered, oldest first: number, target, kind and body of each. What is done, up to a number, goes.
 H.serve('outbox', function(keys, args)
   local arg = H.reader(args)
   local q, done = H.queue(keys[1], 0), H.optional(arg())
-  if done then redis.call('ZREMRANGEBYSCORE', q.key.outbox, done, done) end
+  if done then redis.call('ZREMRANGEBYSCORE', q.key.outbox, '-inf', done) end
   local reply = {}
   for _, text in ipairs(redis.call('ZRANGE', q.key.outbox, 0, 99)) do
     local entry = cmsgpack.unpack(text)
-    for index = 1, 3 do reply[#reply + 1] = entry[index] end
-    reply[#reply + 1] = cmsgpack.pack(entry[4])
+    for index = 1, 4 do reply[#reply + 1] = entry[index] end
   end
   return reply
 end)

@@ -3,13 +3,14 @@
 -- claim and complete decide, and whatever is not plain they do the long way round, to the same effect.
 
 local WAITING, ACTIVE = 119, 97 -- w, a
-local HEAD_SIZE, LIFE = 11, 4 -- as in record.lua; a plain record has no flag above the life
+local HEAD_SIZE, LIFE, CHAIN = 11, 4, 64 -- as in record.lua; a plain record has no flag above the life but the chain
 local NORMAL = '\3\232' -- a priority of 0, which is 1000 here
 local NO_LIFE_YET = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0' -- finished, free, expires, and the length of no exit
 
 -- What the records and events of one call have in common, made once.
 local function common(q, session)
-  local made = q.plain
+  q.plain = q.plain or {}
+  local made = q.plain[session]
   if not made then
     local now, named = struct.pack('>I7', q.now), struct.pack('>I2', #session) .. session
     made = {
@@ -17,7 +18,7 @@ local function common(q, session)
       first = struct.pack('>I4', 1) .. now, holder = H.holder_text(session), tails = {}, waits = {}, rans = {}, ends = {},
       timeouts = {},
     }
-    q.plain = made
+    q.plain[session] = made
   end
   return made
 end
@@ -39,8 +40,10 @@ local function head_of(raw, flags)
   else
     run_at = '\0' .. string.sub(raw, 6, HEAD_SIZE)
   end
-  if flags % 4 < 2 then return at, run_at .. NORMAL end
-  return at + 2, run_at .. string.sub(raw, at, at + 1)
+  local priority = NORMAL
+  if flags % 4 >= 2 then priority, at = string.sub(raw, at, at + 1), at + 2 end
+  if flags >= CHAIN then at = at + 2 + struct.unpack('>I2', raw, at) end
+  return at, run_at .. priority
 end
 
 local function log(q, id, text)
@@ -54,7 +57,7 @@ end
 -- A waiting job that never ran is the session's, and the log says so: its new record, its holder and its time-out.
 function H.claim_plain(q, session, rid, raw)
   local state, flags = string.byte(raw, 1, 2)
-  if state ~= WAITING or flags >= LIFE or #raw < HEAD_SIZE then return nil end
+  if state ~= WAITING or flags % CHAIN >= LIFE or #raw < HEAD_SIZE then return nil end
   local made = common(q, session)
   local id_size, task_size = struct.unpack('>I2B', raw, 3)
   local at, place = head_of(raw, flags)
@@ -115,6 +118,46 @@ function H.complete_plain(q, session, token, raw, result, watched)
   local record = 'c' .. string.char(flags + 8) .. string.sub(raw, 3, at + 10) .. ends .. struct.pack('>I4', #result)
     .. string.sub(raw, after) .. result
   return record, expires_at
+end
+
+-- True for the record of a later job whose chain began in the queue of this name (and a zero byte).
+function H.is_home(raw, home)
+  local flags = string.byte(raw, 2)
+  if not flags or flags < CHAIN then return false end
+  local at = HEAD_SIZE + 7 + (flags % 2 == 1 and 7 or 0) + (flags % 4 >= 2 and 2 or 0)
+  return string.sub(raw, at, at + #home - 1) == home
+end
+
+-- A later job of a chain that the session holds, and that goes on with another in the same queue, is completed: its new
+-- record, when that goes, and its chain. Nil when it is not plain, or not held under this token.
+function H.go_on_plain(q, session, token, raw)
+  local state, flags = string.byte(raw, 1, 2)
+  if state ~= ACTIVE or flags < CHAIN or flags % CHAIN < LIFE or flags % CHAIN >= 2 * LIFE then return nil end
+  local made = common(q, session)
+  local at, place = head_of(raw, flags)
+  local after = at + 11 + #made.held
+  if string.sub(raw, at, at + 3) ~= string.sub(token, 7, 10) or string.sub(raw, at + 11, after - 1) ~= made.held then
+    return nil
+  end
+  local id_size, task_size = struct.unpack('>I2B', raw, 3)
+  local id = string.sub(raw, after, after + id_size - 1)
+  if id ~= string.sub(token, 11) then return nil end
+  local claimed_at = string.sub(raw, at + 4, at + 10)
+  local ran = struct.pack('>I6I6', 0, math.max(0, q.now - struct.unpack('>I7', claimed_at)) + 1)
+  local task = string.sub(raw, after + id_size, after + id_size + task_size - 1)
+  local ends, expires_at = ends_of(q, made, false)
+  local rid = string.sub(token, 1, 6)
+  log(q, id, '\8completec' .. rid .. string.sub(raw, at, at + 3) .. made.now .. place .. ran .. tail_of(made, task))
+  local chain_at = HEAD_SIZE + 1 + (flags % 2 == 1 and 7 or 0) + (flags % 4 >= 2 and 2 or 0)
+  return 'c' .. string.sub(raw, 2, at + 10) .. ends .. string.sub(raw, after), expires_at,
+    string.sub(raw, chain_at + 2, at - 1)
+end
+
+-- A new later job of a chain, which waits from now on: its record and its place.
+function H.follow_plain(q, rid, id, task, payload, chain)
+  local record, place = H.enqueue_plain(q, rid, id, task, payload)
+  return 'w' .. string.char(CHAIN) .. string.sub(record, 3, HEAD_SIZE) .. struct.pack('>I2', #chain) .. chain
+    .. string.sub(record, HEAD_SIZE + 1), place
 end
 
 -- A new job that waits from now on, and the log says so: its record and its place.

@@ -24,9 +24,9 @@ local FINISHED = { completed = true, failed = true, cancelled = true }
 
 local LOOKS, DRAINS = { 'no-writes' }, { 'allow-oom' }
 local FLAGS = {
-  get = LOOKS, fetch = LOOKS, records = LOOKS, glance = LOOKS, pending = LOOKS, sessions = LOOKS, version = LOOKS,
+  get = LOOKS, members = LOOKS, blockers = LOOKS, fetch = LOOKS, records = LOOKS, glance = LOOKS, pending = LOOKS, sessions = LOOKS, version = LOOKS,
   schedules = LOOKS, due = LOOKS,
-  turn = DRAINS, extend = DRAINS, leave = DRAINS, held = DRAINS, reap = DRAINS, expire = DRAINS, delete = DRAINS,
+  turn = DRAINS, extend = DRAINS, leave = DRAINS, held = DRAINS, reap = DRAINS, expire = DRAINS, delete = DRAINS, delete_chain = DRAINS, receive = DRAINS,
   cancel = DRAINS, outbox = DRAINS, hear = DRAINS,
 }
 

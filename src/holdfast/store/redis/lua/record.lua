@@ -3,9 +3,11 @@
 
 local HEAD, HEAD_SIZE = '>c1BI2BI6', 11
 local RUN_AT, PRIORITY, LIFE, RESULT, REST, LONG_TASK = 1, 2, 4, 8, 16, 32 -- the last: the size of its name follows
+local CHAIN = 64 -- a later job of a chain: which, and its position there
 local LIFE_FORMAT = '>I4I7I7I7I7Bc0I2c0'
 local OF_LIFE = {
   attempts = true, claimed_at = true, finished_at = true, free_at = true, expires_at = true, exit = true, session = true,
+  chain = true,
 }
 
 function H.rid(run)
@@ -37,8 +39,11 @@ function H.decode(rid, raw)
     priority, at = struct.unpack('>I2', raw, at)
     priority = priority - 1000
   end
+  local chain
+  if flags >= CHAIN then chain, at = struct.unpack('>I2c0', raw, at) end
   if flags % 8 >= LIFE then more, at = decode_life(raw, at) end
   more = more or {}
+  more.chain = chain
   local result_size
   if flags % 16 >= RESULT then result_size, at = struct.unpack('>I4', raw, at) end
   if flags % 32 >= REST then
@@ -47,7 +52,7 @@ function H.decode(rid, raw)
     for name, value in pairs(cmsgpack.unpack(string.sub(raw, at, at + size - 1))) do more[name] = value end
     at = at + size
   end
-  if flags >= LONG_TASK then task_size, at = struct.unpack('>I2', raw, at) end
+  if flags % CHAIN >= LONG_TASK then task_size, at = struct.unpack('>I2', raw, at) end
   local job = {
     rid = rid, run = H.run_of(rid), id = string.sub(raw, at, at + id_size - 1), state = WORD[state],
     task = task_size > 0 and string.sub(raw, at + id_size, at + id_size + task_size - 1) or nil,
@@ -95,6 +100,10 @@ function H.encode(job)
   local more, flags, middle = job.more, 0, ''
   more.checkpoint_size = job.checkpoint and #job.checkpoint or nil
   if next(more) ~= nil then flags, middle = encode_more(more, job.result) end
+  if more.chain then
+    flags = flags + CHAIN
+    middle = struct.pack('>I2', #more.chain) .. more.chain .. middle
+  end
   if job.priority ~= 0 then
     flags = flags + PRIORITY
     middle = struct.pack('>I2', job.priority + 1000) .. middle
@@ -168,6 +177,8 @@ function H.put(q, job)
     redis.call('ZADD', H.lane_of(q, job.more.key), 0, H.place(job))
   elseif job.state == 'scheduled' then
     redis.call('ZADD', q.key.scheduled, job.run_at, job.rid)
+  elseif job.state == 'blocked' then
+    redis.call('ZADD', q.key.blocked, job.run, job.rid)
   end
 end
 
@@ -176,5 +187,7 @@ function H.take_away(q, job)
     redis.call('ZREM', H.lane_of(q, job.more.key), H.place(job))
   elseif job.state == 'scheduled' then
     redis.call('ZREM', q.key.scheduled, job.rid)
+  elseif job.state == 'blocked' then
+    redis.call('ZREM', q.key.blocked, job.rid)
   end
 end

@@ -12,11 +12,25 @@ local function again(q, old)
   job.rid = H.rid(job.run)
   H.free_id(q, old)
   more.requeued_as = job.run
+  local failed
+  if more.waits then failed = H.wait_again(q, old, job) end
   H.store(q, old)
+  if more.chain then
+    job.more.chain = more.chain
+    H.note_member(q, job)
+    H.reopen(q, job)
+  end
   H.insert(q, job, 'requeue')
   H.recheck(q, job.more.key)
   H.wake(q, 1)
+  if failed then H.give_up(q, failed) end
   return job.run
+end
+
+-- The end of a chain that is over may run anew, and nothing else of it: a fork would have two ends.
+local function is_last(job)
+  if job.more.chain then return not (job.state == 'completed' and job.result == nil) end
+  return job.more.chain_state ~= 'open'
 end
 
 H.serve('requeue', function(keys, args)
@@ -27,7 +41,7 @@ H.serve('requeue', function(keys, args)
     local reply = {}
     for rid in arg do
       local job = H.load(q, rid)
-      if job and FINISHED[job.state] and not job.more.requeued_as and not H.is_gone(q, job) then
+      if job and FINISHED[job.state] and not job.more.requeued_as and not H.is_gone(q, job) and is_last(job) then
         local holder = H.holding(q, job.id)
         if holder == nil or holder.run == job.run then
           if holder == nil then job = H.load(q, rid) end

@@ -21,20 +21,35 @@ H.serve('steer', function(keys, args)
   return 'ok'
 end)
 
+local function keep(q, job, ttl)
+  local more = job.more
+  more.ttl = ttl
+  if more.finished_at and more.chain_state ~= 'open' then
+    more.free_at = q.now + ttl
+    more.expires_at = math.max(q.now + ttl, more.finished_at + H.kept_ms(q, job.state), more.dedup_until or 0)
+    redis.call('ZADD', q.key[job.state], more.expires_at, job.rid)
+  end
+  H.store(q, job)
+end
+
 H.serve('set_ttl', function(keys, args)
   local arg = H.reader(args)
   local now, id, ttl = H.now(arg()), arg(), tonumber(arg())
   local q = H.queue(keys[1], now)
   local job = H.holding(q, id)
   if not job then return 'missing' end
-  local more = job.more
-  more.ttl = ttl
-  if more.finished_at then
-    more.free_at = now + ttl
-    more.expires_at = math.max(now + ttl, more.finished_at + H.kept_ms(q, job.state), more.dedup_until or 0)
-    redis.call('ZADD', q.key[job.state], more.expires_at, job.rid)
+  keep(q, job, ttl)
+  return 'ok'
+end)
+
+H.serve('keep_runs', function(keys, args)
+  local arg = H.reader(args)
+  local now, first, last, ttl = H.now(arg()), tonumber(arg()), tonumber(arg()), tonumber(arg())
+  local q = H.queue(keys[1], now)
+  for run = first, last do
+    local job = H.load(q, H.rid(run))
+    if job and not job.more.past then keep(q, job, ttl) end
   end
-  H.store(q, job)
   return 'ok'
 end)
 
@@ -43,7 +58,7 @@ H.serve('watch', function(keys, args)
   local now, id, run, address = H.now(arg()), arg(), tonumber(arg()), arg()
   local q = H.queue(keys[1], now)
   local job = H.find(q, id, run)
-  if not job or FINISHED[job.state] then
+  if not job or FINISHED[H.outcome(job)] then
     local new = H.successor(q, id)
     if not new or new.run ~= run then return 'over' end
   end
@@ -103,7 +118,7 @@ H.serve('get', function(keys, args)
   local job
   if run == '' then job = latest(q, id) else job = H.find(q, id, tonumber(run)) end
   if not job then return false end
-  local successor = job.state == 'active' and redis.call('HEXISTS', q.key.successors, id) or 0
+  local successor = H.outcome(job) == 'active' and redis.call('HEXISTS', q.key.successors, id) or 0
   return { job.run, job.raw, successor, now }
 end)
 
@@ -123,7 +138,7 @@ H.serve('records', function(keys, args)
     local job = peek(q, rid)
     if job then
       reply[#reply + 1], reply[#reply + 2] = job.run, job.raw
-      reply[#reply + 1] = job.state == 'active' and redis.call('HEXISTS', q.key.successors, job.id) or 0
+      reply[#reply + 1] = H.outcome(job) == 'active' and redis.call('HEXISTS', q.key.successors, job.id) or 0
     end
   end
   return reply
@@ -159,7 +174,7 @@ H.serve('glance', function(keys, args)
   return {
     q.settings_text, operator, redis.call('HGETALL', q.key.limits), redis.call('ZCOUNT', q.key.expiries, '(' .. q.now, '+inf'),
     oldest or -1, waiting, count('scheduled'), redis.call('HLEN', q.key.active), count('completed'), count('failed'),
-    count('cancelled'),
+    count('cancelled'), count('blocked'),
   }
 end)
 

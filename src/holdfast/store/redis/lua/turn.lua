@@ -24,10 +24,13 @@ function H.word(job, session, name, run, attempt, id)
 end
 
 -- A settlement is a token (run, attempt, id), a result or error, and the rest as JSON, which plain completions lack.
-local function entry_of(given)
+local function entry_of(q, given)
   local run, attempt = struct.unpack('>I6I4', given.token)
   local entry = { name = 'complete', run = run, attempt = attempt, id = string.sub(given.token, 11), body = given.body }
-  if given.more ~= '' then
+  if string.byte(given.more, 1) == 62 then -- see `go_on_all`
+    local next_id, task = string.match(given.more, '^>(.*)%z(.*)$')
+    entry.next = { queue = q.name, id = next_id, task = H.optional(task), spec = {} }
+  elseif given.more ~= '' then
     for name, value in pairs(cjson.decode(given.more)) do entry[name] = value end
   end
   if entry.error_type then
@@ -45,6 +48,7 @@ local function settle(q, session, entry)
     H.recheck(q, H.let_go(q, rid))
     if redis.call('HGET', q.key.ids, entry.id) == rid then redis.call('HDEL', q.key.ids, entry.id) end
   end
+  if word == 'stale' and job.more.session == session then H.forget_abort(q, entry.run, entry.attempt) end -- it knows
   if word ~= 'ok' then return word end
   if job.state == 'active' and job.more.attempts == entry.attempt then
     if job.more.cancel and entry.name ~= 'complete' then
@@ -62,8 +66,10 @@ end
 local function settle_all(q, session, entries)
   if #entries == 0 then return entries end
   local busy = #entries > AT_ONCE or H.any(q, 'lanes') or H.any(q, 'successors') or H.any(q, 'aborts')
+    or H.any_dependants(q)
   local words = busy and {} or H.complete_all(q, session, entries)
-  for index, entry in ipairs(entries) do words[index] = words[index] or settle(q, session, entry_of(entry)) end
+  if not busy then H.go_on_all(q, session, entries, words) end
+  for index, entry in ipairs(entries) do words[index] = words[index] or settle(q, session, entry_of(q, entry)) end
   return words
 end
 

@@ -161,5 +161,6 @@ function H.absorb(q, job)
   local new = H.successor(q, job.id)
   if not new then return end
   H.forget_successor(q, job.id, new)
+  H.repoint(q, new.run, job.run)
   H.update(q, job, new, 'successor')
 end

@@ -19,7 +19,9 @@ DELETE FROM holdfast_job WHERE run IN (SELECT value FROM json_each(:runs));
 -- :events
 DELETE FROM holdfast_event WHERE seq IN (
     SELECT seq FROM holdfast_event
-    WHERE seq <= (SELECT max(seq) FROM holdfast_event) - :most ORDER BY seq LIMIT :limit);
+    WHERE seq <= (SELECT max(seq) FROM holdfast_event) - :most
+        AND seq < max(:unread, (SELECT max(seq) FROM holdfast_event) - :cap + 1)
+    ORDER BY seq LIMIT :limit);
 
 -- :requests
 DELETE FROM holdfast_request WHERE id IN (

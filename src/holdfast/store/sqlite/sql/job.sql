@@ -50,6 +50,21 @@ SET result_ttl_ms = :ttl,
         WHEN finished_at_ms IS NOT NULL AND chain_state IS NOT 'open' THEN max(:now + :ttl, finished_at_ms + :kept, coalesce(dedup_until_ms, 0)) END
 WHERE run = :run;
 
+-- The plus signs keep SQLite from the index by queue, which knows nothing of runs.
+-- :keep_unfinished
+UPDATE holdfast_job SET result_ttl_ms = :ttl
+WHERE run BETWEEN :first AND :last AND +queue = :queue AND +held = 1
+    AND (finished_at_ms IS NULL OR chain_state = 'open');
+
+-- :keep_finished
+UPDATE holdfast_job
+SET result_ttl_ms = :ttl, free_at_ms = :now + :ttl,
+    expires_at_ms = max(
+        :now + :ttl, coalesce(dedup_until_ms, 0),
+        finished_at_ms + CASE state WHEN 'failed' THEN :failed WHEN 'completed' THEN :completed ELSE 0 END)
+WHERE run BETWEEN :first AND :last AND +queue = :queue AND +held = 1 AND finished_at_ms IS NOT NULL
+    AND chain_state IS NOT 'open';
+
 -- :events
 SELECT * FROM holdfast_event WHERE seq > :after ORDER BY seq LIMIT :limit;
 

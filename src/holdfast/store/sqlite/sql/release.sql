@@ -1,9 +1,9 @@
 -- release: active -> waiting | scheduled
 -- guard: the caller holds the lease
--- effects: drop lease, count the release (at its limit: fail), keep its place, merge the successor, append event
+-- effects: drop lease, count release or stall (at its limit: fail), keep its place, merge the successor, append event
 
 -- :put_back
 UPDATE holdfast_job
 SET state = :state, exit = 'release', run_at_ms = :run_at, ready_at_ms = :ready_at, releases = :releases,
-    error = coalesce(:error, error)
+    stalls = :stalls, error = coalesce(:error, error)
 WHERE run = :run;

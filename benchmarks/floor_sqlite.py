@@ -26,16 +26,6 @@ SYSTEMS = (
     ),
 )
 
-SYSTEMS += (
-    System(
-        name="floor",
-        script="benchmarks.floor_redis",
-        store="redis",
-        measures=("enqueue", "bulk", "drain"),
-        note="bare pipelined commands doing the same writes, unfenced: record, id, place and event of each job",
-    ),
-)
-
 DRAIN_SCHEMA = """
 CREATE TABLE job (
     run INTEGER PRIMARY KEY, id TEXT NOT NULL, state TEXT NOT NULL, token TEXT, payload BLOB NOT NULL

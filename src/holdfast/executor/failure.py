@@ -17,23 +17,25 @@ MOST_FIELDS = 8_000
 MOST_NAMES = 100
 
 
-def describe(error: BaseException, cause: Cause = Cause.FAILURE) -> ErrorRecord:
-    """Return type, message, traceback (its end, where it is long) and the exception's own JSON fields.
+def describe(error: BaseException, cause: Cause = Cause.FAILURE, *, hint: str = "") -> ErrorRecord:
+    """Return type, message (and a hint), traceback (its end, where it is long) and the exception's own JSON fields.
 
     Whatever the exception is like, there is a record of it: an attempt whose end cannot be told would never end.
     """
+    if isinstance(record := getattr(error, "_record", None), ErrorRecord):
+        return record  # it was raised, and described, in another process
     try:
-        return _described(error, cause)
+        return _described(error, cause, hint)
     except Exception as worse:
         told = f"the exception could not be described: {type(worse).__name__}"
         return ErrorRecord(type=_clean(_name(type(error))), message=told, kind=cause)
 
 
-def _described(error: BaseException, cause: Cause) -> ErrorRecord:
+def _described(error: BaseException, cause: Cause, hint: str) -> ErrorRecord:
     trace = "".join(traceback.format_exception(type(error), error, _of_handler(error)))
     return ErrorRecord(
         type=_clean(_name(type(error))),
-        message=_clean(_text(error))[:MOST_MESSAGE],
+        message=_clean(_text(error))[:MOST_MESSAGE] + (f" ({hint})" if hint else ""),
         kind=cause,
         traceback=_clean(trace)[-MOST_TRACEBACK:],
         fields=_fields(error),

@@ -9,8 +9,8 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
-from ..app import Holdfast
-from ..errors import ConfigError
+from .app import Holdfast
+from .errors import ConfigError
 
 DEFAULT_NAME = "app"
 

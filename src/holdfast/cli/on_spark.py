@@ -1,0 +1,67 @@
+"""`holdfast worker --on spark`: a fleet of workers as Spark tasks, stopped and told of like any other."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from ..errors import ConfigError
+from ..store import shown
+from .show import json_line
+
+if TYPE_CHECKING:
+    from ..spark.fleet import Fleet, WorkerReport
+    from .worker import Order
+
+
+def run_fleet(order: Order) -> None:
+    """The fleet has run, and a line says what each worker did."""
+    from ..spark import fleet  # Spark is large, and few commands need it
+
+    if order.uvloop is not None:
+        raise ConfigError("--uvloop: workers on Spark have the event loop of their executors; leave it out")
+    app = order.app()
+    made = fleet(
+        order.app_path, master=order.master, queues=order.queues, workers=order.processes, slots=order.slots,
+        lease=order.lease, drain=order.drain, name=order.name,
+    )  # fmt: skip
+    told = {"fleet": made.name, "url": shown(app.store.url), "queues": list(made.queues), "workers": order.processes}
+    if order.as_json:
+        json_line({"event": "started", **told, "slots": order.slots})
+    else:
+        click.echo(
+            f"fleet {made.name}: {order.processes} workers of {order.slots} slots serve {', '.join(made.queues)}"
+        )
+    with _signals(made):
+        reports = made.drain() if order.burst else made.wait()
+    for report in reports:
+        _say(order, report)
+
+
+def _say(order: Order, report: WorkerReport) -> None:
+    if order.as_json:
+        json_line({"event": "stopped", **msgspec.to_builtins(report)})
+    else:
+        click.echo(str(report))
+
+
+@contextmanager
+def _signals(made: Fleet) -> Iterator[None]:
+    """SIGTERM and Ctrl-C stop the fleet; the block goes on until it has ended."""
+
+    def stop(number: int, frame: object) -> None:
+        # not in this frame, which may hold the very lock that the call needs
+        threading.Thread(target=made.ask_to_stop, daemon=True).start()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,70 @@
+"""What a sandboxed task may do: everything that is not listed is refused by the kernel."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+import msgspec
+
+from ..errors import ConfigError
+
+MEMORY = 512 * 1024 * 1024
+OPEN_FILES = 64
+
+
+class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
+    """Permissions of a task with `executor="sandbox"`."""
+
+    read: tuple[str, ...] = ()
+    """Files and folders that it may read, with all that is in them."""
+    write: tuple[str, ...] = ()
+    """Files and folders that it may read, write, create and remove in."""
+    connect: tuple[int, ...] = ()
+    """TCP ports that it may connect to, on any host."""
+    env: tuple[str, ...] = ()
+    """Environment variables of the worker that it may see."""
+    memory: int = MEMORY
+    """Bytes of address space beyond what its interpreter has when it starts."""
+    cpu_seconds: float | None = None
+    """Processor time of one attempt."""
+    open_files: int = OPEN_FILES
+    """Files and sockets that may be open at once."""
+    subprocess: bool = False
+    """Whether it may start other programs, which are then in the same sandbox."""
+
+    def __post_init__(self) -> None:
+        for name in ("read", "write"):
+            msgspec.structs.force_setattr(self, name, tuple(map(_path, _several(name, getattr(self, name)))))
+        for name in ("connect", "env"):
+            msgspec.structs.force_setattr(self, name, tuple(_several(name, getattr(self, name))))
+        for port in self.connect:
+            if type(port) is not int or not 0 < port < 65536:
+                raise ConfigError(f"Sandbox(connect={port!r}): a TCP port is a whole number from 1 to 65535")
+        for name in self.env:
+            if not isinstance(name, str) or not name or "=" in name:
+                raise ConfigError(f"Sandbox(env={name!r}): the name of an environment variable")
+        _check_number("memory", self.memory, 16 * 1024 * 1024)
+        _check_number("open_files", self.open_files, 16)
+        if self.cpu_seconds is not None:
+            _check_number("cpu_seconds", self.cpu_seconds, 1)
+
+
+def _several(name: str, value: object) -> Iterable[object]:
+    if isinstance(value, str | bytes | int) or not isinstance(value, Iterable):
+        raise ConfigError(f"Sandbox({name}={value!r}): give a list")
+    return value
+
+
+def _path(value: object) -> str:
+    if not isinstance(value, str | os.PathLike):
+        raise ConfigError(f"Sandbox: {value!r} is no path")
+    path = os.fspath(value)
+    if not isinstance(path, str) or not os.path.isabs(path):
+        raise ConfigError(f"Sandbox: {path!r}: give absolute paths, as workers may start anywhere")
+    return path
+
+
+def _check_number(name: str, value: object, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < 2**62:
+        raise ConfigError(f"Sandbox({name}={value!r}): a number from {least}")

@@ -1,0 +1,284 @@
+"""The program of a process: `python -m holdfast.executor.process.child LINE DEADLINE`, two inherited descriptors.
+
+It runs the jobs that its worker sends, `async def` handlers in its event loop and `def` ones in threads, until
+it is told to leave, its worker is gone, or the worker's lease is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import itertools
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from typing import Any, NoReturn, cast
+
+from ...continuation import Blocker
+from ...core.duration import instant_ms, to_ms
+from ...core.job import Progress
+from ...core.policy import Cause
+from ...core.transition import Reply
+from ...errors import Aborted, ConfigError, Permanent, Snooze, StoreError
+from ...job import Desk, Job, _current
+from ...registry import load
+from ...store.contract import Lease
+from ...sync import Openable
+from ...task import Task
+from ..call import Callee, arguments, blocker, completed, found
+from ..failure import describe
+from ..inline import run_inline
+from ..thread import ThreadExecutor
+from . import wire
+from .deadline import watch
+from .ending import LEASE_OVER, WORKER_GONE
+from .kernel import bind_to_parent, resident, resident_bytes
+from .tree import descendants, kill_all
+
+MOST_THREADS = 100
+Explain = Callable[[BaseException], str]
+"""Says what a sandbox has to do with an error."""
+log = logging.getLogger("holdfast")
+
+
+class Shift:
+    """The jobs of one process, from its first to its last."""
+
+    def __init__(self, say: Callable[[wire.FromProcess], None], explain: Explain | None, memory: int) -> None:
+        self._say = say
+        self._explain: Explain = explain or (lambda error: "")
+        self._sandboxed = explain is not None
+        self._loop = asyncio.get_running_loop()
+        self._threads = ThreadExecutor(MOST_THREADS)
+        self._memory = memory
+        self._callees: dict[wire.Handler, Callee] = {}
+        self._jobs: dict[int, Job] = {}
+        self._coroutines: dict[int, asyncio.Task[None]] = {}
+        """Those of the running handlers that can be cancelled."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._calls = itertools.count()
+        self._answers: dict[int, asyncio.Future[Any]] = {}
+        self.left = asyncio.Event()
+
+    @property
+    def is_at_work(self) -> bool:
+        """True while a handler runs."""
+        return bool(self._jobs)
+
+    def heard(self, frame: wire.ToProcess) -> None:
+        """What the worker says is done, or begun."""
+        if isinstance(frame, wire.Run):
+            self._begin(frame)
+        elif isinstance(frame, wire.Stop):
+            self._stop(frame)
+        elif isinstance(frame, wire.Heard):
+            self._answer(frame.call, Reply(frame.reply))
+        elif isinstance(frame, wire.Waited):
+            self._answer(frame.call, frame.blockers)
+        elif isinstance(frame, wire.Leave):
+            self.left.set()
+
+    def _begin(self, frame: wire.Run) -> None:
+        async def report(lease: Lease, progress: Progress | None, checkpoint: bytes | None) -> Reply:
+            reply: Reply = await self._ask(lambda call: wire.Report(call, frame.number, progress, checkpoint))
+            return reply
+
+        async def waited_for(lease: Lease) -> list[Blocker]:
+            records = await self._ask(lambda call: wire.Blockers(call, frame.number))
+            if records is None:
+                raise StoreError(f"what {job!r} waited for could not be read; the worker's log says why")
+            return [blocker(self._callees[frame.handler], record) for record in records]
+
+        job = Job(frame.claimed, report, _no_desk, waited_for)
+        if frame.context:
+            job.context.update(frame.context)
+        self._jobs[frame.number] = job
+        task = self._loop.create_task(self._run(frame, job))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _run(self, frame: wire.Run, job: Job) -> None:
+        """However the handler ends, the worker hears of it once."""
+        _current.set(job)
+        try:
+            callee = self._callees.get(frame.handler) or await self._find(frame)
+            args, kwargs = arguments(callee, frame.claimed, job)
+            if inspect.iscoroutinefunction(callee.fn):
+                self._coroutines[frame.number] = cast(Any, asyncio.current_task())
+                result = await run_inline(callee.fn, args, kwargs)
+            else:
+                result = await self._threads.run(callee.fn, args, kwargs)
+            done = completed(job, result, callee)
+            ended: wire.FromProcess = wire.Returned(
+                frame.number, done.result, done.result_ttl_ms, self._usage(), done.then
+            )
+        except BaseException as error:
+            ended = self._raised(frame.number, job, error)
+        self._jobs.pop(frame.number, None)
+        self._coroutines.pop(frame.number, None)
+        self._say(ended)
+
+    async def _find(self, frame: wire.Run) -> Callee:
+        callee = self._callees[frame.handler] = found(frame.handler)
+        if isinstance(callee, Task) and (app := callee.app) is not None and app.loop is None:
+            await self._open(app)
+        self._say(wire.Began(frame.number))
+        return callee
+
+    async def _open(self, app: Openable) -> None:
+        """Handlers can use their app as in the worker itself; where the store is out of reach, `app.sync` at least."""
+        if not self._sandboxed and app.store.shared:
+            try:
+                await app.open()
+                return
+            except StoreError as error:
+                log.warning("the app could not be opened in this process, so handlers cannot use it: %s", error)
+        app.loop = self._loop
+
+    def _raised(self, number: int, job: Job, error: BaseException) -> wire.Raised:
+        usage = self._usage()
+        if isinstance(error, asyncio.CancelledError | Aborted):
+            told = error if isinstance(error, Aborted) else Aborted(job.abort_reason or "cancelled")
+            return wire.Raised(number, "aborted", describe(told), job.result_ttl_ms, usage)
+        if isinstance(error, Snooze):
+            try:
+                at = None if error.at is None else instant_ms(error.at, "Snooze(at)")
+                delay = None if error.after is None else to_ms(error.after, "Snooze(after)")
+                return wire.Raised(number, "snooze", describe(error), job.result_ttl_ms, usage, at, delay)
+            except ConfigError as wrong:
+                error = wrong
+        permanent = isinstance(error, Permanent)
+        record = describe(error, Cause.PERMANENT if permanent else Cause.FAILURE, hint=self._explain(error))
+        return wire.Raised(number, "permanent" if permanent else "failure", record, job.result_ttl_ms, usage)
+
+    def _usage(self) -> wire.Usage:
+        return wire.Usage(resident_bytes(self._memory), time.process_time())
+
+    def _stop(self, frame: wire.Stop) -> None:
+        """The handler's signal fires; past its time an `async def` one is cancelled."""
+        job, task = self._jobs.get(frame.number), self._coroutines.get(frame.number)
+        if job is not None and job.signal.fire(frame.reason) and frame.reason == "timeout" and task is not None:
+            task.cancel()
+
+    async def _ask(self, question: Callable[[int], wire.FromProcess]) -> Any:
+        """Return what the worker answers. A `def` handler's thread asks through this process's loop."""
+        if asyncio.get_running_loop() is not self._loop:
+            asked = asyncio.run_coroutine_threadsafe(self._ask(question), self._loop)
+            return await asyncio.wrap_future(asked)
+        call = next(self._calls)
+        answer = self._answers[call] = self._loop.create_future()
+        self._say(question(call))
+        return await answer
+
+    def _answer(self, call: int, found: Any) -> None:
+        if (answer := self._answers.pop(call, None)) is not None and not answer.done():
+            answer.set_result(found)
+
+
+def _no_desk() -> Desk:
+    raise ConfigError("job.prepare() and job.complete() work in `async def` handlers with executor='inline' alone")
+
+
+class _Forward(logging.Handler):
+    """Log records become lines of the worker's log."""
+
+    def __init__(self, say: Callable[[wire.FromProcess], None]) -> None:
+        super().__init__()
+        self.setFormatter(logging.Formatter("%(message)s"))
+        self._say = say
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            job = _current.get()
+            where = f" [{job.queue}/{job.id}]" if job is not None else ""
+            self._say(wire.Said(record.name, record.levelno, self.format(record) + where))
+        except Exception:
+            self.handleError(record)
+
+
+async def serve(line: socket.socket, deadline: int, hello: wire.Hello, explain: Explain | None, memory: int) -> None:
+    """Jobs run until the worker says that no more follow."""
+    loop = asyncio.get_running_loop()
+
+    def say(frame: wire.FromProcess) -> None:
+        if threading.get_ident() == here:
+            link.send(frame)
+        else:
+            loop.call_soon_threadsafe(link.send, frame)
+
+    here = threading.get_ident()
+    shift = Shift(say, explain, memory)
+    link = wire.Link(wire.to_process, shift.heard, lambda error: _end(WORKER_GONE))
+    watch(deadline, lambda: shift.is_at_work, lambda: _end(LEASE_OVER))
+    logging.basicConfig(level=hello.level, handlers=[_Forward(say)], force=True)
+    async with AsyncExitStack() as resources:
+        try:
+            for place in hello.resources:
+                resource = load(place)
+                await resource.open()
+                resources.push_async_callback(resource.close)
+        except Exception as error:
+            line.sendall(wire.packed(wire.Broken(describe(error))))
+            return
+        line.setblocking(False)
+        await loop.create_connection(lambda: link, sock=line)
+        say(wire.Ready())
+        await shift.left.wait()
+    say(wire.Left())
+    await asyncio.Event().wait()  # the worker ends what is left of this process, and then the process
+
+
+def _end(code: int) -> NoReturn:
+    """This process is gone, and what it started with it."""
+    kill_all(descendants(os.getpid()))
+    os._exit(code)
+
+
+def _receive(line: socket.socket) -> wire.Hello:
+    """Return the first frame, with no event loop yet: a sandbox must be closed before there is a second thread."""
+    (length,) = wire.LENGTH.unpack(_exactly(line, wire.LENGTH.size))
+    hello = wire.to_process(_exactly(line, length))
+    assert isinstance(hello, wire.Hello)
+    return hello
+
+
+def _exactly(line: socket.socket, count: int) -> bytes:
+    parts = b""
+    while len(parts) < count:
+        part = line.recv(count - len(parts))
+        if not part:
+            raise SystemExit(WORKER_GONE)
+        parts += part
+    return parts
+
+
+def main() -> None:
+    """Run as the program of a process."""
+    line, deadline = socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2])
+    bind_to_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is the worker's to handle
+    memory = resident()
+    hello = _receive(line)
+    sys.path[:] = hello.path
+    explain: Explain | None = None
+    if hello.sandbox is not None:
+        from ..sandbox.enter import enter
+
+        try:
+            explain = enter(hello.sandbox)
+        except OSError as error:
+            line.sendall(wire.packed(wire.Broken(describe(error))))
+            return
+    asyncio.run(serve(line, deadline, hello, explain, memory))
+
+
+if __name__ == "__main__":
+    from holdfast.executor.process import child  # under its own name, by which tracebacks know whose frames are ours
+
+    child.main()

@@ -1,0 +1,64 @@
+"""How a process ended that should not have, as the attempts in it see it."""
+
+from __future__ import annotations
+
+import signal
+
+from ...core.job import ErrorRecord
+from ...core.policy import Cause
+from ...core.sandbox import Sandbox
+from ...errors import HoldfastError
+
+LEASE_OVER = 75
+"""The exit code of a process whose worker's lease ended while it was at work."""
+WORKER_GONE = 76
+"""The exit code of a process that lost its worker."""
+
+
+class Evacuated(HoldfastError):
+    """The process was ended for another's sake, or because the worker's lease was over: the job is handed back."""
+
+
+class Unstartable(HoldfastError):
+    """The process could not start: the record says why."""
+
+    def __init__(self, record: ErrorRecord) -> None:
+        super().__init__(f"its process could not start: {record.type}: {record.message}")
+        self._record = ErrorRecord(
+            type=record.type, message=f"its process could not start: {record.message}", traceback=record.traceback
+        )
+
+
+class Died(HoldfastError):
+    """The process died while the job ran in it."""
+
+    def __init__(self, code: int, times: int, *, alone: bool, sandbox: Sandbox | None) -> None:
+        super().__init__(f"{_blame(alone, times)}: {_how(code, sandbox)}")
+        self.code = code
+        self.is_over_limit = sandbox is not None and code == -signal.SIGXCPU
+        """Its sandbox ended it, for the processor time that it used."""
+
+    def record(self) -> ErrorRecord:
+        """Return what is stored with the job."""
+        if self.is_over_limit:
+            return ErrorRecord(type="SandboxLimit", message=str(self))
+        return ErrorRecord(type="ProcessDied", message=str(self), kind=Cause.STALL, fields={"exit_code": self.code})
+
+
+def _blame(alone: bool, times: int) -> str:
+    if not alone:
+        return f"its process died, with other jobs in it; {times} stalls"
+    return "it killed its process" + (f" {times} times" if times > 1 else "")
+
+
+def _how(code: int, sandbox: Sandbox | None) -> str:
+    if code >= 0:
+        return f"exit code {code}"
+    if sandbox is not None and code == -signal.SIGXCPU:
+        return f"it used more than the {sandbox.cpu_seconds:g} s of processor time that its sandbox allows"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = "unknown"
+    out_of_memory = ", perhaps by the kernel for lack of memory" if code == -signal.SIGKILL else ""
+    return f"signal {-code}, {name}{out_of_memory}"

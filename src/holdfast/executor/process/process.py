@@ -1,0 +1,295 @@
+"""One process of a pool, as its worker sees it: how it starts, what runs in it, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from ...core.job import ErrorRecord
+from ...core.sandbox import Sandbox
+from ...core.transition import Reply
+from ...store.contract import Abort, BlockerRecord
+from . import wire
+from .ending import LEASE_OVER, Died, Evacuated, Unstartable
+from .kernel import cpu_of, limit_cpu
+from .order import Order, Running
+from .spawn import spawn
+from .tree import Known, descendants, kill_all, kill_group, kill_tree
+
+log = logging.getLogger("holdfast")
+LAST_WORDS = 0.5
+"""How long to read on what a process said before it died, while somebody else holds its line open."""
+METER = 0.5
+"""How often the processor time of a sandbox is looked at, besides the kernel's own limit."""
+
+
+class Process:
+    """A spawned interpreter. Its `runs` have their answers when it says so, or when it is gone."""
+
+    def __init__(self, hello: wire.Hello, deadline: int, changed: Callable[[Process], None]) -> None:
+        self._hello = hello
+        self._deadline = deadline
+        self._changed = changed
+        self._child: asyncio.subprocess.Process | None = None
+        self._link: wire.Link | None = None
+        self._unsent: list[wire.ToProcess] = []
+        self._silent = asyncio.Event()
+        self._left = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._life = asyncio.get_running_loop().create_task(self._live())
+        self._broken: ErrorRecord | None = None
+        self._over_cpu = False
+        self._below: list[Known] = []
+        """What it had started when it was told to end."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._meter: asyncio.Task[None] | None = None
+        self._imported: set[wire.Handler] = set()
+        self._ending = self._doomed = False
+        self._spawning = asyncio.Event()
+        """Set when there is a process of the system."""
+        self.sandbox: Sandbox | None = hello.sandbox
+        self.seats: dict[int, int] = {}
+        """The units of each job that is here, or on its way."""
+        self.runs: dict[int, Running] = {}
+        self.started = 0
+        """How many jobs it was given."""
+        self.usage = wire.Usage(0, 0.0)
+        self.ready = False
+        self.gone = False
+        self.short_lived = False
+        """It died before it could do anything."""
+
+    @property
+    def pid(self) -> int | None:
+        """The number of the system's process, once there is one."""
+        return None if self._child is None else self._child.pid
+
+    @property
+    def used(self) -> int:
+        """The units that its jobs take."""
+        return sum(self.seats.values())
+
+    # --- running
+
+    def run(self, number: int, order: Order) -> asyncio.Future[wire.Returned | wire.Raised]:
+        """Return the answer to come. The job is on its way to the process, which may still be starting."""
+        done: asyncio.Future[wire.Returned | wire.Raised] = asyncio.get_running_loop().create_future()
+        self.runs[number] = Running(order, done)
+        self.started += 1
+        if self._child is not None:
+            self._limit_cpu()
+        self._send(wire.Run(number, order.handler, order.claimed, order.context))
+        if order.handler in self._imported:
+            order.began()
+        return done
+
+    def sit(self, number: int, size: int) -> None:
+        """Units are kept for a job."""
+        self.seats[number] = size
+        self._idle.clear()
+
+    def rise(self, number: int) -> None:
+        """The units of a job are free."""
+        self.seats.pop(number, None)
+        if not self.seats:
+            self._idle.set()
+            self._changed(self)
+
+    def stop(self, number: int, reason: Abort) -> None:
+        """The handler hears that it should stop."""
+        self._send(wire.Stop(number, reason))
+
+    def _send(self, frame: wire.ToProcess) -> None:
+        if self._link is None:
+            self._unsent.append(frame)
+        else:
+            self._link.send(frame)
+
+    def _limit_cpu(self) -> None:
+        """Processor time is allowed for this job, beyond what the process has had so far."""
+        if self.sandbox is None or self.sandbox.cpu_seconds is None or not self.runs:
+            return
+        assert self.pid is not None
+        try:
+            most = limit_cpu(self.pid, self.sandbox.cpu_seconds)
+        except OSError:
+            return  # it is gone
+        self._meter = asyncio.get_running_loop().create_task(self._read_meter(self.pid, most))
+        self._meter.add_done_callback(lambda task: task.cancelled() or task.exception())
+
+    async def _read_meter(self, pid: int, most: int) -> None:
+        """A handler that does not heed SIGXCPU is killed."""
+        while self.runs and not self.gone:
+            await asyncio.sleep(METER)
+            if cpu_of(pid) > most + 1 and not self.gone:
+                self._over_cpu = True
+                kill_tree(pid)
+
+    def _heard(self, frame: wire.FromProcess) -> None:
+        if isinstance(frame, wire.Returned | wire.Raised):
+            self.usage = frame.usage
+            if running := self._over(frame.number):
+                running.done.set_result(frame)
+            self._changed(self)
+        elif isinstance(frame, wire.Report):
+            self._begin(self._report(frame))
+        elif isinstance(frame, wire.Blockers):
+            self._begin(self._tell_blockers(frame))
+        elif isinstance(frame, wire.Began):
+            if running := self.runs.get(frame.number):
+                self._imported.add(running.order.handler)
+                running.order.began()
+        elif isinstance(frame, wire.Ready):
+            self.ready = True
+            self._changed(self)
+        elif isinstance(frame, wire.Said):
+            logging.getLogger(frame.logger).log(frame.level, "%s", frame.message)
+        elif isinstance(frame, wire.Broken):
+            self._broken = frame.error
+        else:
+            self._left.set()
+
+    def _over(self, number: int) -> Running | None:
+        running = self.runs.pop(number, None)
+        return running if running and not running.done.done() else None
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _tell_blockers(self, frame: wire.Blockers) -> None:
+        running = self.runs.get(frame.number)
+        found: list[BlockerRecord] | None = None
+        if running is not None:
+            try:
+                found = await running.order.blockers(running.order.claimed.lease)
+            except Exception as error:
+                log.warning("what %s waited for could not be read: %s", running.order.claimed.lease, error)
+        self._send(wire.Waited(frame.call, found))
+
+    async def _report(self, frame: wire.Report) -> None:
+        running = self.runs.get(frame.number)
+        reply = Reply.STALE
+        if running is not None:
+            try:
+                reply = await running.order.report(running.order.claimed.lease, frame.progress, frame.checkpoint)
+            except Exception as error:
+                log.warning("progress of %s could not be stored: %s", running.order.claimed.lease, error)
+        self._send(wire.Heard(frame.call, str(reply)))
+
+    # --- living
+
+    async def _live(self) -> None:
+        """From its start to its end."""
+        code: int | None = None
+        try:
+            code = await self._spawned()
+        except OSError as error:
+            self._broken = ErrorRecord(type=type(error).__name__, message=f"no process could be started: {error}")
+        finally:
+            self._end_of(code)
+
+    async def _spawned(self) -> int:
+        ours, theirs = socket.socketpair()
+        try:
+            self._child = child = await spawn(self._hello, theirs.fileno(), self._deadline)
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        self._spawning.set()
+        if self._doomed:
+            kill_tree(child.pid)
+        ours.setblocking(False)
+        most = wire.MOST if self.sandbox is None else wire.MOST_OF_SANDBOX
+        link = wire.Link(wire.from_process, self._heard, self._lost, most)
+        await asyncio.get_running_loop().create_connection(lambda: link, sock=ours)
+        self._link = link
+        for frame in (self._hello, *self._unsent):
+            link.send(frame)
+        self._limit_cpu()
+        code = await child.wait()
+        try:
+            await asyncio.wait_for(self._silent.wait(), LAST_WORDS)
+        except TimeoutError:
+            pass
+        link.close()
+        kill_group(child.pid, signal.SIGKILL)
+        kill_all(self._below)
+        return code
+
+    def _lost(self, error: Exception | None) -> None:
+        self._silent.set()
+        if isinstance(error, ValueError) and self.pid is not None and not self.gone:
+            log.error("process %d does not keep to the protocol, and is ended: %s", self.pid, error)
+            kill_tree(self.pid)
+
+    def _end_of(self, code: int | None) -> None:
+        self.gone = True
+        if self._meter is not None:
+            self._meter.cancel()
+        self.short_lived = not self.ready and not self._ending
+        alone = len(self.runs) == 1
+        for number in list(self.runs):
+            if running := self._over(number):
+                running.done.set_exception(self._why(running, code, alone))
+        self._changed(self)
+
+    def _why(self, running: Running, code: int | None, alone: bool) -> Exception:
+        if self._broken is not None:
+            return Unstartable(self._broken)
+        if self._ending or code == LEASE_OVER or code is None:
+            return Evacuated()
+        if self._over_cpu:
+            code = -signal.SIGXCPU
+        return Died(code, running.order.claimed.counters.stalls + 1, alone=alone, sandbox=self.sandbox)
+
+    # --- ending
+
+    def leave(self, grace: float) -> asyncio.Task[None]:
+        """Return the task that ends it once its jobs are done: what it has open is closed first."""
+        return asyncio.get_running_loop().create_task(self._leave(grace))
+
+    async def _leave(self, grace: float) -> None:
+        await self._idle.wait()
+        if not self.gone:
+            self._ending = True
+            self._send(wire.Leave())
+            await _within(grace, self._left, self._silent)
+            await self.end(grace)
+
+    async def end(self, grace: float) -> None:
+        """It is gone: asked by SIGTERM, and after `grace` seconds by SIGKILL, with all that it started."""
+        self._ending = True
+        waiting = asyncio.ensure_future(self._spawning.wait())
+        await asyncio.wait([waiting, self._life], return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        child = self._child
+        if child is None or self.gone:
+            return
+        self._below = descendants(child.pid)
+        kill_group(child.pid, signal.SIGTERM)
+        await asyncio.wait([self._life], timeout=grace)
+        if not self.gone:
+            kill_tree(child.pid)
+        await asyncio.wait([self._life])
+
+    def kill(self) -> None:
+        """It is killed now, with all that it started."""
+        self._ending = self._doomed = True
+        if self.pid is not None and not self.gone:
+            kill_tree(self.pid)
+
+
+async def _within(seconds: float, *events: asyncio.Event) -> None:
+    waiting = [asyncio.ensure_future(event.wait()) for event in events]
+    await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    for wait in waiting:
+        wait.cancel()

@@ -1,0 +1,86 @@
+"""Room: what a pool of processes can take, counted in units. Pure: nothing is started or stopped here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Generic, Protocol, TypeVar
+
+import msgspec
+
+from ...core.sandbox import Sandbox
+
+UNITS = 100
+"""What one process has room for."""
+
+
+class Need(msgspec.Struct, frozen=True):
+    """What a job of a task takes: so many units, in a process with these permissions."""
+
+    size: int = UNITS
+    sandbox: Sandbox | None = None
+
+
+class Taken(Protocol):
+    """A process, as far as its room is concerned."""
+
+    sandbox: Sandbox | None
+    ready: bool
+    """It has started."""
+
+    @property
+    def used(self) -> int:
+        """The units that its jobs take."""
+
+
+P = TypeVar("P", bound=Taken)
+
+
+class Room(Generic[P]):
+    """The places of a pool. Each is empty, or holds the one process that takes new jobs there."""
+
+    def __init__(self, count: int) -> None:
+        self.places: list[P | None] = [None] * count
+
+    def jobs(self, needs: Sequence[Need], kept: int | None = None) -> int:
+        """Return how many jobs fit now, whichever of these needs each has. The place `kept` is for somebody else."""
+        if not needs:
+            return 0
+        size = max(need.size for need in needs)
+        kinds = {need.sandbox for need in needs}
+        free = [_free(place, kinds) for number, place in enumerate(self.places) if number != kept]
+        if len(kinds) > 1:  # whichever comes first decides what a place is for, and the next may be of another kind
+            return sum(units == UNITS for units in free)
+        return sum(units // size for units in free)
+
+    def find(self, need: Need) -> int | None:
+        """Return the place for a job: the fullest that has room, so that large jobs find whole ones."""
+        fitting = [
+            (_order(place, need), number)
+            for number, place in enumerate(self.places)
+            if _free(place, {need.sandbox}) >= need.size
+        ]
+        return min(fitting)[1] if fitting else None
+
+    def emptiest(self) -> int:
+        """Return the place that has most units free."""
+        return max(range(len(self.places)), key=lambda number: (_left(self.places[number]), -number))
+
+
+def _free(place: Taken | None, kinds: set[Sandbox | None]) -> int:
+    """Return the units that jobs of these kinds can have of a place. An idle process gives way to one of their kind."""
+    if place is None or place.used == 0:
+        return UNITS
+    return UNITS - place.used if kinds == {place.sandbox} else 0
+
+
+def _left(place: Taken | None) -> int:
+    return UNITS if place is None else UNITS - place.used
+
+
+def _order(place: Taken | None, need: Need) -> tuple[int, int]:
+    """A process of this kind first, the fullest of them; then an empty place; then one that must be cleared."""
+    if place is None:
+        return 2, 0
+    if place.sandbox != need.sandbox:
+        return 3, 0
+    return (0 if place.ready else 1), UNITS - place.used

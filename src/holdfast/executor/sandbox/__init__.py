@@ -1,0 +1,1 @@
+"""sandbox: a process with permissions, which the kernel enforces (Landlock, seccomp and limits of resources)."""

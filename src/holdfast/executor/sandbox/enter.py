@@ -1,0 +1,106 @@
+"""Entering: from here on, this process can do no more than its task may. Done before its code is imported."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import platform
+import resource
+import sys
+import threading
+from collections.abc import Callable
+
+from ...core.sandbox import Sandbox
+from ..process.kernel import prctl
+from . import landlock, seccomp
+from .reach import WRITABLE, listable, readable
+from .syscall import MACHINES, call
+
+PR_GET_SECCOMP, PR_SET_NO_NEW_PRIVS = 21, 38
+CAPABILITY_VERSION = 0x20080522
+OWN_MEMORY = 64 * 1024 * 1024
+"""Address space for our own threads and buffers, beside what the task has."""
+STACK = 1024 * 1024
+M_ARENA_MAX = -8
+
+
+def missing(sandbox: Sandbox) -> list[str]:
+    """Return what this system lacks to keep these permissions."""
+    if sys.platform != "linux":
+        return [f"Linux (this is {sys.platform})"]
+    if platform.machine() not in MACHINES:
+        return [f"a table of system calls for {platform.machine()} (there is one for {', '.join(MACHINES)})"]
+    lacking, version = [], landlock.version()
+    for needed, since, what in (
+        (True, landlock.FILES, "Landlock for files (Linux 6.2)"),
+        (bool(sandbox.connect), landlock.PORTS, "Landlock for TCP ports (Linux 6.7), which connect= needs"),
+        (sandbox.subprocess, landlock.SIGNALS, "Landlock for signals (Linux 6.12), which subprocess=True needs"),
+    ):
+        if needed and version < since:
+            lacking.append(f"{what}; it has version {version} of {since}" if version else what)
+    try:
+        prctl(PR_GET_SECCOMP, 0)
+    except OSError:
+        lacking.append("seccomp")
+    return lacking
+
+
+def enter(sandbox: Sandbox) -> Callable[[BaseException], str]:
+    """The permissions hold. Return a function that says what they have to do with an error.
+
+    There must be one thread only: the kernel restricts the caller and what comes of it, not those beside it.
+    """
+    assert threading.active_count() == 1
+    rules, programs = landlock.Rules(), landlock.EXECUTE if sandbox.subprocess else 0
+    rules.allow(listable(), landlock.READ_DIR)
+    rules.allow([*readable(), *sandbox.read], landlock.READ | programs)
+    rules.allow(WRITABLE, landlock.READ_FILE | landlock.WRITE_FILE)
+    rules.allow(sandbox.write, (rules.everything & ~landlock.IOCTL_DEV & ~landlock.EXECUTE) | programs)
+    rules.allow_ports(sandbox.connect)
+    _limit(sandbox)
+    _drop_capabilities()
+    prctl(PR_SET_NO_NEW_PRIVS, 1)
+    rules.enforce()
+    seccomp.install(connect=bool(sandbox.connect), subprocess=sandbox.subprocess)
+    return lambda error: explanation(sandbox, error)
+
+
+def _limit(sandbox: Sandbox) -> None:
+    """Memory, open files and core dumps are limited; processor time is, for each job, by the worker."""
+    threading.stack_size(STACK)
+    ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)  # or each thread would set aside 64 MB of addresses
+    with open("/proc/self/statm", "rb") as file:
+        pages = int(file.read().split()[0])
+    most = pages * os.sysconf("SC_PAGE_SIZE") + OWN_MEMORY + sandbox.memory
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (sandbox.open_files, sandbox.open_files))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _drop_capabilities() -> None:
+    """Root is nobody special here."""
+    header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0)
+    call("capset", ctypes.byref(header), ctypes.byref((ctypes.c_uint32 * 6)()))
+
+
+def explanation(sandbox: Sandbox, error: BaseException | None) -> str:
+    """Return what the sandbox allows, when an error looks as if that were too little; else nothing."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        if isinstance(error, MemoryError):
+            return f"its sandbox allows {sandbox.memory >> 20} MB"
+        if isinstance(error, OSError) and error.errno in (errno.EPERM, errno.EACCES):
+            return f"its sandbox allows only {_allowed(sandbox)}"
+        if isinstance(error, OSError) and error.errno == errno.EMFILE:
+            return f"its sandbox allows {sandbox.open_files} open files"
+        error = error.__cause__ or error.__context__
+    return ""
+
+
+def _allowed(sandbox: Sandbox) -> str:
+    given = {name: list(getattr(sandbox, name)) for name in ("read", "write", "connect")}
+    words = [f"{name}={value}" for name, value in given.items() if value]
+    words += ["subprocess=True"] if sandbox.subprocess else []
+    return " and ".join([", ".join(words)] * bool(words) + ["what Python itself needs"])

@@ -1,0 +1,128 @@
+"""A Spark session: the one that is there, or a new one that is quiet and finds its own Java."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from pyspark import SparkConf, SparkContext
+from pyspark.sql import SparkSession
+
+from ..errors import ConfigError
+from ..store.url import shown
+from .archive import Archive
+from .java import Java, find_java
+
+LOG_LEVELS = ("off", "fatal", "error", "warn", "info", "debug", "trace")
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+_LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
+_ALWAYS = {
+    PUSHDOWN: "true",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+}
+_LOCAL = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "4",
+}
+"""One machine: nobody else need reach it, and few partitions do."""
+
+
+def session(
+    master: str | None = None,
+    *,
+    name: str = "holdfast",
+    conf: Mapping[str, str] | None = None,
+    progress: bool = False,
+    log_level: str = "error",
+) -> SparkSession:
+    """Return this process's session. If there is none yet, one is started on `master`, by default on this machine.
+
+    `conf` goes above our own settings. With `progress`, Spark draws its bar; `log_level` is for its logs.
+    """
+    if log_level.lower() not in LOG_LEVELS:
+        raise ConfigError(f"log_level={log_level!r} is none of {', '.join(LOG_LEVELS)}")
+    if SparkContext._active_spark_context is not None:
+        return _running(master, conf or {})
+    wanted = SparkConf()  # has what spark-submit and SPARK_CONF_DIR say
+    master = master or wanted.get("spark.master", None) or "local[*]"
+    java = find_java()
+    archive = Archive.of(java) if is_local(master) else None
+    settings = {**_settings(master, progress), **dict(wanted.getAll()), **(conf or {})}
+    options = [*_java_options(log_level), *(archive.options() if archive else ())]
+    settings["spark.driver.extraJavaOptions"] = " ".join(
+        [*options, settings.get("spark.driver.extraJavaOptions", "")]
+    ).strip()
+    with _environment(java, master):
+        spark = SparkSession.builder.appName(name).master(master).config(map=settings).getOrCreate()
+    if archive:
+        archive.finish_with(spark.sparkContext)
+    return spark
+
+
+def _running(master: str | None, conf: Mapping[str, str]) -> SparkSession:
+    spark = SparkSession.builder.getOrCreate()
+    there = spark.sparkContext.master
+    if master is not None and master != there:
+        raise ConfigError(
+            f"master={master!r}: this process has a session on {there!r} already; stop it first, or use it"
+        )
+    for name, value in {PUSHDOWN: "true", **conf}.items():
+        if spark.conf.isModifiable(name):
+            spark.conf.set(name, value)
+    return spark
+
+
+def _settings(master: str, progress: bool) -> dict[str, str]:
+    shown = {"spark.ui.showConsoleProgress": str(progress).lower()}
+    return {**_ALWAYS, **shown, **(_LOCAL if is_local(master) else {})}
+
+
+def _java_options(log_level: str) -> list[str]:
+    return [f"-Dlog4j2.configurationFile=file:{_LOG_SETTINGS}", f"-Dholdfast.spark.log={log_level.lower()}"]
+
+
+@contextmanager
+def _environment(java: Java, master: str) -> Iterator[None]:
+    """The JVM starts with our Java and our Python; afterwards the environment is as it was."""
+    wanted = {"JAVA_HOME": str(java.home())}
+    if "PYSPARK_PYTHON" not in os.environ:
+        wanted["PYSPARK_PYTHON"] = sys.executable
+    if is_local(master) and "SPARK_LOCAL_IP" not in os.environ:
+        wanted["SPARK_LOCAL_IP"] = "127.0.0.1"
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def is_local(master: str) -> bool:
+    """True when everything runs on this machine."""
+    return master == "local" or master.startswith(("local[", "local-cluster["))
+
+
+def refuse_remote(url: str, spark: SparkSession) -> None:
+    """A store that only this machine, or this process, can reach is refused where the executors are elsewhere."""
+    scheme = urlsplit(url).scheme
+    if scheme == "memory":
+        raise ConfigError(
+            f"{shown(url)!r}: Spark works in other processes, which cannot see this one's memory; use sqlite://"
+        )
+    master = spark.sparkContext.master
+    if scheme == "sqlite" and not is_local(master):
+        raise ConfigError(
+            f"{shown(url)!r} is a file of this machine, and the executors of {master!r} are on others; "
+            "use redis:// or postgresql://, or a local master"
+        )

@@ -1,0 +1,72 @@
+"""The log as a stream. An offset is a position: between two of them lie the same events for ever.
+
+So a batch that is repeated has the same rows, and nothing depends on what Spark says was committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from ..store.scan import Scan
+from .option import ReadOptions
+from .share import Share, read, scan_of, shares
+
+Offset = dict[str, Any]
+
+
+class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads events as they come."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self.options = options
+        self._target: str | None = None
+
+    def initialOffset(self) -> Offset:
+        """Return the beginning of the log, or the position that the options name."""
+        after = self.options.after
+        with scan_of(self.options.url) as scan:
+            if after == "end":
+                return _offset(self._end(scan))
+            return _offset(after if after is not None else scan.reach(None, 0, self.options.which))
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Return how much a micro-batch may have."""
+        return ReadMaxRows(self.options.limit) if self.options.limit else ReadAllAvailable()
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
+        """Return how far the next micro-batch reaches."""
+        with scan_of(self.options.url) as scan:
+            if isinstance(limit, ReadMaxRows):
+                return _offset(scan.reach(start["position"], limit.max_rows, self.options.which, self._target))
+            return _offset(self._target or self._end(scan))
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """What is there now is all that will be read."""
+        with scan_of(self.options.url) as scan:
+            self._target = self._end(scan)
+
+    def reportLatestOffset(self) -> Offset:
+        """Return the end of the log."""
+        with scan_of(self.options.url) as scan:
+            return _offset(self._end(scan))
+
+    def _end(self, scan: Scan) -> str:
+        queue = self.options.queue
+        return scan.end(None if queue is None else [queue])
+
+    def partitions(self, start: Offset, end: Offset) -> list[Share]:
+        """Return the events between two offsets, in shares."""
+        return shares(self.options, self.options.which, start["position"], end["position"])
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a share."""
+        return read(self.options, partition)
+
+
+def _offset(position: str) -> Offset:
+    return {"position": position}

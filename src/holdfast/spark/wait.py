@@ -1,0 +1,58 @@
+"""Waiting for many runs to be over, in bounded memory: by the event log, and by the jobs where that has a gap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from ..core.state import State
+from ..store import Store
+from ..store.contract import EventPage, Filter
+from .line import Line
+from .runs import Outstanding
+
+PAGE = 5000
+UNFINISHED = tuple(state for state in State if not state.finished)
+
+
+class Watch:
+    """Follows the event log of a queue from where it stood when this was made."""
+
+    def __init__(self, line: Line, queue: str) -> None:
+        self._line = line
+        self.queue = queue
+        self._position = line(line.store.events("end", queue=queue, limit=1)).position
+        self.failed = 0
+
+    def follow(self, left: Outstanding, pause: Callable[[], None]) -> Iterator[int]:
+        """Yield how many are left, again and again, until none is; `pause` is called when there is no news."""
+        while left:
+            page = self._next()
+            for event in page.events:
+                if (event.state is None or event.state.finished) and left.discard(event.run):
+                    self.failed += event.state is State.FAILED
+            if page.gap or page.reset:
+                self._recount(left)
+            yield len(left)
+            if not page.events and left:
+                pause()
+
+    def _next(self) -> EventPage:
+        store = self._line.store
+        page = self._line(store.events(self._position, queue=self.queue, limit=PAGE))
+        self._position = page.position
+        return page
+
+    def _recount(self, left: Outstanding) -> None:
+        """Events were trimmed unread: the jobs themselves say what is not over."""
+        left.retain(self._line(_unfinished(self._line.store, self.queue, left)))
+
+
+async def _unfinished(store: Store, queue: str, wanted: Outstanding) -> list[int]:
+    found: list[int] = []
+    cursor: str | None = None
+    while True:
+        page = await store.jobs(Filter(queue=queue, states=UNFINISHED), limit=1000, cursor=cursor)
+        found += [job.run for job in page.jobs if job.run in wanted]
+        cursor = page.cursor
+        if cursor is None:
+            return found

@@ -1,0 +1,165 @@
+-- unblock: blocked -> waiting | scheduled
+-- guard: its last open blocker is done
+-- effects: raise run_at to now, append event, wake one worker
+
+CREATE OR REPLACE FUNCTION holdfast.unblock(p_now bigint, j holdfast.job) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_run_at bigint := greatest(j.run_at_ms, p_now);
+BEGIN
+    UPDATE holdfast.job SET state = CASE WHEN v_run_at > p_now THEN 'scheduled' ELSE 'waiting' END,
+        run_at_ms = v_run_at, ready_at_ms = v_run_at
+    WHERE run = j.run;
+    PERFORM holdfast.place(ARRAY[j.run]);
+    PERFORM holdfast.append(p_now, 'unblock', ARRAY[j.run]);
+    PERFORM holdfast.recheck(p_now, j.queue, j.key);
+    PERFORM holdfast.wake_for(p_now, j.queue, v_run_at);
+END $$;
+
+-- The run of the first job of the chain that is meant: of one run, or of what answers for the id. NULL: there is none.
+CREATE OR REPLACE FUNCTION holdfast.first_of_chain(p_now bigint, p_queue text, p_id text, p_run bigint) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_run bigint;
+    j holdfast.job;
+BEGIN
+    IF p_run IS NOT NULL THEN
+        v_run := holdfast.find(p_queue, p_id, p_run);
+    ELSE
+        v_run := coalesce(
+            (SELECT run FROM holdfast.job WHERE queue = p_queue AND id = p_id AND held
+                AND (expires_at_ms IS NULL OR expires_at_ms > p_now)),
+            (SELECT max(run) FROM holdfast.job WHERE queue = p_queue AND id = p_id AND NOT held
+                AND (expires_at_ms IS NULL OR expires_at_ms > p_now)));
+    END IF;
+    SELECT * INTO j FROM holdfast.job WHERE run = v_run;
+    RETURN CASE WHEN j.position > 0 THEN j.chain ELSE j.run END;
+END $$;
+
+-- The run is known to wait for these chains ([queue, id, run] of each). Those that are over already count as done.
+-- A chain is locked before it is looked at, so that it cannot end unheard; v_failed: one that did not complete.
+CREATE OR REPLACE FUNCTION holdfast.wait_for(p_now bigint, p_run bigint, p_refs jsonb, p_policy text,
+    OUT v_open integer, OUT v_failed text[]) LANGUAGE plpgsql AS $$
+DECLARE
+    v_firsts bigint[];
+BEGIN
+    SELECT array_agg(holdfast.first_of_chain(p_now, r.value ->> 0, r.value ->> 1, (r.value ->> 2)::bigint) ORDER BY r.ord)
+    INTO v_firsts FROM jsonb_array_elements(p_refs) WITH ORDINALITY AS r(value, ord);
+    PERFORM 1 FROM holdfast.job WHERE run = ANY (v_firsts) ORDER BY run FOR SHARE;
+    INSERT INTO holdfast.blocker (run, place, queue, id, blocker, state, last_queue, last_task, error, result)
+    SELECT p_run, r.ord - 1, r.value ->> 0, r.value ->> 1, coalesce(f.run, s.run),
+        CASE WHEN f.run IS NOT NULL THEN nullif(holdfast.ended(f), 'open') WHEN s.run IS NULL THEN 'failed' END,
+        CASE WHEN holdfast.ended(f) <> 'open' THEN coalesce(t.queue, f.queue) END,
+        CASE WHEN holdfast.ended(f) <> 'open' THEN CASE WHEN t.run IS NULL THEN f.task ELSE t.task END END,
+        CASE WHEN holdfast.ended(f) <> 'open' THEN f.error WHEN f.run IS NULL AND s.run IS NULL THEN
+            holdfast.error('BlockerMissing', 'blocker', 'there is no job ' || (r.value ->> 0) || '/' || (r.value ->> 1)) END,
+        CASE WHEN holdfast.ended(f) <> 'open' THEN f.result END
+    FROM jsonb_array_elements(p_refs) WITH ORDINALITY AS r(value, ord)
+        LEFT JOIN holdfast.job f ON f.run = v_firsts[r.ord] AND (f.expires_at_ms IS NULL OR f.expires_at_ms > p_now)
+        LEFT JOIN holdfast.job t ON t.run = f.tail
+        LEFT JOIN holdfast.successor s ON f.run IS NULL AND s.queue = r.value ->> 0 AND s.id = r.value ->> 1
+            AND s.run = (r.value ->> 2)::bigint;
+    SELECT s.v_open, s.v_failed INTO v_open, v_failed FROM holdfast.still_waits(p_run, p_policy) s;
+END $$;
+
+-- How many blockers of a run are open, and one that did not complete, where that matters.
+CREATE OR REPLACE FUNCTION holdfast.still_waits(p_run bigint, p_policy text, OUT v_open integer, OUT v_failed text[])
+LANGUAGE sql AS $$
+    SELECT count(*) FILTER (WHERE state IS NULL),
+        (SELECT ARRAY[queue, id] FROM holdfast.blocker WHERE run = p_run AND state <> 'completed' AND p_policy <> 'ignore'
+         ORDER BY place LIMIT 1)
+    FROM holdfast.blocker WHERE run = p_run
+$$;
+
+-- How the chain ended that a job began: `open` while it, or a later job of it, is to be done.
+CREATE OR REPLACE FUNCTION holdfast.ended(j holdfast.job) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN j.chain_state IS NOT NULL THEN j.chain_state
+        WHEN j.state IN ('completed', 'failed', 'cancelled') THEN j.state WHEN j.state IS NOT NULL THEN 'open' END
+$$;
+
+-- Whoever waits for these chains, which are over (or, p_gone, about to be removed), has their outcome, and follows it.
+CREATE OR REPLACE FUNCTION holdfast.report(p_now bigint, p_runs bigint[], p_gone boolean DEFAULT false) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    d record;
+    j holdfast.job;
+BEGIN
+    IF NOT EXISTS (SELECT 1 FROM holdfast.blocker WHERE state IS NULL AND blocker = ANY (p_runs)) THEN
+        RETURN;
+    END IF;
+    FOR d IN
+        WITH done AS (
+            UPDATE holdfast.blocker b
+            SET state = CASE WHEN p_gone THEN 'cancelled' ELSE holdfast.ended(f) END,
+                result = CASE WHEN p_gone THEN NULL ELSE f.result END, error = CASE WHEN p_gone THEN NULL ELSE f.error END,
+                last_queue = coalesce(t.queue, f.queue), last_task = CASE WHEN t.run IS NULL THEN f.task ELSE t.task END
+            FROM unnest(p_runs) AS u(run) LEFT JOIN holdfast.job f ON f.run = u.run LEFT JOIN holdfast.job t ON t.run = f.tail
+            WHERE b.blocker = u.run AND b.state IS NULL
+            RETURNING b.run, b.state, b.queue, b.id, b.place
+        )
+        SELECT run, count(*) AS count, (array_agg(queue ORDER BY place) FILTER (WHERE state <> 'completed'))[1] AS queue,
+            (array_agg(id ORDER BY place) FILTER (WHERE state <> 'completed'))[1] AS id
+        FROM done GROUP BY run ORDER BY run
+    LOOP
+        UPDATE holdfast.job SET blockers = blockers - d.count WHERE run = d.run AND state = 'blocked' RETURNING * INTO j;
+        CONTINUE WHEN NOT FOUND;
+        IF d.queue IS NOT NULL AND j.on_blocker_failed <> 'ignore' THEN
+            PERFORM holdfast.give_up(p_now, j, d.queue, d.id);
+        ELSIF j.blockers = 0 THEN
+            PERFORM holdfast.unblock(p_now, j);
+        END IF;
+    END LOOP;
+END $$;
+
+-- A job whose blocker did not complete follows its policy. One failure after another, down a long line of jobs, is
+-- done in a loop: what is found while that runs is only noted.
+CREATE OR REPLACE FUNCTION holdfast.give_up(p_now bigint, j holdfast.job, p_queue text, p_id text) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_todo jsonb := coalesce(nullif(current_setting('hf.todo', true), ''), '[]')::jsonb || jsonb_build_array(
+        jsonb_build_array(j.run, p_queue, p_id));
+    v_error bytea;
+    d jsonb;
+BEGIN
+    IF current_setting('hf.giving_up', true) = 'on' THEN
+        PERFORM set_config('hf.todo', v_todo::text, true);
+        RETURN;
+    END IF;
+    PERFORM set_config('hf.giving_up', 'on', true);
+    WHILE jsonb_array_length(v_todo) > 0 LOOP
+        PERFORM set_config('hf.todo', '', true);
+        FOR d IN SELECT value FROM jsonb_array_elements(v_todo) LOOP
+            SELECT * INTO j FROM holdfast.job WHERE run = (d ->> 0)::bigint AND state = 'blocked' FOR UPDATE;
+            CONTINUE WHEN NOT FOUND;
+            IF j.on_blocker_failed = 'cancel' THEN
+                PERFORM holdfast.finish_cancelled(p_now, j, coalesce(j.exit, 'cancel'), false, 'blocker');
+                PERFORM holdfast.recheck(p_now, j.queue, j.key);
+            ELSE
+                v_error := convert_to(json_build_object('type', 'BlockerFailed', 'message',
+                    'a job that it waited for did not complete', 'kind', 'blocker', 'traceback', '',
+                    'fields', json_build_object('queue', d ->> 1, 'id', d ->> 2))::text, 'UTF8');
+                PERFORM holdfast.fail(p_now, j, v_error, 'BlockerFailed',
+                    holdfast.signature('BlockerFailed', 'a job that it waited for did not complete'), 'blocker', 'fail',
+                    NULL, false, false);
+            END IF;
+        END LOOP;
+        v_todo := coalesce(nullif(current_setting('hf.todo', true), ''), '[]')::jsonb;
+    END LOOP;
+    PERFORM set_config('hf.giving_up', '', true);
+END $$;
+
+-- A run that starts anew has the results that the old one had, and asks again for those it had not.
+CREATE OR REPLACE FUNCTION holdfast.wait_again(p_now bigint, p_old bigint, p_new bigint, p_policy text,
+    OUT v_open integer, OUT v_failed text[]) LANGUAGE plpgsql AS $$
+DECLARE
+    v_refs jsonb;
+BEGIN
+    SELECT jsonb_agg(jsonb_build_array(queue, id, NULL) ORDER BY place) INTO v_refs
+    FROM holdfast.blocker WHERE run = p_old;
+    PERFORM holdfast.wait_for(p_now, p_new, v_refs, p_policy);
+    UPDATE holdfast.blocker n
+    SET blocker = o.blocker, state = o.state, last_queue = o.last_queue, last_task = o.last_task, error = NULL,
+        result = o.result
+    FROM holdfast.blocker o WHERE n.run = p_new AND o.run = p_old AND o.place = n.place AND o.state = 'completed';
+    DELETE FROM holdfast.blocker WHERE run = p_old;
+    SELECT s.v_open, s.v_failed INTO v_open, v_failed FROM holdfast.still_waits(p_new, p_policy) s;
+END $$;

@@ -1,0 +1,183 @@
+"""Whole tables out of the server: streams by range, records by run. Plain reads, in pages, and no function of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+from redis.exceptions import RedisError
+
+from ...core.state import State
+from ...errors import StoreError
+from ..scan import JOB_COLUMNS, Columns, Condition, Part, Plan, Table, lost, matching, shares
+from . import record
+from .keys import Keys, long
+from .look import position_of, rid, text_of
+from .place import Place
+from .plain import connect_plainly, raw
+from .span import Log, RedisPart, ending, entry_id, fair, low_of, range_of
+
+PAGE = 20_000
+SHORT = 2_000
+"""The server does nothing else while it answers: about a millisecond for so many events."""
+RUNS = 1_000
+DENSE = 4
+"""Runs are asked for one by one while at least each fourth is still kept."""
+
+
+class RedisScan:
+    """Reads one namespace."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self._keys = Keys(place.namespace)
+        self._client: Any = None
+
+    # --- positions
+
+    def end(self, queues: Sequence[str] | None = None) -> str:
+        """Return the position after every event, queue by queue."""
+        return text_of({name: entry_id(log.epoch, log.last) for name, log in self._logs(queues).items()})
+
+    def reach(self, after: str | None, limit: int, which: Sequence[Condition] = (), upto: str | None = None) -> str:
+        """Return a position with at most `limit` events before it, shared among the queues that have some."""
+        known = position_of(after)
+        logs = self._logs(Plan(table="events", columns=(), which=tuple(which)).only("queue"))
+        if upto is not None:
+            ends = position_of(upto)
+            logs = {name: ending(log, ends[name]) for name, log in logs.items() if name in ends}
+        lows = {name: max(low_of(known.get(name), log)[0], log.first - 1) for name, log in logs.items()}
+        taken = fair({name: max(0, log.last - lows[name]) for name, log in logs.items()}, limit)
+        return text_of({**known, **{name: entry_id(log.epoch, lows[name] + taken[name]) for name, log in logs.items()}})
+
+    def _names(self) -> list[str]:
+        return sorted(name.decode() for name in self._ask(None, "SMEMBERS", self._keys.of_store("queues")))
+
+    def _logs(self, queues: Sequence[str] | None) -> dict[str, Log]:
+        return {name: self._log(name) for name in (self._names() if queues is None else queues)}
+
+    def _log(self, queue: str) -> Log:
+        key = self._keys.of(queue, "events")
+        epoch = self._ask(queue, "HGET", self._keys.declared(queue), "epoch")
+        first = self._ask(queue, "XRANGE", key, "-", "+", "COUNT", 1)
+        last = self._ask(queue, "XREVRANGE", key, "+", "-", "COUNT", 1)
+        start = int(first[0][0].partition(b"-")[2]) if first else 0
+        return Log((epoch or b"0").decode(), start, int(last[0][0].partition(b"-")[2]) if last else start - 1)
+
+    # --- planning
+
+    def takes(self, table: Table, condition: Condition) -> bool:
+        """True for every plain column: queues are chosen by their keys, the rest while it is taken apart."""
+        return table == "events" or condition.column not in ("progress", "error", "headers")
+
+    def plan(self, plan: Plan) -> list[RedisPart]:
+        """Return ranges of the queues' logs, or of their runs."""
+        if plan.table == "jobs":
+            names = plan.only("queue") or self._names()
+            return [part for name in names for part in self._plan_jobs(plan, name)]
+        logs = self._logs(plan.only("queue"))
+        known, upto = position_of(plan.after), None if plan.upto is None else position_of(plan.upto)
+        ranges = [each for name, log in logs.items() for each in range_of(plan, name, log, known, upto)]
+        total = sum(part.high - part.low for part in ranges)
+        size = max(plan.least, -(-total // max(1, plan.parts)))
+        return [
+            msgspec.structs.replace(part, low=low, high=high)
+            for part in ranges
+            for low, high in ([(part.low, part.high)] if part.reset else shares(part.low, part.high, 1, size) or [])
+        ]
+
+    def _plan_jobs(self, plan: Plan, queue: str) -> list[RedisPart]:
+        last = int(self._ask(queue, "HGET", self._keys.declared(queue), "run") or 0)
+        kept = self._ask(queue, "HLEN", self._keys.of(queue, "jobs"))
+        if kept == 0:
+            return []
+        if last > kept * DENSE:
+            return [RedisPart(queue=queue, all=True)]
+        return [RedisPart(queue=queue, low=low, high=high) for low, high in shares(0, last, plan.parts, plan.least)]
+
+    # --- reading
+
+    def read(self, plan: Plan, part: Part) -> Iterator[Columns]:
+        """Yield a range, page by page."""
+        assert isinstance(part, RedisPart)
+        if part.reset:
+            raise lost(self.place, None)
+        for page in self._events(part) if plan.table == "events" else self._jobs(part):
+            found = matching(page, plan.which)
+            yield {name: found[name] for name in plan.columns}
+
+    def _events(self, part: RedisPart) -> Iterator[Columns]:
+        from .column import event_columns  # which needs packages that a queue does without
+
+        key, low, count = self._keys.of(part.queue, "events"), part.low, 0
+        while low < part.high:
+            entries: list[Any] = []
+            for start in range(low, min(low + PAGE, part.high), SHORT):
+                first, last = f"{part.epoch}-{start + 1}", f"{part.epoch}-{min(start + SHORT, part.high)}"
+                entries += self._ask(part.queue, "XRANGE", key, first, last)
+            low += PAGE
+            count += len(entries)
+            if entries:
+                yield event_columns(part.queue, part.epoch, entries)
+        if part.anchored and count < part.high - part.low:
+            raise lost(self.place, part.high - part.low - count)
+
+    def _jobs(self, part: RedisPart) -> Iterator[Columns]:
+        seconds, micros = self._ask(part.queue, "TIME")
+        now = int(seconds) * 1000 + int(micros) // 1000
+        for found in self._scanned(part) if part.all else self._asked(part):
+            parsed = [(run, record.parse_or_none(raw)) for run, raw in found]
+            rows = [(run, job) for run, job in parsed if job is not None and not record.is_gone(job, now)]
+            followed = self._followed(part.queue, [job for _, job in rows if job.state is State.ACTIVE])
+            lines = [record.line(part.queue, run, job, job.id in followed, now) for run, job in rows]
+            if lines:
+                yield dict(zip(JOB_COLUMNS, map(list, zip(*lines, strict=True)), strict=True))
+
+    def _asked(self, part: RedisPart) -> Iterator[list[tuple[int, bytes | None]]]:
+        """Yield the records of a range of runs."""
+        key = self._keys.of(part.queue, "jobs")
+        for low in range(part.low, part.high, RUNS):
+            runs = range(low + 1, min(low + RUNS, part.high) + 1)
+            yield list(zip(runs, self._ask(part.queue, "HMGET", key, *map(rid, runs)), strict=True))
+
+    def _scanned(self, part: RedisPart) -> Iterator[list[tuple[int, bytes | None]]]:
+        """Yield every record once, though the server may show it twice."""
+        key, cursor, seen = self._keys.of(part.queue, "jobs"), b"0", set[bytes]()
+        while True:
+            cursor, flat = self._ask(part.queue, "HSCAN", key, cursor, "COUNT", RUNS)
+            page = {run: raw for run, raw in zip(flat[::2], flat[1::2], strict=True) if run not in seen}
+            seen.update(page)
+            yield [(int.from_bytes(run, "big"), raw) for run, raw in page.items()]
+            if cursor == b"0":
+                return
+
+    def _followed(self, queue: str, jobs: Sequence[record.Record]) -> set[str]:
+        """Return the ids for which another dispatch waits."""
+        if not jobs:
+            return set()
+        waiting = self._ask(queue, "HKEYS", self._keys.of(queue, "successors"))
+        return {long(id) for id in waiting}
+
+    # --- the connection
+
+    def _ask(self, queue: str | None, *command: Any) -> Any:
+        try:
+            if self._client is None:
+                self._client = connect_plainly(self.place)
+            return raw(self._node(queue)).execute_command(*command)
+        except (RedisError, OSError) as error:
+            raise StoreError(f"{self.place}: {error}; is the server running, and does the login suffice?") from error
+
+    def _node(self, queue: str | None) -> Any:
+        """Return the client of the node that has a queue, or the keys of the whole namespace."""
+        if self.place.kind != "cluster":
+            return self._client
+        key = self._keys.of_store("queues") if queue is None else self._keys.declared(queue)
+        return self._client.get_redis_connection(self._client.get_node_from_key(key))
+
+    def close(self) -> None:
+        """Nothing is held open."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()

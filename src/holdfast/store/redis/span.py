@@ -1,0 +1,75 @@
+"""Which part of each queue's log lies between two positions."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..scan import Part, Plan
+
+
+class RedisPart(Part, frozen=True, kw_only=True):
+    """Numbers above `low`, up to `high`, of one queue: sequences of events, or runs."""
+
+    queue: str
+    low: int = -1
+    high: int = -1
+    epoch: str = ""
+    anchored: bool = False
+    """Whether somebody has read up to `low`, so that whatever is gone above it is a gap."""
+    all: bool = False
+    """Every record of the queue, in no order."""
+
+
+class Log(msgspec.Struct, frozen=True):
+    """The log of one queue: its epoch, its first sequence, and its last (before the first, when it is empty)."""
+
+    epoch: str
+    first: int
+    last: int
+
+
+def entry_id(epoch: str, seq: int) -> str:
+    """Return the id of an entry, or of the place before the first."""
+    return f"{epoch}-{seq if seq >= 0 else ''}"
+
+
+def low_of(at: str | None, log: Log) -> tuple[int, bool]:
+    """Return the sequence after which reading goes on, and whether the log is another one."""
+    if at is None:
+        return -1, False  # a queue that is younger than the position, or no position at all
+    epoch, _, seq = at.partition("-")
+    last = int(seq) if seq else -1
+    return (-1, True) if epoch != log.epoch or last > log.last else (last, False)
+
+
+def ending(log: Log, at: str) -> Log:
+    """Return the log as if it ended at a position."""
+    return msgspec.structs.replace(log, last=low_of(at, log)[0])
+
+
+def range_of(plan: Plan, queue: str, log: Log, known: dict[str, str], upto: dict[str, str] | None) -> list[RedisPart]:
+    """Return what is to be read of one queue's log, and before it, when that is so, that the log was reset."""
+    low, reset = low_of(known.get(queue), log)
+    anchored = plan.after is not None and not reset
+    if not anchored:
+        low = log.first - 1
+    high, gone = log.last, False
+    if upto is not None:
+        high, gone = low_of(upto.get(queue), log)
+    part = RedisPart(queue=queue, low=low, high=high, epoch=log.epoch, anchored=anchored)
+    gap = [RedisPart(queue=queue, reset=True)] if reset or gone else []
+    return gap + ([part] if high > low and not gone else [])
+
+
+def fair(left: dict[str, int], limit: int) -> dict[str, int]:
+    """Return how much each may take, so that all take at most the limit and none waits for a larger one."""
+    taken = dict.fromkeys(left, 0)
+    for index, name in enumerate(sorted(left, key=lambda each: left[each])):
+        share = (limit - sum(taken.values())) // (len(left) - index)
+        taken[name] = min(left[name], share)
+    spare = limit - sum(taken.values())
+    for name in sorted(left):
+        more = min(spare, left[name] - taken[name])
+        taken[name] += more
+        spare -= more
+    return taken

@@ -1,0 +1,15 @@
+-- Named readers of the log, in the table of single values: the last event that each has read, and when it said so.
+
+-- :hold
+INSERT INTO holdfast_meta (name, value) VALUES (:reader, json_object('read', :read, 'at_ms', :now))
+ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+
+-- :drop
+DELETE FROM holdfast_meta WHERE name = :reader;
+
+-- :forget
+DELETE FROM holdfast_meta WHERE name >= 'reader:' AND name < 'reader;' AND json_extract(value, '$.at_ms') <= :before;
+
+-- :read
+SELECT min(json_extract(value, '$.read')) FROM holdfast_meta
+WHERE name >= 'reader:' AND name < 'reader;' AND json_extract(value, '$.at_ms') > :after;

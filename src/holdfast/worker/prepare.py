@@ -1,0 +1,42 @@
+"""Before a worker starts: whatever its queues need of processes can be had, or is refused in words."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from typing import Any
+
+from ..errors import ConfigError
+from ..executor.sandbox.enter import missing
+from ..task import Task
+from .pump import Pump
+
+log = logging.getLogger("holdfast")
+
+
+def prepare(pump: Pump, queues: tuple[str, ...], lease_ms: int) -> None:
+    """Every handler that runs in a process can be found there, and the processes for plain ones are starting."""
+    tasks = [task for queue in queues for task in pump.registry.runners(queue)]
+    wanted = [task for task in tasks if task.in_process]
+    _hint(tasks, lease_ms)
+    for task in wanted:
+        if lacking := missing(task.setting("sandbox")) if task.runs_in == "sandbox" else []:
+            raise ConfigError(
+                f"task {task.name!r}: executor='sandbox' cannot be kept here: this system lacks {'; '.join(lacking)}"
+            )
+        pump.executors.handler(task)
+    if any(task.runs_in == "process" for task in wanted):
+        pump.pool.start()
+
+
+def _hint(tasks: list[Task[Any, Any]], lease_ms: int) -> None:
+    """The log says whose handlers could stop the heartbeats: loudly those that hold up the loop besides."""
+    for executor, level in (("inline", logging.INFO), ("thread", logging.DEBUG)):
+        names = [each.name for each in tasks if each.runs_in == executor and not inspect.iscoroutinefunction(each.fn)]
+        if names:
+            log.log(
+                level,
+                "def handlers run %s: %s. Native code that holds the interpreter lock for longer than the lease (%g s) "
+                "would stop the heartbeats; with executor='process' it does not",
+                executor, ", ".join(names), lease_ms / 1000,
+            )  # fmt: skip

@@ -1,0 +1,197 @@
+"""The handlers of the process tests: a module, since processes import what they run.
+
+The app is made anew for each test (`make_app`); the processes have one of their own, by this module's `app`, whose
+store is that of HOLDFAST_TEST_URL. What handlers do is written to the file of HOLDFAST_TEST_LEDGER.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+from holdfast import Holdfast, Job, Permanent, Retry, Snooze, current_job
+
+SOON = Retry(initial=0.01)
+app = Holdfast(os.environ.get("HOLDFAST_TEST_URL", "memory://process"))
+opened: list[str] = []
+
+
+def note(what: str, id: str = "-") -> None:
+    """The ledger has one line more, whole, whoever else writes."""
+    file = os.open(os.environ["HOLDFAST_TEST_LEDGER"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    try:
+        os.write(file, f"{what} {id} {os.getpid()}\n".encode())
+    finally:
+        os.close(file)
+
+
+@app.resource
+async def connection() -> AsyncIterator[str]:
+    """Opened once in each process."""
+    note("open")
+    yield f"connection of {os.getpid()}"
+    note("close")
+
+
+@app.resource
+def model() -> Iterator[int]:
+    """The same, with no loop."""
+    yield 42
+
+
+@app.task(executor="process", retry=SOON)
+def add(a: int, b: int) -> int:
+    return a + b
+
+
+@app.task(executor="process", retry=SOON)
+async def where(job: Job) -> dict[str, object]:
+    """Everything that a handler may ask of its job."""
+    assert current_job() is job
+    await job.progress(0.5, "half")
+    await job.save({"seen": job.attempt})
+    return {
+        "pid": os.getpid(), "id": job.id, "attempt": job.attempt, "headers": job.headers, "key": job.key,
+        "resource": connection(), "model": model(), "context": job.context,
+    }  # fmt: skip
+
+
+@app.task(executor="process", retry=SOON)
+def where_in_thread(job: Job) -> dict[str, object]:
+    app.sync(job.progress(0.25, "quarter"))
+    job.keep_result(7200)
+    return {"pid": os.getpid(), "resource": connection()}
+
+
+@app.task(executor="process", retry=SOON)
+async def enqueues(number: int) -> str:
+    handle = await add.options(job_id=f"child-{number}").enqueue(number, 1)
+    return handle.id
+
+
+@app.task(executor="process", retry=SOON)
+async def doubles(job: Job, number: int) -> Any:
+    """Go on with another task of the chain."""
+    return job.continue_with(add, number, number)
+
+
+@app.task(executor="process", retry=SOON)
+def gathers(job: Job) -> list[int]:
+    return [blocker.result for blocker in app.sync(job.blockers())]
+
+
+@app.task(executor="process", retry=SOON)
+def ends(job: Job, how: str) -> int:
+    """End in every way that a handler can."""
+    if job.attempt > 1 and how != "raise for ever":
+        assert job.last_error is None or job.last_error.message
+        return job.attempt
+    if how.startswith("raise"):
+        raise ValueError("no good")
+    if how == "permanent":
+        raise Permanent("never")
+    if how == "snooze":
+        raise Snooze(after=0.01)
+    if how == "unencodable":
+        return {1, 2}  # type: ignore[return-value]
+    if how == "log":
+        logging.getLogger("shop").warning("the shop is closed")
+    return job.attempt
+
+
+@app.task(executor="process", retry=SOON)
+async def completes(job: Job) -> None:
+    async with job.complete():
+        pass
+
+
+@app.task(executor="process", timeout=0.3, retry=Retry(initial=0.01, timeouts=2))
+def hangs(job: Job, how: str, pidfile: str) -> str:
+    """Never returns, in a way that is hard to stop."""
+    note("start", job.id)
+    if how == "ignores":
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+        ctypes.CDLL(None).signal(signal.SIGTERM, 1)
+    if how == "leaks":
+        script = (
+            "import os, time; os.fork() and os._exit(0); os.setsid(); "
+            f"open({pidfile!r}, 'w').write(str(os.getpid())); time.sleep(60)"
+        )
+        subprocess.run([sys.executable, "-c", script], check=True)
+        while not Path(pidfile).exists() or not Path(pidfile).read_text():
+            time.sleep(0.01)
+    if how == "spins":
+        sum(range(10**12))
+    while True:
+        time.sleep(0.01)
+
+
+@app.task(executor="process", timeout=0.2, retry=Retry(initial=0.01, timeouts=1))
+async def waits() -> None:
+    try:
+        await asyncio.Event().wait()
+    finally:
+        note("cleaned")
+
+
+@app.task(queue="half", executor="process", size=50, retry=SOON)
+def holds(job: Job, release: str) -> int:
+    """Runs until the file is there."""
+    note("start", job.id)
+    while not Path(release).exists():
+        job.signal.check()
+        time.sleep(0.005)
+    note("end", job.id)
+    return os.getpid()
+
+
+@app.task(queue="half", executor="process", size=50, retry=SOON)
+def brief(job: Job) -> None:
+    time.sleep(0.03)
+    note("brief", job.id)
+
+
+@app.task(queue="half", executor="process", size=50, timeout=0.3, retry=Retry(timeouts=1))
+def late(job: Job) -> None:
+    note("late", job.id)
+    while True:
+        time.sleep(0.01)
+
+
+@app.task(executor="process", retry=SOON)
+def dies(job: Job, how: str) -> int:
+    note("start", job.id)
+    if how == "once" and job.attempt > 1:
+        return job.attempt
+    if how == "exit":
+        os._exit(3)
+    os.kill(os.getpid(), signal.SIGSEGV)
+    return 0
+
+
+@app.task(executor="process", retry=SOON)
+def grows(megabytes: int) -> int:
+    opened.append("x" * (megabytes << 20))
+    return os.getpid()
+
+
+@app.task(executor="process", retry=SOON)
+def holds_the_lock(seconds: float) -> int:
+    """Computes in C, without letting go of the interpreter lock."""
+    began = time.monotonic()
+    while time.monotonic() - began < seconds:
+        sum(range(30_000_000))
+    return os.getpid()
+
+
+async def plain(payload: dict[str, int]) -> int:
+    return payload["a"] + 1

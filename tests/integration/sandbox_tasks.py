@@ -1,0 +1,205 @@
+"""The handlers of the sandbox tests: attacks, each of which must fail, and honest work, which must not.
+
+What a sandbox may do is part of the task, so the places come from the environment of the test.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import mmap
+import os
+import resource
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from holdfast import Holdfast, Job, Retry, Sandbox
+from holdfast.executor.sandbox.syscall import call
+
+ONCE = Retry(failures=1, stalls=1, timeouts=1)
+FOLDER = os.environ.get("HOLDFAST_TEST_FOLDER", "/nowhere")
+app = Holdfast(os.environ.get("HOLDFAST_TEST_URL", "memory://sandbox"))
+
+CLOSED = Sandbox(memory=256 << 20, open_files=32)
+OPEN = Sandbox(
+    read=[f"{FOLDER}/in"], write=[f"{FOLDER}/out"], connect=[int(os.environ.get("HOLDFAST_TEST_PORT", "1"))],
+    env=["HOLDFAST_TEST_COLOUR"], cpu_seconds=1,
+)  # fmt: skip
+PROGRAMS = Sandbox(read=["/bin", "/usr/bin"], subprocess=True)
+
+
+def fork_bomb() -> None:
+    for _ in range(1000):
+        if os.fork() == 0:
+            time.sleep(60)
+
+
+def eat_memory() -> None:
+    eaten = []
+    while True:
+        eaten.append(bytearray(16 << 20))
+
+
+def eat_shared_memory() -> None:
+    eaten = []
+    while True:
+        eaten.append(mmap.mmap(-1, 16 << 20))
+        eaten[-1].write(b"x" * (16 << 20))
+
+
+def datagram_by_a_pair() -> None:
+    socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0].sendto(b"x", "/dev/log")
+
+
+def more_memory() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
+def open_too_many() -> None:
+    kept = [open("/dev/null") for _ in range(100)]  # noqa: SIM115
+    raise AssertionError(f"{len(kept)} files are open")
+
+
+def look_for_descriptors() -> None:
+    """Whatever was inherited must be ours: pipes, sockets of the pair, /dev/null and the deadline."""
+    for fd in range(3, 100):
+        try:
+            os.fstat(fd)
+        except OSError:
+            continue
+        try:
+            family = socket.socket(fileno=os.dup(fd)).family
+        except OSError:
+            continue
+        assert family == socket.AF_UNIX, f"descriptor {fd} is a socket of {family!r}"
+    raise PermissionError(1, "nothing of the worker's was inherited")
+
+
+def change_the_deadline() -> None:
+    for fd in range(3, 20):
+        try:
+            os.pwrite(fd, struct.pack("d", 1e12), 0)
+        except OSError:
+            continue
+        raise AssertionError(f"descriptor {fd} can be written at a place")
+    raise PermissionError(1, "no descriptor is a file that can be written")
+
+
+ATTACKS: dict[str, Callable[[dict[str, str]], object]] = {
+    "read a secret": lambda at: Path(at["secret"]).read_text(),
+    "list a folder": lambda at: os.listdir(at["folder"]),
+    "write elsewhere": lambda at: Path(at["folder"], "made").write_text("x"),
+    "truncate": lambda at: os.truncate(at["secret"], 0),
+    "remove": lambda at: os.unlink(at["secret"]),
+    "rename": lambda at: os.rename(at["secret"], at["secret"] + "2"),
+    "link": lambda at: os.link(at["secret"], at["folder"] + "/linked"),
+    "read the store's file": lambda at: Path(at["store"]).read_bytes(),
+    "change its own code": lambda at: Path(__file__).write_text("x"),
+    "read the worker's environment": lambda at: Path(f"/proc/{at['worker']}/environ").read_bytes(),
+    "read the worker's memory": lambda at: os.open(f"/proc/{at['worker']}/mem", os.O_RDONLY),
+    "reopen a descriptor of the worker": lambda at: os.open(f"/proc/{at['worker']}/fd/0", os.O_RDONLY),
+    "ptrace": lambda at: call("ptrace", 16, int(at["worker"]), 0, 0),
+    "process_vm_readv": lambda at: call("process_vm_readv", int(at["worker"]), 0, 0, 0, 0, 0),
+    "take a descriptor": lambda at: call("pidfd_getfd", call("pidfd_open", int(at["worker"]), 0), 0, 0),
+    "signal the worker": lambda at: os.kill(int(at["worker"]), signal.SIGTERM),
+    "signal everybody": lambda at: os.kill(-1, 0),
+    "signal the worker's thread": lambda at: call("tkill", int(at["worker"]), signal.SIGTERM),
+    "queue a signal": lambda at: call("rt_sigqueueinfo", int(at["worker"]), signal.SIGTERM, 0),
+    "connect": lambda at: socket.create_connection(("127.0.0.1", int(at["port"])), 1),
+    "send a datagram": lambda at: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", ("127.0.0.1", 53)),
+    "raw socket": lambda at: socket.socket(socket.AF_INET, socket.SOCK_RAW, 1),
+    "netlink": lambda at: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW),
+    "unix socket": lambda at: socket.socket(socket.AF_UNIX).connect(at["unix"]),
+    "abstract socket": lambda at: socket.socket(socket.AF_UNIX).connect("\0holdfast-test"),
+    "datagram by a pair": lambda at: datagram_by_a_pair(),
+    "fork bomb": lambda at: fork_bomb(),
+    "clone3": lambda at: call("clone3", 0, 0),
+    "another program": lambda at: subprocess.run(["/bin/true"], check=True),
+    "exec": lambda at: os.execv(sys.executable, [sys.executable, "-c", "pass"]),
+    "eat memory": lambda at: eat_memory(),
+    "eat shared memory": lambda at: eat_shared_memory(),
+    "file in memory": lambda at: os.memfd_create("x"),
+    "more memory": lambda at: more_memory(),
+    "open too many": lambda at: open_too_many(),
+    "io_uring": lambda at: call("io_uring_setup", 8, ctypes.create_string_buffer(120)),
+    "new namespaces": lambda at: call("unshare", 0x10000000),
+    "chroot": lambda at: os.chroot("/"),
+    "mount": lambda at: call("mount", b"none", b"/tmp", b"tmpfs", 0, 0),
+    "keys": lambda at: call("keyctl", 0, -3, 0),
+    "perf events": lambda at: call("perf_event_open", 0, 0, -1, -1, 0),
+    "system V memory": lambda at: call("shmget", 1, 4096, 0o1666),
+    "slow down the worker": lambda at: os.setpriority(os.PRIO_PROCESS, int(at["worker"]), 19),
+    "bind the worker to a processor": lambda at: os.sched_setaffinity(int(at["worker"]), {0}),
+    "outlive the worker": lambda at: call("prctl", 1, 0),
+    "inherited descriptors": lambda at: look_for_descriptors(),
+    "change the deadline": lambda at: change_the_deadline(),
+}
+
+
+@app.task(executor="sandbox", sandbox=CLOSED, retry=ONCE)
+def attack(name: str, at: dict[str, str]) -> str:
+    ATTACKS[name](at)
+    return "came through"
+
+
+@app.task(executor="sandbox", sandbox=CLOSED, retry=ONCE)
+def environment() -> dict[str, str]:
+    return dict(os.environ)
+
+
+@app.task(executor="sandbox", sandbox=OPEN, retry=ONCE)
+def honest(job: Job, folder: str, port: int) -> list[str]:
+    """Everything that it may do."""
+    Path(folder, "out", "copy").write_text(Path(folder, "in", "data").read_text())
+    with socket.create_connection(("127.0.0.1", port), 5) as connection:
+        connection.sendall(b"hello")
+    app.sync(job.progress(0.5))
+    logging.getLogger("boxed").warning("from inside")
+    return [os.environ.get("HOLDFAST_TEST_COLOUR", ""), os.environ.get("HOLDFAST_TEST_FOLDER", "unseen")]
+
+
+@app.task(executor="sandbox", sandbox=CLOSED, retry=ONCE)
+def goes_on(job: Job) -> Any:
+    return job.continue_with(environment)
+
+
+@app.task(executor="sandbox", sandbox=OPEN, retry=ONCE)
+def connects_elsewhere(port: int) -> None:
+    socket.create_connection(("127.0.0.1", port), 5)
+
+
+@app.task(executor="sandbox", sandbox=OPEN, retry=ONCE)
+def computes(heedless: bool) -> int:
+    if heedless:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        ctypes.CDLL(None).signal(signal.SIGXCPU, 1)
+    return sum(range(10**12))
+
+
+@app.task(executor="sandbox", sandbox=PROGRAMS, retry=ONCE)
+def starts_a_program(secret: str) -> list[str]:
+    """A program is in the same sandbox."""
+    answer = subprocess.run(["/bin/cat", secret], capture_output=True, text=True, check=False)
+    return [subprocess.run(["/bin/echo", "hi"], capture_output=True, text=True, check=True).stdout, answer.stderr]
+
+
+@app.task(executor="sandbox", sandbox=PROGRAMS, retry=ONCE)
+def signals_from_a_program(pid: int) -> str:
+    return subprocess.run(["/bin/sh", "-c", f"kill {pid}"], capture_output=True, text=True, check=False).stderr
+
+
+@app.task(executor="sandbox", sandbox=Sandbox(write=["/nowhere/at/all"]), retry=ONCE)
+def lacks_its_folder() -> None: ...
+
+
+@app.task(executor="sandbox", sandbox=CLOSED, retry=ONCE, timeout=0.3)
+def hangs_in_the_box() -> None:
+    while True:
+        time.sleep(0.01)

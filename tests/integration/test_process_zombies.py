@@ -1,0 +1,129 @@
+"""Workers that freeze or die: no process of theirs goes on working, and nothing is settled twice."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from support import PATIENCE, eventually, ledger_lines, working
+from test_process import is_there, url_of
+
+from holdfast import Holdfast, State
+
+LEASE = 2.0
+
+
+@pytest.fixture
+def store() -> str:
+    return "sqlite"
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Path:
+    return tmp_path / "ledger"
+
+
+@pytest.fixture
+def tasks(tmp_path: Path, ledger: Path, store: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.setenv("HOLDFAST_TEST_URL", url_of(store, tmp_path))
+    monkeypatch.setenv("HOLDFAST_TEST_LEDGER", str(ledger))
+    sys.modules.pop("process_tasks", None)
+    return importlib.import_module("process_tasks")
+
+
+@contextlib.contextmanager
+def worker_process(*options: str) -> Iterator[subprocess.Popen[str]]:
+    """`holdfast worker` on the handlers of the tests, in a process of its own."""
+    command = [sys.executable, "-m", "holdfast", "worker", "process_tasks:app", "--pool", "1", *options]
+    process = subprocess.Popen(
+        command, cwd=Path(__file__).parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGCONT)
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("store", ["sqlite", "redis"])
+async def test_a_frozen_worker_leaves_no_process_at_work_and_settles_nothing_when_it_thaws(
+    tasks: ModuleType, ledger: Path, tmp_path: Path
+) -> None:
+    release = tmp_path / "release"
+    async with tasks.app:
+        handle = await tasks.holds.enqueue(str(release))
+        with worker_process("--lease", str(LEASE)) as frozen:
+            await eventually(lambda: ledger_lines(ledger, "start"))
+            ((_, _, pid),) = ledger_lines(ledger, "start")
+            frozen.send_signal(signal.SIGSTOP)
+            stopped = time.monotonic()
+            await eventually(lambda: not is_there(pid))
+            assert time.monotonic() - stopped < LEASE + 1
+            async with working(tasks.app, pool=1, lease=LEASE):
+                await eventually(lambda: len(ledger_lines(ledger, "start")) == 2)
+                frozen.send_signal(signal.SIGCONT)
+                release.touch()
+                await handle.result()
+                frozen.terminate()
+                out, err = await asyncio.to_thread(frozen.communicate, timeout=PATIENCE)
+        record = await handle.job()
+    assert "declared dead" in err
+    assert "1 lost" in out
+    assert (record.state, record.counters.attempts, record.counters.stalls) == (State.COMPLETED, 2, 1)
+
+
+async def test_processes_die_with_their_worker(tasks: ModuleType, ledger: Path, tmp_path: Path) -> None:
+    async with tasks.app:
+        await tasks.hangs.options(timeout=60).enqueue("ignores", "")
+        with worker_process() as worker:
+            await eventually(lambda: ledger_lines(ledger, "start"))
+            ((_, _, pid),) = ledger_lines(ledger, "start")
+            worker.kill()
+            await eventually(lambda: not is_there(pid))
+
+
+async def test_a_worker_that_was_declared_dead_ends_its_processes(
+    tasks: ModuleType, ledger: Path, tmp_path: Path
+) -> None:
+    async with working(tasks.app, pool=1, on_evicted="exit") as running:
+        await tasks.holds.enqueue(str(tmp_path / "never"))
+        await eventually(lambda: ledger_lines(ledger, "start"))
+        ((_, _, pid),) = ledger_lines(ledger, "start")
+        (info,) = await tasks.app.workers()
+        await tasks.app.store.leave(info.session)  # it holds something, and so has expired
+        for queue in info.session.queues:
+            await tasks.app.store.reap(queue)
+        await eventually(lambda: running.task.done())
+        assert (await running.task).lost == 1
+        assert not is_there(pid)
+
+
+async def test_a_thread_that_never_returns_ends_its_worker_if_so_wished(app: Holdfast) -> None:
+    released = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def wait() -> None:
+        asyncio.run_coroutine_threadsafe(released.wait(), loop).result()
+
+    never = app.task(timeout=0.1)(wait)
+    async with app:
+        handle = await never.enqueue()
+        worker = app.worker(lease=0.6, grace=0.1, drain=0.1, on_stuck="exit")
+        report = await asyncio.wait_for(worker.run(), PATIENCE)
+        assert (report.stuck, report.retried, report.released) == (1, 1, 0)
+        record = await handle.job()
+        assert (record.state, record.counters.timeouts) == (State.SCHEDULED, 1)
+        assert record.error is not None
+        assert "its worker ended" in record.error.message
+        released.set()
+        await asyncio.sleep(0)

@@ -1,0 +1,187 @@
+"""The sandbox: attacks fail with an error on the job and hurt nobody; what is permitted works."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from support import burst, eventually, working
+
+from holdfast import ConfigError, JobFailed, Sandbox
+from holdfast.executor.sandbox import landlock
+from holdfast.executor.sandbox.enter import missing
+
+LIMITS = {
+    "eat memory": "MemoryError", "eat shared memory": "OSError", "open too many": "OSError", "clone3": "OSError",
+    "more memory": "ValueError",
+}  # fmt: skip
+
+
+@pytest.fixture
+def server() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield listening
+
+
+@pytest.fixture
+def tasks(tmp_path: Path, server: socket.socket, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The module of handlers, with a store, a secret and folders of its own."""
+    for name in ("in", "out"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "in" / "data").write_text("data")
+    (tmp_path / "secret").write_text("secret")
+    monkeypatch.setenv("HOLDFAST_TEST_URL", f"sqlite:///{tmp_path}/jobs.db")
+    monkeypatch.setenv("HOLDFAST_TEST_FOLDER", str(tmp_path))
+    monkeypatch.setenv("HOLDFAST_TEST_PORT", str(server.getsockname()[1]))
+    monkeypatch.setenv("HOLDFAST_TEST_COLOUR", "blue")
+    sys.modules.pop("sandbox_tasks", None)
+    return importlib.import_module("sandbox_tasks")
+
+
+async def failure(call: Any) -> Any:
+    with pytest.raises(JobFailed) as caught:
+        await call
+    return caught.value.error
+
+
+async def test_no_attack_comes_through(tasks: ModuleType, tmp_path: Path, server: socket.socket) -> None:
+    at = {
+        "secret": str(tmp_path / "secret"), "folder": str(tmp_path), "store": str(tmp_path / "jobs.db"),
+        "worker": str(os.getpid()), "port": str(server.getsockname()[1]), "unix": str(tmp_path / "unix"),
+    }  # fmt: skip
+    told = {}
+    with socket.socket(socket.AF_UNIX) as unix, socket.socket(socket.AF_UNIX) as abstract:
+        for listening, place in ((unix, at["unix"]), (abstract, "\0holdfast-test")):
+            listening.bind(place)
+            listening.listen()
+        async with working(tasks.app, pool=1):
+            for name in tasks.ATTACKS:
+                try:
+                    told[name] = await tasks.attack.call(name, at)
+                except JobFailed as error:
+                    told[name] = error.error
+    assert [name for name, error in told.items() if error == "came through"] == []
+    kinds = {name: error.type for name, error in told.items()}
+    assert kinds == {name: LIMITS.get(name, "PermissionError") for name in tasks.ATTACKS}
+    hint = "(its sandbox allows only what Python itself needs)"
+    assert [name for name, kind in kinds.items() if kind == "PermissionError" and hint not in told[name].message] == []
+    assert told["eat memory"].message.endswith("(its sandbox allows 256 MB)")
+    assert told["open too many"].message.endswith("(its sandbox allows 32 open files)")
+    assert (tmp_path / "secret").read_text() == "secret"
+    assert os.getpriority(os.PRIO_PROCESS, 0) == 0
+
+
+async def test_what_is_permitted_works(
+    tasks: ModuleType, tmp_path: Path, server: socket.socket, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with working(tasks.app, pool=1):
+        handle = await tasks.honest.enqueue(str(tmp_path), server.getsockname()[1])
+        assert await handle.result() == ["blue", "unseen"]
+        assert (await handle.job()).progress.fraction == 0.5
+        assert (tmp_path / "out" / "copy").read_text() == "data"
+        with server.accept()[0] as connection:
+            assert connection.recv(5) == b"hello"
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            error = await failure(tasks.connects_elsewhere.call(other.getsockname()[1]))
+        assert error.type == "PermissionError"
+        assert f"connect=[{server.getsockname()[1]}]" in error.message
+        assert set(await tasks.environment.call()) <= {"LANG", "PYTHONPATH", "LC_CTYPE"}
+    assert [record.getMessage()[:11] for record in caplog.records if record.name == "boxed"] == ["from inside"]
+
+
+@pytest.mark.parametrize("heedless", [False, True])
+async def test_processor_time_is_limited_for_each_attempt(tasks: ModuleType, heedless: bool) -> None:
+    async with working(tasks.app, pool=1):
+        error = await failure(tasks.computes.call(heedless))
+        assert (error.type, error.kind) == ("SandboxLimit", "failure")
+        assert "it used more than the 1 s of processor time that its sandbox allows" in error.message
+        assert "LANG" in await tasks.environment.call()
+
+
+async def test_programs_are_in_the_same_sandbox(tasks: ModuleType, tmp_path: Path) -> None:
+    async with working(tasks.app, pool=1):
+        said, error = await tasks.starts_a_program.call(str(tmp_path / "secret"))
+        assert said == "hi\n"
+        assert "Permission denied" in error
+        assert "Operation not permitted" in await tasks.signals_from_a_program.call(os.getpid())
+
+
+async def test_a_sandbox_cannot_enqueue_by_continuing_its_chain(tasks: ModuleType) -> None:
+    async with working(tasks.app, pool=1):
+        assert "a sandboxed handler cannot continue its chain" in (await failure(tasks.goes_on.call())).message
+
+
+async def test_a_folder_that_is_not_there_is_told_by_the_job(tasks: ModuleType) -> None:
+    async with working(tasks.app, pool=1):
+        error = await failure(tasks.lacks_its_folder.call())
+    assert error.type == "FileNotFoundError"
+    assert "its process could not start" in error.message
+    assert "/nowhere/at/all" in error.message
+
+
+async def test_a_sandbox_past_its_time_is_killed_and_may_be_killed(tasks: ModuleType) -> None:
+    async with working(tasks.app, pool=1, grace=0.4):
+        assert (await failure(tasks.hangs_in_the_box.call())).type == "TimedOut"
+        handle = await tasks.hangs_in_the_box.options(timeout=60).enqueue()
+        await eventually(lambda: _is_in(handle, "active"))
+        assert (await handle.cancel(running="kill")).signalled
+        await eventually(lambda: _is_in(handle, "cancelled"))
+
+
+async def _is_in(handle: Any, state: str) -> bool:
+    return (await handle.job()).state == state
+
+
+@pytest.mark.parametrize(
+    ("version", "sandbox", "told"),
+    [
+        (0, Sandbox(), ["Landlock for files (Linux 6.2)"]),
+        (2, Sandbox(), ["Landlock for files (Linux 6.2); it has version 2 of 3"]),
+        (3, Sandbox(), []),
+        (3, Sandbox(connect=[80]), ["Landlock for TCP ports (Linux 6.7), which connect= needs; it has version 3 of 4"]),
+        (
+            4,
+            Sandbox(subprocess=True),
+            ["Landlock for signals (Linux 6.12), which subprocess=True needs; it has version 4 of 6"],
+        ),
+    ],
+)
+def test_what_a_kernel_lacks_is_named(
+    monkeypatch: pytest.MonkeyPatch, version: int, sandbox: Sandbox, told: list[str]
+) -> None:
+    monkeypatch.setattr(landlock, "version", lambda: version)
+    assert missing(sandbox) == told
+
+
+async def test_a_worker_refuses_a_sandbox_that_its_system_cannot_keep(
+    tasks: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    with pytest.raises(ConfigError, match=r"task 'attack': executor='sandbox' cannot be kept here: .* lacks Linux"):
+        await burst(tasks.app)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"read": "/tmp"}, "give a list"),
+        ({"read": ["tmp"]}, "give absolute paths"),
+        ({"write": [5]}, "is no path"),
+        ({"connect": [70000]}, "a TCP port is a whole number from 1 to 65535"),
+        ({"env": ["A=B"]}, "the name of an environment variable"),
+        ({"memory": 5}, "memory=5): a number from"),
+        ({"cpu_seconds": 0.1}, "cpu_seconds=0.1): a number from 1"),
+        ({"open_files": True}, "open_files=True): a number from"),
+    ],
+)
+def test_permissions_that_cannot_be_right(options: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Sandbox(**options)
+    assert told in str(caught.value)

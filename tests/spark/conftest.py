@@ -1,0 +1,41 @@
+"""One Spark session for the whole run: starting one takes seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from spark_shop import Shop
+
+from holdfast.spark import session
+
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Many small queries are sooner done than well compiled."""
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A session on this machine. Tests take views, tables and folders of their own."""
+    folder: Path = tmp_path_factory.mktemp("spark")
+    made = session(
+        "local[2]",
+        name="tests",
+        conf={
+            "spark.driver.extraJavaOptions": QUICK,
+            "spark.sql.shuffle.partitions": "2",
+            "spark.sql.warehouse.dir": str(folder / "warehouse"),
+            "spark.local.dir": str(folder / "local"),
+        },
+    )
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Shop]:
+    """An app on a fresh SQLite file, in a module that executors can import."""
+    made = Shop(tmp_path, f"sqlite:///{tmp_path}/jobs.db")
+    yield made
+    made.close()

@@ -1,0 +1,95 @@
+"""Workers as Spark tasks: they drain, stop and die like other workers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from pyspark.sql import SparkSession
+from spark_shop import Shop
+
+from holdfast.cli.root import cli
+from holdfast.core.state import State
+from holdfast.errors import ConfigError
+from holdfast.spark import fleet, refuse_remote
+from holdfast.spark.fleet import Fleet
+
+PATIENCE = 60.0
+
+
+def until(check: Callable[[], Any]) -> Any:
+    """Return what the check returns, once that is true."""
+    deadline = time.monotonic() + PATIENCE
+    while not (found := check()):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return found
+
+
+def start(spark: SparkSession, shop: Shop, **options: Any) -> Fleet:
+    """Return a fleet of two whose handlers wait, with two jobs each."""
+    shop.sync(shop.app.enqueue_many(shop.wait.args(number) for number in range(20)))
+    made = fleet(shop.target, spark=spark, queues=["slow"], workers=2, slots=2, **options)
+    until(lambda: len(started(shop)) == 4)
+    return made
+
+
+def started(shop: Shop) -> list[int]:
+    ledger = shop.folder / "started"
+    return [int(line) for line in ledger.read_text().split()] if ledger.exists() else []
+
+
+def pids(shop: Shop) -> list[int]:
+    return [each.session.pid for each in shop.sync(shop.app.workers()) if each.alive]
+
+
+def test_the_jobs_of_a_killed_task_are_finished_elsewhere(spark: SparkSession, shop: Shop) -> None:
+    made = start(spark, shop, lease=1, name="crew")
+    os.kill(pids(shop)[0], signal.SIGKILL)
+    (shop.folder / "open").touch()
+    reports = made.drain()
+    assert {job.state for job in shop.jobs("slow").values()} == {State.COMPLETED}
+    assert sum(job.counters.stalls for job in shop.jobs("slow").values()) == 2
+    assert [report.name for report in reports] == ["crew-1", "crew-2"]
+    assert sum(report.restarts for report in reports) == 1
+    assert made.stop() == reports, "stopping twice is stopping once"
+
+
+def test_a_stop_hands_back_what_does_not_end(spark: SparkSession, shop: Shop) -> None:
+    with start(spark, shop, drain=0) as made:
+        assert made.running
+    assert not made.running
+    states = [job.state for job in shop.jobs("slow").values()]
+    assert states == [State.WAITING] * 20
+    assert sum(job.counters.releases for job in shop.jobs("slow").values()) == 4
+    assert shop.sync(shop.app.workers()) == []
+
+
+def test_the_command_drains_and_reports(spark: SparkSession, shop: Shop) -> None:
+    shop.sync(shop.app.enqueue_many(shop.double.args(number) for number in range(50)))
+    words = ["worker", shop.target, "--on", "spark", "--queues", "numbers", "--workers", "2", "--json", "--drain"]
+    done = CliRunner().invoke(cli, words)
+    assert done.exit_code == 0, done.output
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [line["event"] for line in lines] == ["started", "stopped", "stopped"]
+    assert sum(line["did"]["completed"] for line in lines[1:]) == 50
+
+
+def test_what_cannot_be_a_fleet_is_refused(spark: SparkSession, shop: Shop) -> None:
+    with pytest.raises(ConfigError, match="workers=0: a whole number from 1"):
+        fleet(shop.target, spark=spark, workers=0)
+    with pytest.raises(ConfigError, match="that is Spark's; give --on spark, too"):
+        cli.main(["worker", shop.target, "--master", "local[2]"], standalone_mode=False)
+
+    class Remote:
+        class sparkContext:
+            master = "spark://head:7077"
+
+    with pytest.raises(ConfigError, match="is a file of this machine"):
+        refuse_remote(shop.url, Remote())  # type: ignore[arg-type]

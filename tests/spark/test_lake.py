@@ -1,0 +1,345 @@
+"""The lake tells what happened: every row and figure is worked out again in plain Python, from the events."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import random
+import shutil
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import truth
+from history import History
+from pyspark.sql import DataFrame, SparkSession
+
+from holdfast import ConfigError, Event, Holdfast, LakeBusy
+from holdfast.spark.lake import Lake
+from holdfast.spark.lake import lake as running
+from holdfast.spark.lake.page import page
+from holdfast.spark.lake.plan import Batch, Plan
+from holdfast.spark.lake.probe import POINTS
+from holdfast.spark.lake.query import query
+from holdfast.spark.lake.replay import Replay, Replayed
+from holdfast.spark.lake.report import open_tables, report
+from holdfast.spark.lake.schema import SHAPES
+from holdfast.spark.lake.vacuum import vacuum
+
+TOLD = {
+    "attempts": ("queue", "id", "run", "attempt"),
+    "jobs": ("queue", "id", "run"),
+    "minutes": ("queue", "minute"),
+    "tenants": ("queue", "minute", "key"),
+    "errors": ("queue", "minute", "error_signature"),
+    "workers": ("worker", "minute"),
+}
+pytestmark = pytest.mark.timeout(600)
+LEAN = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""So few rows are not worth compiling for."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def lean(spark: SparkSession) -> Iterator[None]:
+    before = {name: spark.conf.get(name) for name in LEAN}
+    for name, value in LEAN.items():
+        spark.conf.set(name, value)
+    yield
+    for name, value in before.items():
+        spark.conf.set(name, value)
+
+
+@pytest.fixture(scope="module")
+def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, History]]:
+    """A lake of a SQLite store, made in three batches."""
+    folder = tmp_path_factory.mktemp("lake")
+    with History("sqlite", folder) as history:
+        lake = Lake(folder / "lake", history.app, spark)
+        for _ in range(2):
+            history.go_on()
+            done = lake.update()
+            assert done is not None
+            assert done.missing == 0
+            history.rest(3700)
+        assert lake.update() is not None, "results have expired"
+        assert lake.update() is None, "nothing has happened since"
+        yield lake.path, history
+
+
+def rows(lake: Path, name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = query(open_tables(lake), f"SELECT * FROM {name}").to_pylist()
+    return found
+
+
+def check(lake: Path, events: list[Event]) -> None:
+    """Every table says what the events say: no row lost, none doubled, no figure off."""
+    bronze = rows(lake, "events")
+    assert len(bronze) == len(events)
+    assert {(row["queue"], row["sequence"]) for row in bronze} == {(each.queue, sequence(each)) for each in events}
+    for name, key in TOLD.items():
+        found = rows(lake, name)
+        wanted = getattr(truth, name)(events)
+        assert len(found) == len(wanted), name
+        for row in found:
+            for column, value in wanted[tuple(row[part] for part in key)].items():
+                assert same(row[column], value), (name, row, column, value)
+
+
+def sequence(event: Event) -> int:
+    if event.position.startswith("{"):
+        return int(json.loads(event.position)[event.queue].partition("-")[2])
+    return int(event.position.split(":")[1 if event.position.count(":") == 1 else 2])
+
+
+def same(found: Any, wanted: Any) -> bool:
+    return bool(found == (pytest.approx(wanted) if isinstance(wanted, float) else wanted))
+
+
+def check_store(lake: Path, history: History) -> None:
+    """Silver `jobs` says of each run what the store says of it, and the store lacks none that is open."""
+    silver = {(row["queue"], row["id"], row["run"]): row for row in rows(lake, "jobs")}
+    for job in history.jobs():
+        row = silver.pop((job.queue, job.id, job.run))
+        assert row["state"] == job.state
+        assert (row["task"], row["key"], row["priority"]) == (job.task, job.key, job.priority)
+        counters = {name: row[name] for name in ("attempts", "failures", "stalls", "timeouts", "releases")}
+        assert counters == {name: getattr(job.counters, name) for name in counters}, (row, job)
+        assert (row["run_at"], row["finished_at"]) == (job.run_at, job.finished_at)
+        if job.state == "active":
+            assert (row["started_at"], row["worker"]) == (job.started_at, job.worker)
+    assert {row["state"] for row in silver.values()} <= {"completed", "failed", "cancelled", "deleted"}
+    assert all(row["day"] is not None for row in silver.values())
+
+
+def test_every_figure_is_that_of_the_events(told: tuple[Path, History]) -> None:
+    lake, history = told
+    check(lake, history.events())
+    check_store(lake, history)
+
+
+@pytest.mark.parametrize("kind", ["redis", "postgresql"])
+def test_the_other_stores_end_in_the_same_lake(kind: str, spark: SparkSession, tmp_path: Path) -> None:
+    with History(kind, tmp_path, seed=2) as history:
+        lake = Lake(tmp_path / "lake", history.app, spark)
+        for _ in range(2):
+            history.go_on()
+            lake.update()
+        check(lake.path, history.events())
+        check_store(lake.path, history)
+
+
+class Killed(BaseException):
+    """The run ends here, as if by kill -9: all that is left is on the disk."""
+
+
+def test_killed_at_any_point_nothing_is_lost_and_nothing_doubled(spark: SparkSession, tmp_path: Path) -> None:
+    with History("sqlite", tmp_path) as history:
+        history.go_on(60)
+        Lake(tmp_path / "lake", history.app, spark).update()
+        history.go_on(60)
+        for point in POINTS:
+
+            def kill(reached: str, point: str = point) -> None:
+                if reached == point:
+                    raise Killed
+
+            with pytest.raises(Killed):
+                Lake(tmp_path / "lake", history.app, spark, kill).update()
+            if point == "planned":
+                history.go_on(20)  # what comes later is not for this batch
+        lake = Lake(tmp_path / "lake", history.app, spark)
+        lake.update()
+        check(lake.path, history.events())
+        assert sorted(row["batch"] for row in rows(lake.path, "batches")) == [1, 2, 3]
+
+
+def test_events_that_come_late_or_twice_end_right(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with History("sqlite", tmp_path, seed=3) as history:
+        real = running.events_between
+        later = random.Random(3)
+        numbers = range(1, 10_000)
+        parts = [[number for number in numbers if later.random() < share] for share in (0.6, 1.0)]
+
+        def between(spark: SparkSession, url: str, after: str | None, upto: str) -> DataFrame:
+            """The first batch lacks two events of five; the second brings everything, and all of it twice."""
+            all_of_it = real(spark, url, None, upto)
+            chosen = all_of_it.where(all_of_it.sequence.isin(parts.pop(0)))
+            return chosen.union(chosen)
+
+        def planned(self: Plan, app: Holdfast, last: Batch | None) -> Batch | None:
+            """As after a reset, from when on events are looked at for doubles."""
+            batch = plan(self, app, last)
+            return batch and dataclasses.replace(batch, again=True)
+
+        plan = Plan.next
+        monkeypatch.setattr(Plan, "next", planned)
+        monkeypatch.setattr(running, "events_between", between)
+        history.go_on(70)
+        for _ in range(2):
+            lake = Lake(tmp_path / "lake", history.app, spark)
+            assert lake.update() is not None
+            history.go_on(12)
+        events = history.events()
+        upto = max(row["sequence"] for row in rows(lake.path, "events"))
+        check(lake.path, [event for event in events if sequence(event) <= upto])
+
+
+def test_what_was_trimmed_unread_is_a_gap_that_is_told(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with History("sqlite", tmp_path, history=5) as history:
+        lake = Lake(tmp_path / "lake", history.app, spark)
+        history.go_on(10)
+        lake.update()
+        history.go_on(60)
+        made = sequence(history.events()[-1])
+        history.rest(1)
+        done = lake.update()
+        assert done is not None
+        assert done.missing > 0
+        bronze = rows(lake.path, "events")
+        assert len(bronze) + done.missing == made
+        assert [(row["batch"], row["missing"]) for row in rows(lake.path, "gaps")] == [(2, done.missing)]
+        assert f"{done.missing:,} events are missing" in caplog.text
+        assert len(rows(lake.path, "jobs")) == len({(row["queue"], row["id"], row["run"]) for row in bronze})
+
+
+def test_a_store_that_was_restored_from_a_backup_doubles_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    with History("sqlite", tmp_path) as history:
+        history.go_on(20)
+        file = next(tmp_path.glob("*.db"))
+        events = history.events()
+        Lake(tmp_path / "lake", history.app, spark).update()
+    # Closed, all of it is in the one file.
+    backup = shutil.copy(file, tmp_path / "backup")
+    with History("sqlite", tmp_path, url=history.url, at=history.clock, seed=4) as history:
+        history.go_on(20)
+        events += history.events()
+        Lake(tmp_path / "lake", history.app, spark).update()
+    shutil.copy(backup, file)
+    with History("sqlite", tmp_path, url=history.url, at=history.clock, seed=9) as history:
+        history.clock.advance(60)
+        history.go_on(2)
+        events += history.events()
+        lake = Lake(tmp_path / "lake", history.app, spark)
+        lake.update()
+    assert [row["missing"] for row in rows(lake.path, "gaps")] == [None]
+    wanted = {(event.at_ms, event.queue, event.id, event.run, event.attempt, event.transition) for event in events}
+    assert len(rows(lake.path, "events")) == len(wanted)
+
+
+def test_two_runs_at_once_do_no_harm(spark: SparkSession, tmp_path: Path) -> None:
+    with History("sqlite", tmp_path) as history:
+        history.go_on(30)
+        second = Lake(tmp_path / "lake", history.app, spark)
+
+        def meanwhile(reached: str) -> None:
+            if reached == "events written":
+                second.update()
+
+        first = Lake(tmp_path / "lake", history.app, spark, meanwhile)
+        with pytest.raises(LakeBusy, match="another process has just written to this lake"):
+            first.update()
+        assert first.update() is None
+        check(first.path, history.events())
+
+
+def test_a_lake_is_a_folder(spark: SparkSession) -> None:
+    with pytest.raises(ConfigError, match="the lake 's3:/bucket/lake': give a folder"):
+        Lake(Path("s3://bucket/lake"), Holdfast("memory://"), spark)
+
+
+def test_the_reference_names_every_table_and_column() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "reference" / "lake.md").read_text()
+    for shape in SHAPES:
+        section = text.split(f"### `{shape.name}`\n")[1].split("###")[0]
+        assert [line.split("`")[1] for line in section.splitlines() if line.startswith("| `")] == shape.names
+
+
+# --- looking, tidying, replaying: without Spark
+
+
+def test_a_report_says_what_the_tables_say(told: tuple[Path, History]) -> None:
+    lake, history = told
+    events = history.events()
+    found = report(lake)
+    assert {row["queue"]: row["completed"] for row in found.queues} == {
+        queue: sum(event.queue == queue and event.transition == "complete" for event in events)
+        for queue in ("mail", "images")
+    }
+    assert sum(row["count"] for row in found.errors) == sum(event.error_signature is not None for event in events)
+    assert sum(row["busy_ms"] for row in found.workers) == sum(
+        event.run_ms or 0 for event in events if event.worker is not None
+    )
+    assert sum(row["jobs"] for row in found.backlog) == sum(not job.state.finished for job in history.jobs())
+    assert found.first is not None
+    late = report(lake, found.first + timedelta(minutes=2))
+    assert late.first == found.first + timedelta(minutes=2)
+    assert sum(row["enqueued"] for row in late.queues) < sum(row["enqueued"] for row in found.queues)
+
+
+def test_the_page_needs_nothing_from_elsewhere(told: tuple[Path, History]) -> None:
+    shown = page(report(told[0]))
+    assert "<svg" in shown
+    assert "mail: jobs" in shown
+    assert "ValueError" in shown
+    assert "prefers-color-scheme: dark" in shown
+    for word in ("<script", "http:", "https:", "src=", "url("):
+        assert word not in shown
+
+
+def test_a_folder_that_is_no_lake_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="is no lake: name its folder with --path"):
+        report(tmp_path)
+
+
+def test_vacuum_makes_large_files_and_removes_what_nobody_needs(told: tuple[Path, History], tmp_path: Path) -> None:
+    lake = shutil.copytree(told[0], tmp_path / "copy")
+    orphan = lake / "events" / "b000000009-dead" / "day=2026-01-01" / "part-0.parquet"
+    orphan.parent.mkdir(parents=True)
+    shutil.copy(next((lake / "events").rglob("*.parquet")), orphan)
+    done = {each.table: each for each in vacuum(lake, timedelta(0))}
+    assert done["jobs"].removed > 0
+    assert not orphan.parent.parent.exists()
+    assert done["batches"].files_after == 1
+    check(lake, told[1].events())
+
+
+def test_a_replay_enqueues_each_job_once_and_says_what_it_lacks(told: tuple[Path, History]) -> None:
+    lake, history = told
+    where = "state IN ('completed', 'failed') AND queue = 'mail'"
+
+    def replay(**options: Any) -> Replayed:
+        return history.app.sync(Replay(lake, history.app, options.pop("name", "")).run(where, **options))
+
+    chosen = [row for row in rows(lake, "jobs") if row["queue"] == "mail" and row["state"] in ("completed", "failed")]
+    kept = {(job.id, job.run) for job in history.jobs() if job.queue == "mail"}
+    ready = [row for row in chosen if (row["id"], row["run"]) in kept]
+    assert 0 < len(ready) < len(chosen)
+    would = replay(dry_run=True)
+    assert (would.chosen, would.counts.queued, len(would.lacking)) == (
+        len(chosen),
+        len(ready),
+        len(chosen) - len(ready),
+    )
+    done = replay()
+    assert done.counts.queued == len(ready)
+    row = ready[0]
+    new = next(job for job in history.jobs() if job.id == f"{row['id']}~{row['run']}")
+    assert new.headers["holdfast-replay-of"] == f"mail/{row['id']}#{row['run']}"
+    assert (new.key, new.priority, new.task) == (row["key"], row["priority"], row["task"])
+    lost = history.app.sync(Replay(lake, history.app).run("queue = 'images' AND state = 'completed'"))
+    assert lost.counts.queued > 0
+    assert lost.lacking == [], "the lake has the payloads of this queue"
+    made = {job.id: job.payload for job in history.jobs()}
+    for _, old, new_id in lost.ids:
+        assert made[new_id] in (old.partition("-")[2].encode(), b"new")
+    again = replay()
+    assert (again.before, again.counts.total) == (len(ready), 0)
+    assert replay(name="two").counts.queued == len(ready)
+    with pytest.raises(ConfigError, match="is no condition on the table jobs"):
+        history.app.sync(Replay(lake, history.app).run("no_such_column = 1"))

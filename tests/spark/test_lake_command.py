@@ -1,0 +1,131 @@
+"""`holdfast lake`, as people call it: killed, stopped, asked for reports and replays."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from history import History
+from pyspark.sql import SparkSession
+from rich.console import Console
+from support import eventually
+from test_lake import check, rows
+
+from holdfast import ConfigError
+from holdfast.cli.root import cli
+from holdfast.demo import past
+
+PATIENCE = 300.0
+pytestmark = pytest.mark.timeout(900)
+"""Two sessions start here, each in a process of its own."""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, History]]:
+    """A lake that was made by the command, which was killed on its way and started again."""
+    folder = tmp_path_factory.mktemp("command")
+    with History("sqlite", folder) as history:
+        history.go_on()
+        with running(history, folder) as first:
+            wait_for(first, lambda: any(folder.glob("lake/events/b*")))
+        with running(history, folder) as second:
+            wait_for(second, lambda: (folder / "lake/workers/_delta_log/00000000000000000001.json").exists())
+            second.send_signal(signal.SIGTERM)
+            out, err = second.communicate(timeout=PATIENCE)
+        assert second.returncode == 0, err
+        assert "batch 1: " in out
+        assert "stopping after this batch" in err
+        yield folder / "lake", history
+
+
+@contextmanager
+def running(history: History, folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """A `lake run` that goes on, and is killed at the end of the block if it still does."""
+    words = ["lake", "run", "--url", history.url, "--path", str(folder / "lake"), "--every", "100ms"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "holdfast", *words, "--master", "local[2]"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def wait_for(process: subprocess.Popen[str], there: Callable[[], bool]) -> None:
+    def seen() -> bool:
+        assert process.poll() is None, process.communicate()
+        return there()
+
+    asyncio.run(eventually(seen, patience=PATIENCE))
+
+
+def run(*words: object) -> str:
+    done = CliRunner().invoke(cli, [str(word) for word in words], catch_exceptions=False, standalone_mode=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_killed_and_started_again_it_has_everything_once(made: tuple[Path, History]) -> None:
+    check(made[0], made[1].events())
+
+
+def test_the_report_is_shown_and_written(made: tuple[Path, History], tmp_path: Path) -> None:
+    shown = run("lake", "report", "--path", made[0])
+    for word in ("Queues", "mail", "images", "Errors", "ValueError", "Tenants", "ann", "Workers", "worker-1-"):
+        assert word in shown
+    assert "nothing has happened" in run("lake", "report", "--path", made[0], "--since", "2030-01-01")
+    told = json.loads(run("lake", "report", "--path", made[0], "--json"))
+    assert {row["queue"] for row in told["queues"]} == {"mail", "images"}
+    assert f"written: {tmp_path}" in run("lake", "report", "--path", made[0], "--html", tmp_path / "r.html")
+    assert "<svg" in (tmp_path / "r.html").read_text()
+
+
+def test_a_replay_is_shown(made: tuple[Path, History]) -> None:
+    url = made[1].url
+    where = "queue = 'images' AND state = 'completed'"
+    chosen = [row for row in rows(made[0], "jobs") if (row["queue"], row["state"]) == ("images", "completed")]
+    words = ("lake", "replay", "--url", url, "--path", made[0], "--where", where)
+    assert f"{len(chosen)} chosen: {len(chosen)} queued (dry run)" in run(*words, "--dry-run")
+    shown = run(*words)
+    assert f"images/{chosen[0]['id']} -> {chosen[0]['id']}~{chosen[0]['run']}" in shown
+    assert f"{len(chosen)} chosen: none queued, {len(chosen)} replayed before" in run(*words)
+    assert json.loads(run(*words, "--json"))["before"] == len(chosen)
+
+
+def test_vacuum_is_shown(made: tuple[Path, History]) -> None:
+    assert "removed from disk" in run("lake", "vacuum", "--path", made[0])
+
+
+def test_the_demo_ends_with_its_own_history(spark: SparkSession, tmp_path: Path) -> None:
+    with History("sqlite", tmp_path) as history:
+        history.go_on(40)
+        (tmp_path / "shop.db").symlink_to(next(tmp_path.glob("lake*.db")))
+        assert past.fill(tmp_path, spark) == len(history.events())
+    console = Console(width=120, record=True, quiet=False)
+    with console.capture() as shown:
+        past.show(tmp_path, console)
+    assert "images" in shown.get()
+    assert (tmp_path / past.PAGE).exists()
+
+
+def test_without_spark_the_demo_says_so_and_ends_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def session(*args: object, **options: object) -> None:
+        raise ConfigError("Spark needs Java: pip install 'holdfast[java]'")
+
+    monkeypatch.setattr("holdfast.spark.session", session)
+    console = Console(width=120)
+    with console.capture() as shown:
+        assert not past.tell(tmp_path, console)
+    assert "The lake is left out: Spark needs Java: pip install 'holdfast[java]'" in shown.get()

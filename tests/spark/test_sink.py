@@ -1,0 +1,153 @@
+"""`df.write.format("holdfast")` and `writeStream`: one job for each row, and no row twice."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from spark_shop import Shop
+
+from holdfast.core.state import State
+from holdfast.errors import ConfigError
+from holdfast.spark import release, report, write
+
+SOON = datetime(2126, 1, 1, tzinfo=UTC)
+HOUR_MS, DAY_MS = 3600 * 1000, 24 * 3600 * 1000
+
+
+@pytest.fixture
+def quotes(spark: SparkSession) -> DataFrame:
+    """Three things to ask the price of, one of them twice."""
+    return spark.createDataFrame([("pear", 1), ("fig", 2), ("pear", 1), ("date", 3)], "item string, number int")
+
+
+def test_columns_are_id_time_priority_key_and_arguments(spark: SparkSession, shop: Shop) -> None:
+    rows = [("a", SOON, 7, "ann", "pear", 2), ("b", None, None, None, "fig", 3)]
+    schema = "which string, at timestamp, weight int, customer string, item string, number int"
+    df = spark.createDataFrame(rows, schema)
+    done = write(
+        df, shop.quote, app=shop.target, name="w", id_column="which", run_at_column="at", priority_column="weight",
+        key_column="customer",
+    )  # fmt: skip
+    assert (done.rows, done.queued, done.duplicate) == (2, 2, 0)
+    jobs = shop.jobs("quotes")
+    late, now = jobs["a"], jobs["b"]
+    assert (late.state, late.run_at, late.priority, late.key) == (State.SCHEDULED, SOON, 7, "ann")
+    assert (now.state, now.priority, now.key, now.task) == (State.WAITING, 0, None, "quote")
+    assert json.loads(late.payload) == {"item": "pear", "number": 2}
+
+
+def test_a_row_is_one_job_however_often_it_is_written_under_one_name(quotes: DataFrame, shop: Shop) -> None:
+    first = write(quotes, shop.quote, app=shop.target, name="once")
+    assert str(first) == "write 'once': 4 rows, 3 queued, 1 duplicate"
+    assert shop.burst("quotes").completed == 3
+    again = write(quotes, shop.quote, app=shop.target, name="once")
+    assert (again.queued, again.duplicate, again.finished) == (0, 4, 4)
+    assert write(quotes, shop.quote, app=shop.target, name="other", hash_columns=["item"]).queued == 3
+    assert report("once", shop.url) == again
+    assert report("nobody", shop.url) is None
+
+
+def test_jobs_are_held_for_the_write_and_then_as_long_as_others(quotes: DataFrame, shop: Shop) -> None:
+    options = {"url": shop.url, "app": shop.target, "task": "quote", "name": "held", "until": "hold"}
+    quotes.write.format("holdfast").mode("append").options(**options).save()
+    shop.burst("quotes")
+    held = list(shop.jobs("quotes").values())
+    assert {job.expires_at_ms - job.finished_at_ms for job in held} == {DAY_MS}
+    release("held", shop.url)
+    assert all(job.expires_at_ms - job.finished_at_ms < 2 * HOUR_MS for job in shop.jobs("quotes").values())
+    write(quotes, shop.quote, app=shop.target, name="committed")
+    shop.burst("quotes")
+    committed = [job for id, job in shop.jobs("quotes").items() if id.startswith("committed:")]
+    assert {job.expires_at_ms - job.finished_at_ms for job in committed} == {HOUR_MS}
+    with pytest.raises(ConfigError, match="there is no such write"):
+        release("nobody", shop.url)
+
+
+def test_rich_arguments_and_plain_queues(spark: SparkSession, shop: Shop) -> None:
+    row = [(SOON, 1.5, ("pear", 100, ["x"]))]
+    struct = "at timestamp, share double, quote struct<item: string, cents: int, tags: array<string>>"
+    write(spark.createDataFrame(row, struct), shop.typed, app=shop.target, name="rich")
+    (job,) = shop.jobs("typed").values()
+    assert json.loads(job.payload)["quote"] == {"item": "pear", "cents": 100, "tags": ["x"]}
+    plain = spark.createDataFrame([(1, {"a": 2})], "number int, more map<string, int>")
+    options = {"url": shop.url, "queue": "plain", "priority": "3"}
+    plain.write.format("holdfast").mode("append").options(**options).save()
+    (job,) = shop.jobs("plain").values()
+    assert (job.task, job.priority, json.loads(job.payload)) == (None, 3, {"number": 1, "more": {"a": 2}})
+
+
+WRONG: list[tuple[str, dict[str, Any], str]] = [
+    ("number string, item string", {}, "column 'number' is string, and quote\\(\\) takes int there; cast it"),
+    ("item string, colour string", {}, "unexpected keyword argument 'colour'; rename or drop columns"),
+    ("number int", {}, "the columns number do not fit: .*'item'"),
+    ("item string, at string", {"run_at_column": "at"}, "\"runAtColumn\", 'at'\\): the column is string"),
+    ("item string", {"key_column": "who"}, "there is no such column; there are item"),
+    ("item string", {"id_column": "item", "hash_columns": ["item"]}, "the ids come from idColumn already"),
+    ("item string", {"name": ""}, "the name of a write is a string of at least one character"),
+]
+
+
+@pytest.mark.parametrize(("schema", "options", "message"), WRONG)
+def test_columns_that_do_not_fit_are_refused_before_anything_is_enqueued(
+    spark: SparkSession, shop: Shop, schema: str, options: dict[str, Any], message: str
+) -> None:
+    df = spark.createDataFrame([], schema)
+    with pytest.raises(ConfigError, match=message):
+        write(df, shop.quote, app=shop.target, **{"name": "wrong", **options})
+
+
+def test_options_that_cannot_be_right_are_refused(spark: SparkSession, shop: Shop) -> None:
+    df = spark.createDataFrame([], "item string")
+    with pytest.raises(ConfigError, match="has no such task; it has quote, double"):
+        write(df, "gone", app=shop.target)
+    with pytest.raises(ConfigError, match="which queue"):
+        write(df, "quote", url=shop.url)
+    with pytest.raises(ConfigError, match="which store"):
+        write(df, "quote", queue="quotes")
+    with pytest.raises(ConfigError, match="cannot see this one's memory"):
+        write(df, "quote", url="memory://", queue="quotes")
+    for options, message in (({"colour": "red"}, "writes with url, app"), ({"hold": "long"}, "a number")):
+        with pytest.raises(Exception, match=message):
+            df.write.format("holdfast").mode("append").options(**options).save()
+    with pytest.raises(Exception, match="a queue is not overwritten"):
+        df.write.format("holdfast").mode("overwrite").options(url=shop.url, queue="quotes").save()
+
+
+def test_a_row_that_does_not_fit_is_named_and_the_rest_is_not_written_twice(spark: SparkSession, shop: Shop) -> None:
+    df = spark.createDataFrame([("pear", 1), ("fig", None)], "item string, number int").coalesce(1)
+    said = r"(?s)the row \(item='fig', number=None\) does not fit quote\(\): number was expected to be int"
+    with pytest.raises(Exception, match=said):
+        write(df, shop.quote, app=shop.target, name="mended")
+    mended = write(df.fillna(9), shop.quote, app=shop.target, name="mended")
+    assert mended.rows == len(shop.jobs("quotes")) == 2
+
+
+def test_a_batch_that_a_stream_brings_again_is_skipped(spark: SparkSession, shop: Shop, tmp_path: Path) -> None:
+    source, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
+    source.mkdir()
+    (source / "1.json").write_text('{"item": "pear", "number": 1}\n{"item": "fig", "number": 2}\n')
+
+    def run() -> None:
+        stream = spark.readStream.schema("item string, number int").json(str(source))
+        options = {"app": shop.target, "task": "quote", "name": "stream", "checkpointLocation": str(checkpoint)}
+        query = stream.writeStream.format("holdfast").options(**options).trigger(availableNow=True).start()
+        query.awaitTermination()
+
+    run()
+    first = shop.jobs("quotes")
+    assert {id.rpartition(":")[0] for id in first} == {"stream:0"}
+    for id in first:  # as if they had expired long ago
+        shop.sync(shop.app.queue("quotes").delete(id))
+    (checkpoint / "commits" / "0").unlink()  # Spark died before it wrote down that the batch was done
+    (checkpoint / "commits" / ".0.crc").unlink(missing_ok=True)
+    (source / "2.json").write_text('{"item": "pear", "number": 1}\n')
+    run()
+    assert [id.rpartition(":")[0] for id in shop.jobs("quotes")] == ["stream:1"]
+    found = report("stream", shop.url)
+    assert found is not None
+    assert (found.batch, found.rows, found.queued) == (1, 3, 3)

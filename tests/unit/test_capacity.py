@@ -1,0 +1,207 @@
+"""Capacity: units are conserved whatever happens, order is by priority and turn, and large tasks are not starved."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast import Holdfast, Sandbox
+from holdfast.executor.process import wire
+from holdfast.executor.process.pool import Pool, PoolOptions
+from holdfast.executor.process.room import UNITS, Need, Room
+from holdfast.worker.capacity import SLOTS, Ask, Capacity
+
+BOX, OTHER = Sandbox(memory=1 << 28), Sandbox(memory=1 << 29)
+
+
+class Fake:
+    """A process that only counts."""
+
+    def __init__(self, hello: wire.Hello, deadline: int, changed: Callable[[Any], None]) -> None:
+        self.sandbox = hello.sandbox
+        self.seats: dict[int, int] = {}
+        self.runs: dict[int, Any] = {}
+        self.started = 0
+        self.usage = wire.Usage(0, 0.0)
+        self.ready, self.gone, self.short_lived = True, False, False
+        self.pid = 1
+        self._changed = changed
+
+    @property
+    def used(self) -> int:
+        return sum(self.seats.values())
+
+    def sit(self, number: int, size: int) -> None:
+        self.seats[number] = size
+
+    def rise(self, number: int) -> None:
+        self.seats.pop(number, None)
+        self._changed(self)
+
+    def run(self, number: int, order: Any) -> asyncio.Future[Any]:
+        self.started += 1
+        self.runs[number] = order
+        return asyncio.get_running_loop().create_future()
+
+    def stop(self, number: int, reason: str) -> None: ...
+
+    def kill(self) -> None:
+        self.die()
+
+    def die(self) -> None:
+        self.gone = True
+        self._changed(self)
+
+    async def leave(self, grace: float) -> None: ...
+
+    async def end(self, grace: float) -> None: ...
+
+
+class Late:
+    """What a pool notes of a run."""
+
+    is_over_time = False
+    done: Any = None
+
+
+needs = st.builds(Need, st.integers(1, UNITS), st.sampled_from([None, None, BOX, OTHER]))
+steps = st.lists(
+    st.tuples(st.sampled_from(["sit", "finish", "timeout", "kill", "crash"]), needs, st.integers(0, 100)), max_size=60
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(1, 4), steps, st.one_of(st.none(), st.integers(1, 5)))
+def test_units_are_conserved_after_any_mix(count: int, steps: list[tuple[str, Need, int]], recycle: int | None) -> None:
+    async def play() -> None:
+        pool = Pool(PoolOptions(count=count, recycle_jobs=recycle), (), lambda: None, Fake)  # type: ignore[arg-type]
+        seated: dict[int, Need] = {}
+        for what, need, choice in steps:
+            if what == "sit":
+                _sit(pool, seated, need)
+            elif seated:
+                _end(pool, seated, what, sorted(seated)[choice % len(seated)])
+            _check(pool, seated)
+        for seat in list(seated):
+            pool.rise(seat)
+        assert pool.room.jobs([Need(1)]) == pool.room.jobs([Need(1, BOX)]) == count * UNITS
+        assert not pool._where
+        await pool.close()
+
+    asyncio.run(play())
+
+
+def _sit(pool: Pool, seated: dict[int, Need], need: Need) -> None:
+    room = pool.room.jobs([need])
+    seat = pool.sit(need)
+    assert (seat is not None) == (room > 0)
+    if seat is not None:
+        seated[seat] = need
+        pool._where[seat].runs[seat] = Late()  # type: ignore[assignment]
+        pool._where[seat].started += 1
+        assert pool.room.jobs([need]) < room
+
+
+def _end(pool: Pool, seated: dict[int, Need], what: str, seat: int) -> None:
+    process = pool._where[seat]
+    if what == "timeout" and seat in process.runs:
+        pool.stop(seat, "timeout")
+    elif what == "kill":
+        pool.kill(seat)
+    elif what == "crash":
+        process.die()  # type: ignore[attr-defined]
+    if process.gone:
+        for each in [each for each in seated if pool._where[each] is process]:
+            pool.rise(each)
+            del seated[each]
+    else:
+        pool.rise(seat)
+        del seated[seat]
+
+
+def _check(pool: Pool, seated: dict[int, Need]) -> None:
+    places = [place for place in pool.room.places if place is not None]
+    assert all(0 <= place.used <= UNITS for place in places)
+    assert all(not place.gone for place in places)
+    here = [need.size for seat, need in seated.items() if pool._where[seat] in places]
+    assert sum(here) == sum(place.used for place in places)
+    assert all(pool._where[seat].sandbox == need.sandbox for seat, need in seated.items())
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.integers(0, UNITS), min_size=1, max_size=4), st.lists(st.integers(1, UNITS), min_size=1, max_size=4))
+def test_as_many_jobs_fit_as_were_said_to_whatever_their_sizes(used: list[int], sizes: list[int]) -> None:
+    room: Room[Any] = Room(len(used))
+    for number, units in enumerate(used):
+        room.places[number] = Fake(wire.Hello([], 0), 0, lambda process: None)
+        room.places[number].sit(0, units)
+    wanted = [Need(size) for size in sizes]
+    for number in range(room.jobs(wanted)):
+        place = room.find(wanted[number % len(wanted)])
+        assert place is not None
+        room.places[place].sit(number + 1, wanted[number % len(wanted)].size)
+
+
+def handler() -> None:
+    """What the tasks below run; none of them is started."""
+
+
+@pytest.fixture
+def app() -> Holdfast:
+    app = Holdfast("memory://")
+    for queue, options in {
+        "mail": {}, "news": {}, "small": {"executor": "process", "size": 10}, "large": {"executor": "process"},
+        "boxed": {"executor": "sandbox", "sandbox": BOX},
+    }.items():  # fmt: skip
+        app.task(queue=queue, name=queue, **options)(handler)  # type: ignore[arg-type]
+    return app
+
+
+def filled(app: Holdfast, *used: int) -> Capacity:
+    """Return the capacity of a worker whose processes are used so far."""
+    room: Room[Any] = Room(len(used))
+    for number, units in enumerate(used):
+        room.places[number] = Fake(wire.Hello([], 0), 0, lambda process: None)
+        if units:
+            room.places[number].sit(0, units)
+    return Capacity(app.registry, room)
+
+
+def test_queues_that_take_slots_are_asked_together_and_each_other_by_itself(app: Holdfast) -> None:
+    capacity, order = filled(app, 0, 50), ["small", "news", "large", "mail", "boxed"]
+    assert capacity.ask(order, 3) == Ask("small", ("small",), 15)
+    assert capacity.ask(order, 3, {"small"}) == Ask(SLOTS, ("news", "mail"), 3)
+    assert capacity.ask(order, 3, {"small", SLOTS}) == Ask("large", ("large",), 1)
+    assert capacity.ask(order, 3, {"small", SLOTS, "large"}) == Ask("boxed", ("boxed",), 1)
+    assert capacity.ask(order, 3, {"small", SLOTS, "large", "boxed"}) is None
+    assert capacity.ask(["news", "large"], 0, {"large"}) is None
+
+
+def test_a_large_task_has_room_kept_from_the_small_ones_behind_it(app: Holdfast) -> None:
+    capacity = filled(app, 60, 40)
+    assert capacity.blocked(["large", "small"], 1) == ["large"]
+    assert capacity.blocked(["small", "large"], 1) == []  # nobody behind it would take the room
+    assert capacity.ask(["large", "small"], 1) == Ask("small", ("small",), 10)
+    assert capacity.ask(["large", "small"], 1, (), ["large"]) == Ask("small", ("small",), 4)  # the emptier is kept
+    assert filled(app, 60).ask(["large", "small"], 1, (), ["large"]) is None
+    assert filled(app, 0).ask(["large", "small"], 1, (), ["large"]) == Ask("large", ("large",), 1)
+
+
+def test_a_queue_of_several_tasks_is_asked_only_when_any_of_them_could_start(app: Holdfast) -> None:
+    for name, options in {"light": {"executor": "process", "size": 10}, "heavy": {"executor": "process"}}.items():
+        app.task(queue="mixed", name=name, **options)(handler)  # type: ignore[arg-type]
+    assert filled(app, 0, 50).ask(["mixed"], 5) == Ask("mixed", ("mixed",), 1)
+    assert filled(app, 50).ask(["mixed"], 5) is None
+    app.task(queue="mixed", name="inline")(handler)
+    assert filled(app, 0).ask(["mixed"], 0) is None
+    app.task(queue="mixed", name="box", executor="sandbox", sandbox=OTHER)(handler)
+    assert filled(app, 0, 10).ask(["mixed"], 5) == Ask("mixed", ("mixed",), 1)  # each may be of another kind
+
+
+def test_a_queue_whose_tasks_are_unknown_takes_slots(app: Holdfast) -> None:
+    assert filled(app, 0).ask(["elsewhere"], 2) == Ask(SLOTS, ("elsewhere",), 2)

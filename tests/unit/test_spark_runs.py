@@ -1,0 +1,97 @@
+"""Sets of run numbers, and the types of results: the parts of the map that need no Spark session."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import datetime
+from types import SimpleNamespace
+from typing import Any, TypedDict
+
+import msgspec
+import pydantic
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.spark.runs import Outstanding, merged, spans
+from holdfast.spark.shape import spark_type
+from holdfast.spark.wait import Watch
+
+
+@given(st.sets(st.integers(1, 60)), st.sets(st.integers(1, 60)), st.sets(st.integers(1, 60)))
+def test_outstanding_is_a_set(first: set[int], second: set[int], over: set[int]) -> None:
+    left = Outstanding(merged([spans(first), spans(second)]))
+    model = first | second
+    assert len(left) == len(model)
+    for run in over:
+        assert left.discard(run) == (run in model)
+        model.discard(run)
+    assert [run for run in range(62) if run in left] == sorted(model)
+    left.retain(second)
+    assert [run for run in range(62) if run in left] == sorted(model & second)
+    assert len(left) == len(model & second)
+
+
+def test_a_million_runs_in_a_row_are_one_span_and_a_bit_each() -> None:
+    left = Outstanding(merged([[(1, 500_000)], [(500_001, 1_000_000)]]))
+    assert len(left._over) == 125_000
+    assert len(left) == 1_000_000
+
+
+@dataclass
+class Place:
+    lat: float
+    names: list[str]
+
+
+class Row(TypedDict):
+    at: datetime
+    other: Any
+
+
+class Model(pydantic.BaseModel):
+    place: Place | None = None
+
+
+class Plain(msgspec.Struct):
+    counts: dict[str, int]
+
+
+@pytest.mark.parametrize(
+    ("annotation", "expected"),
+    [
+        (int, "bigint"), (str | None, "string"), (bool, "boolean"), (datetime, "timestamp"),
+        (list[int], "array<bigint>"), (Place, "struct<lat:double,names:array<string>>"),
+        (Row, "struct<at:timestamp,other:string>"), (Plain, "struct<counts:map<string,bigint>>"),
+        (Model, "struct<place:struct<lat:double,names:array<string>>>"),
+        (Any, None), (dict, None), (int | str, None), (None, None),
+    ],
+)  # fmt: skip
+def test_the_type_of_a_result_is_that_of_the_annotation(annotation: Any, expected: str | None) -> None:
+    found = spark_type(annotation)
+    assert (found.simpleString() if found else None) == expected
+
+
+def test_events_that_were_trimmed_unread_are_made_up_for_by_the_jobs() -> None:
+    class Trimmed:
+        """A log that lost everything, and a store in which run 2 is not over."""
+
+        turns = 0
+
+        async def events(self, position: str, **_: Any) -> Any:
+            self.turns += 1
+            news = [SimpleNamespace(state=None, run=2)] if self.turns == 3 else []
+            return SimpleNamespace(events=news, position="p", gap=3 if self.turns == 2 else 0, reset=False)
+
+        async def jobs(self, *_: Any, **__: Any) -> Any:
+            return SimpleNamespace(jobs=[SimpleNamespace(run=2), SimpleNamespace(run=77)], cursor=None)
+
+    class Line:
+        store = Trimmed()
+
+        def __call__(self, coroutine: Any) -> Any:
+            return asyncio.run(coroutine)
+
+    watch = Watch(Line(), "queue")  # type: ignore[arg-type]
+    assert list(watch.follow(Outstanding([(1, 4)]), lambda: None)) == [1, 0]
