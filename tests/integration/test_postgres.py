@@ -161,6 +161,18 @@ async def test_a_parked_worker_is_woken_without_polling(url: str) -> None:
             assert await asyncio.wait_for(echo.call(str(number)), 5) == str(number)
 
 
+async def test_many_who_begin_to_listen_at_once_share_one_connection(url: str) -> None:
+    """Each further one would hear everything again, and would never be closed."""
+    store = PostgresStore(url)
+    await store.open()
+    ears = await asyncio.gather(*(store.listen(lambda: None, lambda _: None) for _ in range(10)))
+    (channel,) = {ear.address.partition(":")[0] for ear in ears}
+    with connect() as other:
+        query = "SELECT count(*) FROM pg_stat_activity WHERE query = %s"
+        assert other.execute(query, (f'LISTEN "{channel}"',)).fetchone() == (1,)
+    await store.close()
+
+
 async def test_without_listening_workers_and_callers_poll(url: str) -> None:
     app = Holdfast(f"{url}&listen=off&prepare=off")
 
@@ -331,6 +343,41 @@ async def test_in_the_log_a_job_is_never_claimed_before_it_was_enqueued(url: str
     assert len(by_job) == 200
     assert {tuple(seen) for seen in by_job.values()} == {("enqueue", "claim", "complete")}
     await store.close()
+
+
+@pytest.mark.parametrize("key", ["k", None], ids=["keyed", "keyless"])
+async def test_a_turn_leaves_what_came_in_after_it_had_begun_to_the_next(
+    url: str, schema: str, key: str | None
+) -> None:
+    """It is the older transaction, so its claim would be in the log before the enqueue."""
+    store, session = PostgresStore(url), Session(id="s", name="w", host="-", pid=0, queues=("q",), lease_ms=60_000)
+    await store.open()
+    await store.register(session)
+    await store.enqueue("q", [NewJob(id=name, task="t", payload=b"") for name in ("a", "b")])
+    held = (await store.settle_and_claim(session, [], ("q",), 2)).claimed
+    done = [Complete(job.lease, b"null") for job in held]
+    with connect() as other:
+        with other.transaction():
+            other.execute(f"SELECT 1 FROM \"{schema}\".job WHERE id = 'b' FOR UPDATE")
+            turn = asyncio.create_task(store.settle_and_claim(session, done, ("q",), 2))  # completes a, waits for b
+            await eventually(lambda: _somebody_waits(other))
+            await store.enqueue("q", [NewJob(id="late", task="t", payload=b"", key=key)])
+        first = await turn
+    assert first.claimed == []
+    assert first.next_at_ms is not None
+    assert first.next_at_ms <= first.now_ms, "the next turn follows at once"
+    (late,) = (await store.settle_and_claim(session, [], ("q",), 2)).claimed
+    assert late.lease.id == "late"
+    seen = [event.transition for event in (await store.events()).events if event.id == "late"]
+    assert seen == ["enqueue", "claim"]
+    await store.close()
+
+
+async def _somebody_waits(connection: psycopg.Connection[Any]) -> bool:
+    found = connection.execute(
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%.turn(%'"
+    ).fetchone()
+    return found is not None and found[0] > 0
 
 
 async def _nothing_waits(store: PostgresStore) -> bool:

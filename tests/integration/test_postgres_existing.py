@@ -14,10 +14,10 @@ import sqlalchemy
 from servers import postgres
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from holdfast import Holdfast
 from holdfast.errors import ConfigError
-from holdfast.store.contract import NewJob
 from holdfast.store.postgres import PostgresStore
-from holdfast.store.postgres.existing import is_existing, url_of
+from holdfast.store.postgres.existing import url_of
 
 _numbers = itertools.count(1)
 
@@ -53,13 +53,9 @@ def async_engine(url: str) -> Any:
 
 @pytest.mark.parametrize("make", [pool, pool_by_words, engine, async_engine], ids=lambda make: make.__name__)
 async def test_the_store_is_where_the_pool_or_the_engine_is(make: Callable[[str], Any], database: str) -> None:
-    existing = make(database)
-    assert is_existing(existing)
-    store = PostgresStore(existing)
-    await store.open()
-    (answer,) = await store.enqueue("q", [NewJob(id="j", task="t", payload=b"")])
-    assert answer.status == "queued"
-    await store.close()
+    async with Holdfast(make(database)) as app:
+        handle = await app.queue("q").enqueue(None, job_id="j")
+    assert handle.status == "queued"
     with psycopg.connect(database) as connection:
         assert connection.execute("SELECT id FROM holdfast.job").fetchall() == [("j",)]
 
@@ -82,4 +78,5 @@ def test_what_says_no_place_is_refused() -> None:
         PostgresStore(psycopg_pool.ConnectionPool(lambda: "host=a", open=False))
     with pytest.raises(ConfigError, match="neither a URL nor a pool or an engine"):
         PostgresStore(object())
-    assert not is_existing("postgresql://host/db")
+    with pytest.raises(ConfigError, match="psycopg_pool, sqlalchemy"):
+        Holdfast(object())

@@ -29,7 +29,7 @@ _EXTRAS: dict[str, str] = {
     for scheme in _BUILT_IN
     if scheme not in ("sqlite", "memory")
 }
-_DRIVERS = {"redis": "redis"}
+_DRIVERS = {"redis": "redis", "psycopg_pool": "postgresql", "sqlalchemy": "postgresql"}
 """Packages whose clients, pools and engines are accepted in the place of a URL, and the scheme that each stands for."""
 _registered: dict[str, Factory] = {}
 

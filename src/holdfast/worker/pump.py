@@ -127,7 +127,7 @@ class Pump:
         self.empty = Alarm()
         """Rung when nothing runs and nothing is left to settle."""
         self.drained = asyncio.Event()
-        """Set while nothing runs."""
+        """Set while nothing runs, and nothing is being claimed that would."""
         self.drained.set()
 
     async def run(self, session: Session, evicted: Callable[[], None]) -> None:
@@ -152,6 +152,7 @@ class Pump:
                     self._listening = False
         finally:
             self._flights.cancel()
+            self._note_drained()
 
     def _may_ask(self, session: Session) -> bool:
         """One turn at a time; but under load, one more while the store works, when it is worth the call."""
@@ -175,6 +176,8 @@ class Pump:
             ask = Ask(SLOTS, ask.queues, min(ask.room, self._share))
         settlements, self._finished = self._finished, []
         flight = Flight(settlements, ask)
+        if ask.room:
+            self.drained.clear()
         self._flights.send(flight, self._turn(session, flight), self._on_landing)
 
     def _wanted(self, session: Session) -> Ask:
@@ -196,6 +199,7 @@ class Pump:
         try:
             turn = flight.call.result()
         except Exception as error:
+            self._note_drained()
             return await self._failed(session, flight.settlements, error)
         self._pause = FIRST_PAUSE
         if turn.evicted:
@@ -203,6 +207,7 @@ class Pump:
             evicted()
             return False
         self._after(turn, flight.settlements)
+        self._note_drained()
         self._loaded = 0 < flight.ask.room <= len(turn.claimed)
         if self._ordered and not self._flights:
             await self._look_for_hungry(session)
@@ -367,7 +372,10 @@ class Pump:
             if hooked:
                 self._tell("claim", claimed.lease, "active")
             attempt.start(loop, self.registry, self.executors)
-        if not self.running:
+        self._note_drained()
+
+    def _note_drained(self) -> None:
+        if not self.running and not self._flights.room:
             self.drained.set()
 
     def _handler(self, claimed: Claimed) -> Any:
@@ -421,8 +429,7 @@ class Pump:
             self.report.lost += 1
         else:
             self._finished.append(settlement)
-        if not self.running:
-            self.drained.set()
+        self._note_drained()
         self.alarm.ring()
 
     def _count(self, entry: Settlement, settled: Settled) -> None:

@@ -44,6 +44,10 @@ ENQUEUE = (
     " %s::bigint[], %s::bigint[], %s::integer[], %s::text[], %s::bytea[], %s::text[], %s::bigint[], %s::text[],"
     " %s::text[], %s::boolean, %s::boolean, %s::boolean, %s, %s::boolean, %s::boolean)"
 )
+FRESH = (
+    "SELECT holdfast.enqueue_fresh(%s::bigint, %s, %s::text[], %s, %s::text[], %s::bytea[], %s::integer[], %s::bytea[],"
+    " %s::text[], %s::bigint[], %s::text[])"
+)
 ENQUEUE_BLOCKED = ENQUEUE.removesuffix(")") + ", %s::text[], %s::text[])"
 TURN = (
     "SELECT * FROM holdfast.turn(%s::bigint, %s, %s::bigint, %s::text[], %s::text[], %s::text[], %s::text[],"
@@ -79,26 +83,48 @@ def enqueue(
     joined: bool = False,
 ) -> list[Any]:
     """Return the arguments of `enqueue`, all of them as text."""
-    tasks = {job.task for job in jobs}
-    plain = len(tasks) == 1
     return [
         now, queue, request, _flag(all(job.fresh for job in jobs)),
         texts([job.id for job in jobs]),
-        next(iter(tasks)) if plain else None,
-        None if plain else texts([job.task for job in jobs]),
+        *_tasks(jobs),
         blobs([job.payload for job in jobs]),
         numbers([job.run_at_ms for job in jobs]),
         numbers([job.delay_ms for job in jobs]),
         numbers([job.priority or None for job in jobs]),
         texts([job.key for job in jobs]),
-        blobs([_json(job.headers) if job.headers else None for job in jobs]),
-        texts([_json(job.overrides).decode() if job.overrides else None for job in jobs]),
-        numbers([job.result_ttl_ms for job in jobs]),
+        *_extras(jobs),
         texts([_json(job.dedup).decode() if job.dedup else None for job in jobs]),
         texts([job.watcher for job in jobs]),
         _flag(conflict.on_conflict == "update"), _flag(conflict.on_failed == "requeue"),
         _flag(conflict.update_payload), conflict.update_run_at, _flag(conflict.resets), _flag(joined),
     ]  # fmt: skip
+
+
+def is_fresh(job: NewJob) -> bool:
+    """True for a job that `enqueue_fresh` takes: new for certain, and waiting at once."""
+    return job.fresh and not (job.key or job.dedup or job.delay_ms or job.blockers) and job.run_at_ms is None
+
+
+def fresh(now: str | None, queue: str, jobs: Sequence[NewJob]) -> list[Any]:
+    """Return the arguments of `enqueue_fresh`."""
+    return [
+        now, queue, texts([job.id for job in jobs]), *_tasks(jobs), blobs([job.payload for job in jobs]),
+        numbers([job.priority or None for job in jobs]), *_extras(jobs), texts([job.watcher for job in jobs]),
+    ]  # fmt: skip
+
+
+def _tasks(jobs: Sequence[NewJob]) -> tuple[str | None, str | None]:
+    """Return the one task of all jobs, or the task of each."""
+    tasks = {job.task for job in jobs}
+    return (next(iter(tasks)), None) if len(tasks) == 1 else (None, texts([job.task for job in jobs]))
+
+
+def _extras(jobs: Sequence[NewJob]) -> list[str | None]:
+    return [
+        blobs([_json(job.headers) if job.headers else None for job in jobs]),
+        texts([_json(job.overrides).decode() if job.overrides else None for job in jobs]),
+        numbers([job.result_ttl_ms for job in jobs]),
+    ]
 
 
 def blockers(jobs: Sequence[NewJob]) -> list[Any]:

@@ -15,11 +15,6 @@ from ...errors import ConfigError
 _PLACE = ("user", "password", "host", "port", "dbname")
 
 
-def is_existing(value: Any) -> bool:
-    """True for a pool of psycopg_pool and for an engine of SQLAlchemy, synchronous or not."""
-    return _package(value) in ("psycopg_pool", "sqlalchemy")
-
-
 def url_of(existing: Any) -> str:
     """Return the URL of the database that a pool or an engine is connected to."""
     if _package(existing) == "psycopg_pool":

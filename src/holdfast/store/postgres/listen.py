@@ -24,7 +24,7 @@ from .connection import Connection, Place, connect
 log = logging.getLogger("holdfast")
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 5.0
-_decode = msgspec.json.Decoder(tuple[str, str, int, State]).decode
+_decode = msgspec.json.Decoder(list[tuple[str, str, int, State]]).decode
 
 
 class Ear:
@@ -52,10 +52,11 @@ class Ear:
             self._on_wake()
             return
         try:
-            finished = Finished(*_decode(message))
+            endings = _decode(message)
         except msgspec.MsgspecError:
             return
-        self._on_finished(finished)
+        for ending in endings:
+            self._on_finished(Finished(*ending))
 
     def close(self) -> None:
         """Hear nothing more."""
@@ -71,6 +72,7 @@ class Switchboard:
         self._numbers = itertools.count(1)
         self._ears: dict[str, Ear] = {}
         self._task: asyncio.Task[None] | None = None
+        self._starting = asyncio.Lock()
 
     async def listen(self, on_wake: Callable[[], None], on_finished: Callable[[Finished], None]) -> Ear:
         """Return a new listener, which hears already."""
@@ -78,8 +80,9 @@ class Switchboard:
         address = f"{self._channel}:{number}" if self._place.listen else ""
         ear = Ear(address, on_wake, on_finished, lambda _: self._forget(number))
         self._ears[number] = ear
-        if self._place.listen and self._task is None:
-            self._task = asyncio.create_task(self._run(await self._connect()))
+        async with self._starting:
+            if self._place.listen and self._task is None:
+                self._task = asyncio.create_task(self._run(await self._connect()))
         return ear
 
     def _forget(self, number: str) -> None:

@@ -11,10 +11,13 @@ import msgspec
 from ...core.job import JobRecord
 from ...core.policy import Policy
 from ..contract import BlockerRecord, ChainPage, ChainRecord, EventPage, Filter, JobPage, QueueInfo, SessionInfo
+from ..gather import Gather
 from . import look
 from .array import numbers, texts
-from .batch import Batch
 from .calling import Calling
+
+MOST_AT_ONCE = 500
+"""So much of what many ask at the same time goes in one call."""
 
 
 class Looking(Calling):
@@ -22,17 +25,17 @@ class Looking(Calling):
 
     def __init__(self, url: Any, *, clock: Callable[[], int] | None = None) -> None:
         super().__init__(url, clock=clock)
-        self._runs = Batch(self._get_runs)
+        self._runs: Gather[None, tuple[str, str, int], JobRecord | None] = Gather(self._get_runs, MOST_AT_ONCE)
 
     async def get(self, queue: str, id: str, run: int | None = None) -> JobRecord | None:
         if run is not None and self._home is asyncio.get_running_loop():
-            return await self._runs.call((queue, id, run))
+            return await self._runs.ask(None, (queue, id, run))
         if run is not None:
-            return (await self._get_runs([(queue, id, run)]))[0]
+            return (await self._get_runs(None, [(queue, id, run)]))[0]
         rows = await self._look("get", queue=queue, id=id)
         return look.record(rows[0]) if rows else None
 
-    async def _get_runs(self, wanted: Sequence[tuple[str, str, int]]) -> list[JobRecord | None]:
+    async def _get_runs(self, kind: None, wanted: Sequence[tuple[str, str, int]]) -> list[JobRecord | None]:
         queues, ids, runs = zip(*wanted, strict=True)
         rows = await self._look("runs", queues=texts(queues), ids=texts(ids), runs=numbers(runs))
         found = {row["ord"]: look.record(row) for row in rows}

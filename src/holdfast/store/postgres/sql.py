@@ -15,8 +15,8 @@ MINOR = 2
 """The functions' number. Raise it in every release that changes one of them; they must go on taking older calls."""
 FUNCTIONS = (
     "prelude", "lane", "unblock", "update", "complete", "chain", "retry", "release", "snooze", "fail", "cancel",
-    "promote", "delete", "requeue", "enqueue", "claim", "extend", "progress", "reap", "reader", "expire", "turn",
-    "join", "schedule",
+    "promote", "delete", "requeue", "enqueue", "fresh", "claim", "extend", "progress", "reap", "reader", "expire",
+    "turn", "join", "schedule",
 )  # fmt: skip
 _STATEMENT = re.compile(r"^-- :(\w+)\n(.*?);\s*$", re.MULTILINE | re.DOTALL)
 

@@ -15,8 +15,8 @@ from ...core.limit import QueueSettings
 from ...core.state import State
 from ...errors import ConfigError
 from ..contract import EventPage, Filter, JobPage, QueueInfo, Session, SessionInfo
+from ..gather import Gather
 from . import record
-from .gather import Gather
 from .keys import Keys, short
 from .server import Server
 

@@ -11,9 +11,9 @@ from ...core.state import State
 from ...core.transition import Reply
 from ...errors import ConfigError
 from ..contract import KEEP, Answer, Cancelled, Conflict, Deleted, Filter, NewJob, Running
+from ..gather import Gather
 from .chain import Chains
 from .deliver import Delivering
-from .gather import Gather
 from .keys import long, short
 from .look import rid
 from .order import answers_to, asked, rule

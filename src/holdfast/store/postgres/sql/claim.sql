@@ -13,6 +13,7 @@ DECLARE
     v_lanes boolean;
     v_taken bigint[];
     v_refused integer;
+    v_late boolean := false;
 BEGIN
     v_runs := '{}';
     v_more := false;
@@ -42,7 +43,7 @@ BEGIN
     END IF;
     WHILE cardinality(v_runs) < v_allowed LOOP  -- more than once only when something that cannot start stood in front
         IF v_lanes THEN
-            SELECT * INTO v_taken, v_refused
+            SELECT * INTO v_taken, v_refused, v_late
             FROM holdfast.claim_in_turns(p_now, p_session, p_queue, v_allowed - cardinality(v_runs));
         ELSE
             SELECT * INTO v_taken, v_refused
@@ -52,8 +53,8 @@ BEGIN
         EXIT WHEN v_refused = 0;
     END LOOP;
     v_more := cardinality(v_runs) = v_allowed AND v_allowed = p_room;
-    IF cardinality(v_runs) < v_allowed AND EXISTS (SELECT 1 FROM holdfast.ready r
-        WHERE r.queue = p_queue AND r.key IS NULL AND age(r.xmin) < 0) THEN
+    IF cardinality(v_runs) < v_allowed AND (v_late OR EXISTS (SELECT 1 FROM holdfast.ready r
+        WHERE r.queue = p_queue AND r.key IS NULL AND age(r.xmin) < 0)) THEN
         v_next := p_now;  -- left to the next turn, see `next`
     END IF;
     IF v_lanes THEN
@@ -173,7 +174,7 @@ BEGIN
     FROM taken ORDER BY run;
 END $$;
 
--- The job of a lane, or of those without a key, that comes first; locked.
+-- The job of a lane, or of those without a key, that comes first; locked. What came in too late is left, see `next`.
 CREATE OR REPLACE FUNCTION holdfast.first_of(p_queue text, p_key text) RETURNS holdfast.job LANGUAGE plpgsql
 SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off AS $$
 DECLARE
@@ -181,11 +182,11 @@ DECLARE
 BEGIN
     IF p_key IS NULL THEN
         SELECT t.* INTO j FROM holdfast.ready r JOIN holdfast.job t ON t.run = r.run
-        WHERE r.queue = p_queue AND r.key IS NULL AND t.state = 'waiting'
+        WHERE r.queue = p_queue AND r.key IS NULL AND t.state = 'waiting' AND age(r.xmin) >= 0
         ORDER BY r.rank, r.run_at_ms, r.run LIMIT 1 FOR UPDATE OF t SKIP LOCKED;
     ELSE
         SELECT t.* INTO j FROM holdfast.ready r JOIN holdfast.job t ON t.run = r.run
-        WHERE r.queue = p_queue AND r.key = p_key AND t.state = 'waiting'
+        WHERE r.queue = p_queue AND r.key = p_key AND t.state = 'waiting' AND age(r.xmin) >= 0
         ORDER BY r.rank, r.run_at_ms, r.run LIMIT 1 FOR UPDATE OF t SKIP LOCKED;
         IF j.run IS NULL THEN  -- records that are gone leave no place
             DELETE FROM holdfast.ready r WHERE r.queue = p_queue AND r.key = p_key
@@ -195,9 +196,10 @@ BEGIN
     RETURN j;
 END $$;
 
--- Whoever was served least recently comes first; jobs without a key are one group with its own turn.
+-- Whoever was served least recently comes first; jobs without a key are one group with its own turn. v_late: a lane has
+-- nothing but what came in too late.
 CREATE OR REPLACE FUNCTION holdfast.claim_in_turns(p_now bigint, p_session text, p_queue text, p_room integer,
-    OUT v_taken bigint[], OUT v_refused integer) LANGUAGE plpgsql AS $$
+    OUT v_taken bigint[], OUT v_refused integer, OUT v_late boolean) LANGUAGE plpgsql AS $$
 DECLARE
     q holdfast.queue;
     l record;
@@ -206,6 +208,7 @@ DECLARE
 BEGIN
     v_taken := '{}';
     v_refused := 0;
+    v_late := false;
     SELECT * INTO q FROM holdfast.queue WHERE name = p_queue FOR UPDATE NOWAIT;
     WHILE v_any AND cardinality(v_taken) < p_room LOOP
         v_any := false;
@@ -220,6 +223,8 @@ BEGIN
         LOOP
             j := holdfast.first_of(p_queue, l.key);
             IF j.run IS NULL THEN
+                v_late := v_late OR EXISTS (SELECT 1 FROM holdfast.ready r
+                    WHERE r.queue = p_queue AND r.key = l.key AND age(r.xmin) < 0);
                 PERFORM holdfast.recheck(p_now, p_queue, l.key);
                 CONTINUE;
             END IF;

@@ -12,6 +12,8 @@ DECLARE
     v_done integer[];
     v_runs bigint[];
     v_special boolean;
+    v_linked boolean;
+    v_watched boolean;
     v_chains bigint[];
     v_positions integer[];
     v_nexts text[];
@@ -37,7 +39,7 @@ BEGIN
         WHERE t.run = h.run AND t.attempts = h.attempt AND t.session = p_session AND t.state = 'active'
             AND t.queue = h.queue AND t.id = h.id
         RETURNING h.ord, t.run, t.queue, t.id, t.attempts, t.task, t.session, t.key, t.priority, t.run_at_ms,
-            t.failures, t.stalls, t.timeouts, t.releases, t.claimed_at_ms, t.expires_at_ms,
+            t.failures, t.stalls, t.timeouts, t.releases, t.claimed_at_ms, t.expires_at_ms, t.absorbed_to,
             CASE WHEN p_grips THEN t.grip END AS grip, t.chain, t.position, h.next
     ), loose AS MATERIALIZED (  -- one that another turn of the session has locked is found by the next heartbeat
         SELECT g.number, g.remaining - d.count AS remaining
@@ -59,14 +61,16 @@ BEGIN
         FROM done ORDER BY run
     )
     SELECT array_agg(ord), array_agg(run ORDER BY run), bool_or(key IS NOT NULL OR position > 0 AND next IS NULL),
+        bool_or(chain IS NOT NULL OR absorbed_to IS NOT NULL),
         array_agg(chain ORDER BY run) FILTER (WHERE next IS NOT NULL),
         array_agg(position ORDER BY run) FILTER (WHERE next IS NOT NULL),
         array_agg(next ORDER BY run) FILTER (WHERE next IS NOT NULL)
-    INTO v_done, v_runs, v_special, v_chains, v_positions, v_nexts FROM done;
+    INTO v_done, v_runs, v_special, v_linked, v_chains, v_positions, v_nexts FROM done;
     IF v_chains IS NOT NULL THEN
         PERFORM holdfast.follow(p_now, v_chains, v_positions, v_nexts);
     END IF;
-    IF v_special OR EXISTS (SELECT 1 FROM holdfast.successor) OR EXISTS (SELECT 1 FROM holdfast.watch)
+    v_watched := EXISTS (SELECT 1 FROM holdfast.watch);
+    IF v_special OR v_watched AND v_linked OR EXISTS (SELECT 1 FROM holdfast.successor)
         OR EXISTS (SELECT 1 FROM holdfast.abort) THEN
         FOR j IN SELECT * FROM holdfast.job WHERE run = ANY (v_runs) ORDER BY run LOOP
             IF j.chain IS NULL OR j.result IS NOT NULL THEN
@@ -77,8 +81,13 @@ BEGIN
             DELETE FROM holdfast.abort WHERE session = p_session AND run = j.run AND attempt = j.attempts;
             PERFORM holdfast.recheck(p_now, j.queue, j.key);
         END LOOP;
-    ELSIF EXISTS (SELECT 1 FROM holdfast.blocker WHERE state IS NULL) THEN
-        PERFORM holdfast.report(p_now, ARRAY(SELECT run FROM holdfast.job WHERE run = ANY (v_runs) AND chain IS NULL));
+    ELSE
+        IF v_watched THEN
+            PERFORM holdfast.tell_all(p_now, v_runs, 'completed');
+        END IF;
+        IF EXISTS (SELECT 1 FROM holdfast.blocker WHERE state IS NULL) THEN
+            PERFORM holdfast.report(p_now, ARRAY(SELECT run FROM holdfast.job WHERE run = ANY (v_runs) AND chain IS NULL));
+        END IF;
     END IF;
     RETURN coalesce(v_done, '{}');
 END $$;

@@ -16,7 +16,9 @@ WHERE j.run = coalesce(
 
 -- :runs
 SELECT t.ord, :columns FROM unnest(%(queues)s::text[], %(ids)s::text[], %(runs)s::bigint[])
-    WITH ORDINALITY AS t(queue, id, run, ord) JOIN holdfast.job j ON j.run = holdfast.find(t.queue, t.id, t.run);
+    WITH ORDINALITY AS t(queue, id, run, ord) JOIN holdfast.job j ON j.run = coalesce(
+        (SELECT o.run FROM holdfast.job o WHERE o.run = t.run AND o.queue = t.queue AND o.id = t.id),
+        holdfast.find(t.queue, t.id, t.run));
 
 -- :list
 SELECT :columns FROM holdfast.job j

@@ -180,13 +180,42 @@ BEGIN
         RETURNING run, address
     LOOP
         told := true;
-        PERFORM holdfast.ring(w.address, json_build_array(p_queue, p_id, w.run, p_state)::text);
+        PERFORM holdfast.ring(w.address, json_build_array(json_build_array(p_queue, p_id, w.run, p_state))::text);
     END LOOP;
     IF told THEN
         UPDATE holdfast.job SET expires_at_ms = p_now + 60000 WHERE run = p_first AND expires_at_ms < p_now + 60000;
         IF FOUND THEN
             PERFORM holdfast.fade(ARRAY[p_first]);
         END IF;
+    END IF;
+END $$;
+
+-- The same for many runs, none of which absorbed another: each listener hears of all its own in as few messages as may be.
+CREATE OR REPLACE FUNCTION holdfast.tell_all(p_now bigint, p_runs bigint[], p_state text) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    w record;
+    v_address text;
+    v_list text;
+    v_told bigint[] := '{}';
+BEGIN
+    FOR w IN
+        WITH gone AS (DELETE FROM holdfast.watch WHERE run = ANY (p_runs) RETURNING run, address, queue, id)
+        SELECT run, address, json_build_array(queue, id, run, p_state)::text AS message FROM gone ORDER BY address, run
+    LOOP
+        v_told := v_told || w.run;
+        IF w.address = v_address AND octet_length(v_list) + octet_length(w.message) < 7000 THEN
+            v_list := v_list || ',' || w.message;
+        ELSE
+            PERFORM holdfast.ring(v_address, '[' || v_list || ']');
+            v_address := w.address;
+            v_list := w.message;
+        END IF;
+    END LOOP;
+    PERFORM holdfast.ring(v_address, '[' || v_list || ']');
+    UPDATE holdfast.job SET expires_at_ms = p_now + 60000 WHERE run = ANY (v_told) AND expires_at_ms < p_now + 60000;
+    IF FOUND THEN
+        PERFORM holdfast.fade(v_told);
     END IF;
 END $$;
 

@@ -29,7 +29,7 @@ BEGIN
     VALUES (v_now, j.queue, j.id, j.run, j.attempts, 'progress', j.state, j.task, j.session, j.key, j.priority,
         j.run_at_ms, j.failures, j.stalls, j.timeouts, j.releases, p_fraction, p_message);
     FOR w IN SELECT run, address FROM holdfast.watch WHERE run >= p_run AND queue = p_queue AND id = p_id LOOP
-        PERFORM holdfast.ring(w.address, json_build_array(p_queue, p_id, w.run, 'active')::text);
+        PERFORM holdfast.ring(w.address, json_build_array(json_build_array(p_queue, p_id, w.run, 'active'))::text);
     END LOOP;
     RETURN 'ok';
 END $$;

@@ -1,0 +1,36 @@
+-- enqueue for many: ids that were made for this call, no key, nothing to wait for. Nobody can have such an id, so nothing is
+-- looked up, and the answer is no more than the runs' numbers, in the order given. A call that is repeated, because
+-- its reply was lost, ends with unique_violation and changes nothing: `enqueue` then says what is there.
+CREATE OR REPLACE FUNCTION holdfast.enqueue_fresh(p_clock bigint, p_queue text, p_ids text[], p_task text,
+    p_tasks text[], p_payloads bytea[], p_priorities integer[], p_headers bytea[], p_overrides text[], p_ttls bigint[],
+    p_watchers text[])
+RETURNS bigint[] LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    v_now bigint := holdfast.clock(p_clock);
+    q holdfast.queue := holdfast.settings(p_queue);
+    v_runs bigint[] := ARRAY(SELECT nextval('holdfast.run') FROM generate_series(1, cardinality(p_ids)));
+BEGIN
+    INSERT INTO holdfast.job (run, queue, id, state, task, priority, run_at_ms, ready_at_ms, enqueued_at_ms,
+        result_ttl_ms, overrides, headers, payload)
+    SELECT run, p_queue, id, 'waiting', coalesce(p_task, task), coalesce(priority, 0), v_now, v_now, v_now, ttl,
+        overrides::jsonb, headers, payload
+    FROM unnest(v_runs, p_ids, p_tasks, p_payloads, p_priorities, p_headers, p_overrides, p_ttls)
+        AS t(run, id, task, payload, priority, headers, overrides, ttl);
+    INSERT INTO holdfast.ready (queue, rank, run_at_ms, run)
+    SELECT p_queue, -coalesce(priority, 0), v_now, run FROM unnest(v_runs, p_priorities) AS t(run, priority);
+    INSERT INTO holdfast.event (at_ms, queue, id, run, attempt, transition, state, task, priority, run_at_ms, payload)
+    SELECT v_now, p_queue, id, run, 0, 'enqueue', 'waiting', coalesce(p_task, task), coalesce(priority, 0), v_now,
+        CASE WHEN q.payloads THEN payload END
+    FROM unnest(v_runs, p_ids, p_tasks, p_payloads, p_priorities) AS t(run, id, task, payload, priority);
+    IF EXISTS (SELECT 1 FROM holdfast.front) THEN  -- a claim must not begin behind one of them
+        DELETE FROM holdfast.front f WHERE f.queue = p_queue AND (f.rank, f.run_at_ms, f.run) > (
+            SELECT -coalesce(max(priority), 0), v_now, v_runs[1] FROM unnest(p_priorities) AS t(priority));
+    END IF;
+    IF p_watchers IS NOT NULL THEN
+        INSERT INTO holdfast.watch (run, address, queue, id)
+        SELECT run, address, p_queue, id FROM unnest(v_runs, p_watchers, p_ids) AS t(run, address, id)
+        WHERE address IS NOT NULL;
+    END IF;
+    PERFORM holdfast.wake(p_queue, cardinality(v_runs));
+    RETURN v_runs;
+END $$;

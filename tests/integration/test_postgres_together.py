@@ -1,0 +1,86 @@
+"""What many ask at once goes together, and each still gets its own answer, once."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from proxy import Proxy
+from servers import postgres
+from support import eventually
+
+from holdfast.store.contract import Complete, Finished, NewJob, Session
+from holdfast.store.postgres import PostgresStore
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def schema() -> Iterator[str]:
+    name = f"together_{os.getpid()}_{next(_numbers)}"
+    yield name
+    with psycopg.connect(postgres().url().partition("?")[0], autocommit=True) as connection:
+        connection.execute(f'DROP SCHEMA IF EXISTS "{name}" CASCADE')
+
+
+def fresh(id: str, watcher: str | None = None) -> NewJob:
+    return NewJob(id=id, task="t", payload=b"", fresh=True, watcher=watcher)
+
+
+async def test_many_single_enqueues_are_two_transactions(schema: str) -> None:
+    """The first goes alone and at once; those that come meanwhile go with the next call."""
+    store = PostgresStore(postgres().url(schema))
+    await store.open()
+    answers = await asyncio.gather(*(store.enqueue("q", [fresh(f"j{number}")]) for number in range(50)))
+    assert [(answer.status, answer.id) for (answer,) in answers] == [("queued", f"j{number}") for number in range(50)]
+    assert len({answer.run for (answer,) in answers}) == 50
+    with psycopg.connect(postgres().url().partition("?")[0]) as connection:
+        count = f'SELECT count(DISTINCT xid), count(*) FROM "{schema}".event'
+        assert connection.execute(count).fetchone() == (2, 50)
+    await store.close()
+
+
+async def test_fresh_jobs_whose_answer_was_lost_come_in_once_and_are_queued(schema: str) -> None:
+    async with Proxy(postgres().port) as proxy:
+        there = postgres().url(schema)
+        store = PostgresStore(there.replace(f":{postgres().port}/", f":{proxy.port}/"))
+        await store.open()
+        for warm in ("a", "b"):  # on one connection, so that the statement is prepared and has one reply
+            await store.enqueue("q", [fresh(warm)])
+        proxy.cut_at = {proxy.replies + 1}
+        answers = await store.enqueue("q", [fresh(id) for id in ("c", "d", "e")])
+        assert proxy.cuts == 1
+        assert [(answer.status, answer.id) for answer in answers] == [("queued", id) for id in ("c", "d", "e")]
+        log = (await store.events()).events
+        assert [(event.id, event.run) for event in log[2:]] == [(answer.id, answer.run) for answer in answers]
+        await store.close()
+
+
+async def test_an_id_that_was_not_made_for_the_call_after_all_is_a_duplicate(schema: str) -> None:
+    store = PostgresStore(postgres().url(schema))
+    await store.open()
+    await store.enqueue("q", [fresh("a")])
+    again, new = await store.enqueue("q", [fresh("a"), fresh("b")])
+    assert (again.status, new.status) == ("duplicate", "queued")
+    await store.close()
+
+
+async def test_whoever_waits_hears_of_all_that_ended_in_one_turn(schema: str) -> None:
+    """More of them than one message of the server can hold."""
+    store = PostgresStore(postgres().url(schema))
+    session = Session(id="s", name="w", host="-", pid=0, queues=("q",), lease_ms=60_000)
+    await store.open()
+    await store.register(session)
+    heard: list[Finished] = []
+    ear = await store.listen(lambda: None, heard.append)
+    ids = [f"{number:0200}" for number in range(100)]
+    answers = await store.enqueue("q", [fresh(id, ear.address) for id in ids])
+    claimed = (await store.settle_and_claim(session, [], ("q",), 100)).claimed
+    await store.settle_and_claim(session, [Complete(job.lease, b"null") for job in claimed], ("q",), 0)
+    await eventually(lambda: len(heard) >= 100)
+    assert {(each.id, each.run) for each in heard} == {(answer.id, answer.run) for answer in answers}
+    await store.close()

@@ -1,0 +1,18 @@
+"""The functions in the server: whoever changes the SQL raises their number."""
+
+from __future__ import annotations
+
+from holdfast.store.postgres import sql
+
+RECORDED = {
+    2: "aef5e4377cddc17f",
+}
+"""By `sql.MINOR`: the digest of the functions. Add a line for a new one; one that was released is never changed."""
+
+
+def test_a_change_of_the_functions_raises_their_number() -> None:
+    """Of two Holdfasts with the same number, each would make its own functions anew whenever it opens the store."""
+    assert max(RECORDED) == sql.MINOR, f"record {sql.MINOR}: {sql.digest()!r} here"
+    assert RECORDED[sql.MINOR] == sql.digest(), (
+        f"the SQL changed: raise sql.MINOR to {sql.MINOR + 1} if {sql.MINOR} was released, and record {sql.digest()!r}"
+    )
