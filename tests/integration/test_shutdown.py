@@ -36,6 +36,42 @@ async def test_a_stopped_worker_finishes_what_it_runs_and_claims_nothing_more(ap
     assert report == Report(started=1, completed=1)
 
 
+async def test_what_is_being_claimed_when_the_worker_stops_is_drained_like_the_rest(
+    url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = Flaky(open_store(url))
+    app, claimed, go, ended = Holdfast(store=store), asyncio.Event(), asyncio.Event(), asyncio.Event()
+    inner = store.settle_and_claim
+
+    async def slow(*args: Any, **kwargs: Any) -> Any:
+        turn = await inner(*args, **kwargs)
+        if turn.claimed:
+            claimed.set()
+            await go.wait()
+        return turn
+
+    store.settle_and_claim = slow
+
+    @app.task()
+    async def work() -> str:
+        await ended.wait()
+        return "done"
+
+    async with working(app, drain=20) as running:
+        handle = await work.enqueue()
+        await claimed.wait()
+        running.worker.stop()
+        for _ in range(3):
+            await asyncio.sleep(0)  # the drain has begun, and nothing runs yet
+        go.set()
+        await eventually(lambda: running.worker.active)
+        ended.set()
+        report = await running.task
+        assert await handle.result() == "done"
+    assert report == Report(started=1, completed=1)
+    assert "still run" not in caplog.text
+
+
 async def test_after_the_drain_handlers_are_told_and_what_heeds_the_signal_costs_one_release(app: Holdfast) -> None:
     reasons = []
 

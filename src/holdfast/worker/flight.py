@@ -32,6 +32,11 @@ class Flights:
         return len(self._flights)
 
     @property
+    def claim(self) -> bool:
+        """True while one of them may bring a job."""
+        return any(flight.ask.room for flight in self._flights)
+
+    @property
     def room(self) -> int:
         """The slots that are kept for what these turns may claim."""
         return sum(flight.ask.room for flight in self._flights if flight.ask.group == SLOTS)

@@ -375,7 +375,7 @@ class Pump:
         self._note_drained()
 
     def _note_drained(self) -> None:
-        if not self.running and not self._flights.room:
+        if not self.running and not self._flights.claim:
             self.drained.set()
 
     def _handler(self, claimed: Claimed) -> Any:
