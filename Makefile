@@ -20,7 +20,7 @@ demo: $(VENV)/.spark ## A shop at work: three workers, one killed half-way, a le
 
 test: $(VENV)/.dev ## Run the tests
 	@$(BIN)/python tests/debian.py
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 check: format lint types imports test ## The one gate: format, lint, types, imports, tests
 

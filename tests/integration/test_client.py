@@ -682,7 +682,7 @@ def test_two_tasks_of_one_name_are_refused(app: Holdfast, tasks: dict[str, Any])
         ({"timeout": "5"}, "task 'bad': timeout='5': give seconds from 0 on"),
         ({"priority": 5000}, "priority=5000: a whole number from -1000 to 1000"),
         ({"result_ttl": -1}, "task 'bad': result_ttl=-1: give seconds from 0 on"),
-        ({"executor": "gpu"}, "task 'bad': executor='gpu': 'inline' or 'thread'"),
+        ({"executor": "gpu"}, "task 'bad': executor='gpu': one of 'inline', 'thread', 'process', 'sandbox'"),
         ({"codec": "pickle"}, "pickle"),
         ({"queue": ""}, "queue '': a queue's name has 1 to 255 bytes"),
     ],
