@@ -420,7 +420,7 @@ RICH = [
 
 
 @BOTH
-@pytest.mark.parametrize(("value", "type"), RICH, ids=lambda value: repr(value)[:40])
+@pytest.mark.parametrize(("value", "type"), RICH, ids=lambda value: getattr(value, "__name__", type(value).__name__))
 def test_rich_values_come_back_by_annotation(made, value, type):
     back = round_trip(made, value, type)
     assert back == value
