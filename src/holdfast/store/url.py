@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -76,6 +75,8 @@ def _factory(scheme: str, url: str) -> Factory:
         return _registered[scheme]
     if scheme in _BUILT_IN:
         return _load(scheme, _BUILT_IN[scheme])
+    from importlib.metadata import entry_points  # only now: it takes long to import
+
     for entry in entry_points(group="holdfast.stores"):
         if entry.name == scheme:
             factory: Factory = entry.load()
