@@ -8,10 +8,9 @@ from typing import Any
 
 import msgspec
 
-from ...core.chain import OPEN
-from ...core.job import ErrorRecord
 from ...core.state import State
 from ..contract import Answer, Conflict, NewJob, Status
+from ..row import outcome, stored_error
 from . import blocker, lane
 from .tx import Row, Tx
 
@@ -157,13 +156,6 @@ def _one(tx: Tx, queue: str, job: NewJob, conflict: Conflict) -> Answer:
     return answer
 
 
-def outcome(row: Row) -> State:
-    """Return where the chain stands that a job began: `active` while another job of it is on; else its own state."""
-    if row["chain_state"] is None:
-        return State(row["state"])
-    return State.ACTIVE if row["chain_state"] == OPEN else State(row["chain_state"])
-
-
 def holder(tx: Tx, queue: str, id: str) -> Row | None:
     """Return the run that holds an id. A finished one whose TTL is over lets go of it here."""
     row = tx.row("enqueue", "existing", queue=queue, id=id)
@@ -228,15 +220,8 @@ def _as_it_is(row: Row) -> Answer:
         run=row["run"],
         state=state,
         result=row["result"],
-        error=_error(error) if error and state is State.FAILED else None,
+        error=stored_error(error) if error and state is State.FAILED else None,
     )
-
-
-def _error(blob: bytes) -> ErrorRecord:
-    try:
-        return msgspec.json.decode(blob, type=ErrorRecord)
-    except msgspec.MsgspecError as error:
-        return ErrorRecord(type="CorruptRecord", kind="corrupt", message=str(error))
 
 
 def _update(tx: Tx, row: Row, job: NewJob, conflict: Conflict) -> Answer:

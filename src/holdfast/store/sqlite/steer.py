@@ -14,6 +14,7 @@ from ...core.state import State
 from ...core.transition import Reply, judge
 from ...errors import ConfigError, PolicyConflict
 from ..contract import Abort, Cancelled, Declaration, Deleted, Filter, Running
+from ..row import outcome
 from . import blocker, chain, enqueue, lane, look
 from .end import abort, cancelled
 from .tx import Row, Tx
@@ -139,7 +140,7 @@ def _remove_chain(tx: Tx, first: Row) -> None:
     blocker.report(tx, [first["run"]], gone=True)
     for row in tx.rows("chain", "members", run=first["run"]):
         _remove(tx, row)
-    if enqueue.outcome(first) is State.ACTIVE:
+    if outcome(first) is State.ACTIVE:
         _drop_successor(tx, first, note=False)
 
 
