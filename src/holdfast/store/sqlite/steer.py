@@ -15,7 +15,7 @@ from ...core.transition import Reply, judge
 from ...errors import ConfigError, PolicyConflict
 from ..contract import Abort, Cancelled, Declaration, Deleted, Filter, Running
 from ..row import outcome
-from . import blocker, chain, enqueue, lane, look
+from . import blocker, chain, enqueue, lane, look, update
 from .end import abort, cancelled
 from .tx import Row, Tx
 
@@ -129,7 +129,7 @@ def delete(tx: Tx, queue: str, id: str) -> Reply:
     first = chain.end(tx, row, State.CANCELLED)
     _remove(tx, row)
     if first is not None:
-        enqueue.succeed(tx, first)
+        update.succeed(tx, first)
         blocker.report(tx, [first["run"]])
         tx.tell_watchers(first, State.CANCELLED)
     return reply
