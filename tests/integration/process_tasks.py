@@ -14,16 +14,16 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from holdfast import Holdfast, Job, Permanent, Retry, Snooze, current_job
 
 SOON = Retry(initial=0.01)
 app = Holdfast(os.environ.get("HOLDFAST_TEST_URL", "memory://process"))
 opened: list[str] = []
+EXECUTORS: tuple[Literal["inline", "thread", "process"], ...] = ("inline", "thread", "process")
 
 
 def note(what: str, id: str = "-") -> None:
@@ -190,13 +190,21 @@ def grows(megabytes: int) -> int:
     return os.getpid()
 
 
-@app.task(executor="process", retry=SOON)
-def holds_the_lock(seconds: float) -> int:
-    """Computes in C, without letting go of the interpreter lock."""
-    began = time.monotonic()
-    while time.monotonic() - began < seconds:
-        sum(range(30_000_000))
-    return os.getpid()
+def hold_the_lock(job: Job, gate: str) -> int:
+    """In its first attempt, waits in native code that does not let go of the interpreter lock."""
+    note("start", job.id)
+    if job.attempt == 1:
+        fifo = os.open(gate, os.O_RDONLY)
+        ctypes.PyDLL(None).read(fifo, ctypes.create_string_buffer(1), 1)
+        os.close(fifo)
+    note("end", job.id)
+    return job.attempt
+
+
+holds_the_lock = {
+    executor: app.task(name=f"{executor}_holds_the_lock", queue=executor, executor=executor, retry=SOON)(hold_the_lock)
+    for executor in EXECUTORS
+}
 
 
 async def plain(payload: dict[str, int]) -> int:

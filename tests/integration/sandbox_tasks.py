@@ -202,3 +202,11 @@ def lacks_its_folder() -> None: ...
 @app.task(executor="sandbox", sandbox=CLOSED, retry=ONCE, timeout=0.3)
 def hangs_in_the_box() -> None:
     threading.Event().wait()
+
+
+@app.task(executor="sandbox", sandbox=OPEN, retry=ONCE)
+def holds_the_lock(job: Job, gate: str) -> int:
+    """Waits in native code that does not let go of the interpreter lock."""
+    fifo = os.open(gate, os.O_RDONLY)
+    ctypes.PyDLL(None).read(fifo, ctypes.create_string_buffer(1), 1)
+    return job.attempt

@@ -410,17 +410,6 @@ async def test_a_shutdown_signals_and_then_kills(tasks: ModuleType, ledger: Path
     assert not any(is_there(pid) for _, _, pid in ledger_lines(ledger, "start"))
 
 
-@every_store
-async def test_a_handler_that_holds_the_interpreter_lock_for_longer_than_the_lease_keeps_its_job(
-    tasks: ModuleType,
-) -> None:
-    async with working(tasks.app, pool=1, lease=0.6) as running:
-        handle = await tasks.holds_the_lock.enqueue(2.0)
-        await handle.result()
-        assert (await handle.job()).counters.attempts == 1
-        assert (await running.end()).lost == 0
-
-
 async def test_the_log_says_whose_handlers_could_stop_the_heartbeats(
     app: Holdfast, caplog: pytest.LogCaptureFixture
 ) -> None:

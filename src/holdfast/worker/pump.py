@@ -477,7 +477,7 @@ class Pump:
 
     def forget_all(self) -> None:
         """The session is dead: every handler is aborted, and nothing that was done under it is told."""
-        self.report.lost += len(self._finished) + len(self.running)
+        self.report.lost += len(self._finished) + self._flights.untold + len(self.running)
         self._finished = []
         self._unsure = False
         self._zombies.update(attempt for attempt in self.running.values() if attempt.in_thread)
