@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support import Gate
 
 from holdfast import Holdfast
 
@@ -40,3 +43,10 @@ def url(path: Path) -> str:
 def app(url: str) -> Holdfast:
     """An app on a fresh file."""
     return Holdfast(url)
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Iterator[Gate]:
+    """Where handlers in other processes wait until the test lets them pass."""
+    with contextlib.closing(Gate(tmp_path / "gate")) as gate:
+        yield gate

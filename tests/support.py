@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import inspect
 import json
+import os
 import subprocess
 import sys
 import time
@@ -129,6 +130,26 @@ def ledger_lines(ledger: Path, *whats: str) -> list[tuple[str, str, int]]:
         return []
     lines = [line.split() for line in ledger.read_text().splitlines()]
     return [(what, id, int(pid)) for what, id, pid in lines if what in (whats or ("start", "end"))]
+
+
+class Gate:
+    """A pipe with a name, at which handlers in other processes wait: to pass it once it is open, or for a byte each."""
+
+    def __init__(self, path: Path) -> None:
+        os.mkfifo(path)
+        self._path = path
+        self._fd = os.open(path, os.O_RDWR)
+
+    def __str__(self) -> str:
+        return str(self._path)
+
+    def open(self, count: int = 1) -> None:
+        """Whoever only looks may pass, now and later; or so many take a byte each."""
+        os.write(self._fd, b"x" * count)
+
+    def close(self) -> None:
+        """Nobody waits there any more."""
+        os.close(self._fd)
 
 
 class Flaky:

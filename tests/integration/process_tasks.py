@@ -13,16 +13,17 @@ import os
 import signal
 import subprocess
 import sys
-import time
+import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from holdfast import Holdfast, Job, Permanent, Retry, Snooze, current_job
 
 SOON = Retry(initial=0.01)
 app = Holdfast(os.environ.get("HOLDFAST_TEST_URL", "memory://process"))
 opened: list[str] = []
+EXECUTORS: tuple[Literal["inline", "thread", "process"], ...] = ("inline", "thread", "process")
 
 
 def note(what: str, id: str = "-") -> None:
@@ -123,16 +124,16 @@ def hangs(job: Job, how: str, pidfile: str) -> str:
         ctypes.CDLL(None).signal(signal.SIGTERM, 1)
     if how == "leaks":
         script = (
-            "import os, time; os.fork() and os._exit(0); os.setsid(); "
-            f"open({pidfile!r}, 'w').write(str(os.getpid())); time.sleep(60)"
+            "import os, signal; os.fork() and os._exit(0); os.setsid(); print(os.getpid(), flush=True); signal.pause()"
         )
-        subprocess.run([sys.executable, "-c", script], check=True)
-        while not Path(pidfile).exists() or not Path(pidfile).read_text():
-            time.sleep(0.01)
+        with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as child:
+            assert child.stdout is not None
+            Path(pidfile).write_text(child.stdout.readline())
+            threading.Event().wait()
     if how == "spins":
         sum(range(10**12))
-    while True:
-        time.sleep(0.01)
+    threading.Event().wait()
+    return "never"
 
 
 @app.task(executor="process", timeout=0.2, retry=Retry(initial=0.01, timeouts=1))
@@ -144,27 +145,32 @@ async def waits() -> None:
 
 
 @app.task(queue="half", executor="process", size=50, retry=SOON)
-def holds(job: Job, release: str) -> int:
-    """Runs until the file is there."""
+async def holds(job: Job, gate: str) -> int:
+    """Runs until the gate is open, or it should stop."""
     note("start", job.id)
-    while not Path(release).exists():
-        job.signal.check()
-        time.sleep(0.005)
+    passing, fifo = asyncio.Event(), os.open(gate, os.O_RDONLY | os.O_NONBLOCK)
+    asyncio.get_running_loop().add_reader(fifo, passing.set)
+    waiting = [asyncio.ensure_future(each) for each in (passing.wait(), job.signal.wait())]
+    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    asyncio.get_running_loop().remove_reader(fifo)
+    os.close(fifo)
+    job.signal.check()
     note("end", job.id)
     return os.getpid()
 
 
 @app.task(queue="half", executor="process", size=50, retry=SOON)
-def brief(job: Job) -> None:
-    time.sleep(0.03)
+def brief(job: Job, gate: str) -> None:
+    """Takes one of the bytes that come through the gate."""
+    with open(gate, "rb", buffering=0) as fifo:
+        fifo.read(1)
     note("brief", job.id)
 
 
 @app.task(queue="half", executor="process", size=50, timeout=0.3, retry=Retry(timeouts=1))
 def late(job: Job) -> None:
     note("late", job.id)
-    while True:
-        time.sleep(0.01)
+    threading.Event().wait()
 
 
 @app.task(executor="process", retry=SOON)
@@ -184,13 +190,21 @@ def grows(megabytes: int) -> int:
     return os.getpid()
 
 
-@app.task(executor="process", retry=SOON)
-def holds_the_lock(seconds: float) -> int:
-    """Computes in C, without letting go of the interpreter lock."""
-    began = time.monotonic()
-    while time.monotonic() - began < seconds:
-        sum(range(30_000_000))
-    return os.getpid()
+def hold_the_lock(job: Job, gate: str) -> int:
+    """In its first attempt, waits in native code that does not let go of the interpreter lock."""
+    note("start", job.id)
+    if job.attempt == 1:
+        fifo = os.open(gate, os.O_RDONLY)
+        ctypes.PyDLL(None).read(fifo, ctypes.create_string_buffer(1), 1)
+        os.close(fifo)
+    note("end", job.id)
+    return job.attempt
+
+
+holds_the_lock = {
+    executor: app.task(name=f"{executor}_holds_the_lock", queue=executor, executor=executor, retry=SOON)(hold_the_lock)
+    for executor in EXECUTORS
+}
 
 
 async def plain(payload: dict[str, int]) -> int:

@@ -5,22 +5,26 @@ What a sandbox may do is part of the task, so the places come from the environme
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
+import fcntl
 import logging
 import mmap
 import os
 import resource
+import select
 import signal
 import socket
 import struct
 import subprocess
 import sys
-import time
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from holdfast import Holdfast, Job, Retry, Sandbox
+from holdfast.executor.process import wire
 from holdfast.executor.sandbox.syscall import call
 
 ONCE = Retry(failures=1, stalls=1, timeouts=1)
@@ -32,13 +36,13 @@ OPEN = Sandbox(
     read=[f"{FOLDER}/in"], write=[f"{FOLDER}/out"], connect=[int(os.environ.get("HOLDFAST_TEST_PORT", "1"))],
     env=["HOLDFAST_TEST_COLOUR"], cpu_seconds=1,
 )  # fmt: skip
-PROGRAMS = Sandbox(read=["/bin", "/usr/bin"], subprocess=True)
+PROGRAMS = Sandbox(read=["/bin", "/usr/bin"], subprocess=True, processes=20)
 
 
 def fork_bomb() -> None:
     for _ in range(1000):
         if os.fork() == 0:
-            time.sleep(60)
+            signal.pause()
 
 
 def eat_memory() -> None:
@@ -92,6 +96,41 @@ def change_the_deadline() -> None:
     raise PermissionError(1, "no descriptor is a file that can be written")
 
 
+def signal_by_a_descriptor(worker: int) -> None:
+    ours, theirs = socket.socketpair()
+    fcntl.fcntl(ours, fcntl.F_SETOWN, worker)
+    fcntl.fcntl(ours, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
+    theirs.send(b"x")
+
+
+def escape_by_a_link(at: dict[str, str]) -> None:
+    """The folder may be written, and what a link in it leads to may not."""
+    link = Path(at["folder"], "out", "link")
+    link.unlink(missing_ok=True)
+    link.symlink_to(at["secret"])
+    link.read_text()
+
+
+def move_in(at: dict[str, str]) -> None:
+    os.rename(at["secret"], os.path.join(at["folder"], "out", "moved"))
+
+
+def move_out(at: dict[str, str]) -> None:
+    made = Path(at["folder"], "out", "made")
+    made.write_text("x")
+    os.rename(made, os.path.join(at["folder"], "made"))
+
+
+def change_what_it_reads() -> None:
+    with open(os.__file__) as file:
+        os.fchmod(file.fileno(), os.fstat(file.fileno()).st_mode)
+
+
+def change_memory_by_file() -> None:
+    with open("/proc/self/mem", "r+b", buffering=0) as memory:
+        memory.read(1)
+
+
 ATTACKS: dict[str, Callable[[dict[str, str]], object]] = {
     "read a secret": lambda at: Path(at["secret"]).read_text(),
     "list a folder": lambda at: os.listdir(at["folder"]),
@@ -99,6 +138,12 @@ ATTACKS: dict[str, Callable[[dict[str, str]], object]] = {
     "truncate": lambda at: os.truncate(at["secret"], 0),
     "remove": lambda at: os.unlink(at["secret"]),
     "rename": lambda at: os.rename(at["secret"], at["secret"] + "2"),
+    "change its mode": lambda at: os.chmod(at["secret"], 0o777),
+    "change the mode of what it reads": lambda at: change_what_it_reads(),
+    "change its mode, newly": lambda at: call("fchmodat2", -100, at["secret"].encode(), 0o777, 0),
+    "change its owner": lambda at: os.chown(at["secret"], os.getuid(), os.getgid()),
+    "change its times": lambda at: os.utime(at["secret"]),
+    "change its attributes": lambda at: os.setxattr(at["secret"], "user.x", b"x"),
     "link": lambda at: os.link(at["secret"], at["folder"] + "/linked"),
     "read the store's file": lambda at: Path(at["store"]).read_bytes(),
     "change its own code": lambda at: Path(__file__).write_text("x"),
@@ -134,6 +179,12 @@ ATTACKS: dict[str, Callable[[dict[str, str]], object]] = {
     "mount": lambda at: call("mount", b"none", b"/tmp", b"tmpfs", 0, 0),
     "keys": lambda at: call("keyctl", 0, -3, 0),
     "perf events": lambda at: call("perf_event_open", 0, 0, -1, -1, 0),
+    "remove system V memory": lambda at: call("shmctl", 0, 0, 0),
+    "remove system V semaphores": lambda at: call("semctl", 0, 0, 0, 0),
+    "take another's message": lambda at: call("msgrcv", 0, 0, 0, 0, 0),
+    "signal by a descriptor": lambda at: signal_by_a_descriptor(int(at["worker"])),
+    "its own memory as a file": lambda at: change_memory_by_file(),
+    "list the mounts": lambda at: call("listmount", 0, 0, 0, 0),
     "system V memory": lambda at: call("shmget", 1, 4096, 0o1666),
     "slow down the worker": lambda at: os.setpriority(os.PRIO_PROCESS, int(at["worker"]), 19),
     "bind the worker to a processor": lambda at: os.sched_setaffinity(int(at["worker"]), {0}),
@@ -147,6 +198,31 @@ ATTACKS: dict[str, Callable[[dict[str, str]], object]] = {
 def attack(name: str, at: dict[str, str]) -> str:
     ATTACKS[name](at)
     return "came through"
+
+
+WAYS_OUT: dict[str, Callable[[dict[str, str]], object]] = {
+    "by a link": escape_by_a_link,
+    "moving a secret in": move_in,
+    "moving a file out": move_out,
+    "linking a secret": lambda at: os.link(at["secret"], os.path.join(at["folder"], "out", "linked")),
+    "a device": lambda at: os.mknod(os.path.join(at["folder"], "out", "disk"), 0o60600, os.makedev(8, 0)),
+    "the folder above": lambda at: Path(at["folder"], "out", "..", "secret").read_text(),
+    "replacing its folder": lambda at: os.rename(os.path.join(at["folder"], "out"), os.path.join(at["folder"], "o")),
+}
+
+
+@app.task(executor="sandbox", sandbox=OPEN, retry=ONCE)
+def leave(name: str, at: dict[str, str]) -> str:
+    WAYS_OUT[name](at)
+    return "came through"
+
+
+@app.task(executor="sandbox", sandbox=CLOSED, retry=ONCE, timeout=0.5)
+def takes_more_time() -> None:
+    """The worker is told, again and again, that the handler only begins now: its time must not begin anew."""
+    line = int(sys.argv[1])
+    while select.select([], [line], [])[1]:
+        os.write(line, wire.packed(wire.Began(1)))
 
 
 @app.task(executor="sandbox", sandbox=CLOSED, retry=ONCE)
@@ -195,11 +271,32 @@ def signals_from_a_program(pid: int) -> str:
     return subprocess.run(["/bin/sh", "-c", f"kill {pid}"], capture_output=True, text=True, check=False).stderr
 
 
+@app.task(executor="sandbox", sandbox=PROGRAMS, retry=ONCE)
+def explodes(doublings: int) -> None:
+    for _ in range(doublings):
+        os.fork()
+    signal.pause()
+
+
+@app.task(executor="sandbox", sandbox=CLOSED, retry=ONCE)
+async def floods(job: Job) -> int:
+    """Report much more than the worker takes at a time."""
+    await asyncio.gather(*(job.progress(number / 2000) for number in range(2000)))
+    return 2000
+
+
 @app.task(executor="sandbox", sandbox=Sandbox(write=["/nowhere/at/all"]), retry=ONCE)
 def lacks_its_folder() -> None: ...
 
 
 @app.task(executor="sandbox", sandbox=CLOSED, retry=ONCE, timeout=0.3)
 def hangs_in_the_box() -> None:
-    while True:
-        time.sleep(0.01)
+    threading.Event().wait()
+
+
+@app.task(executor="sandbox", sandbox=OPEN, retry=ONCE)
+def holds_the_lock(job: Job, gate: str) -> int:
+    """Waits in native code that does not let go of the interpreter lock."""
+    fifo = os.open(gate, os.O_RDONLY)
+    ctypes.PyDLL(None).read(fifo, ctypes.create_string_buffer(1), 1)
+    return job.attempt

@@ -89,6 +89,21 @@ def test_an_interrupt_stops_an_idle_worker_without_a_traceback(start: Start) -> 
     assert process.end() == (0, "worker w stopped: no job came\n", "")
 
 
+@pytest.mark.parametrize("module", ["click", "shop"])
+def test_an_interrupt_before_the_worker_runs_is_one_line(
+    shop: Shop, start: Start, monkeypatch: pytest.MonkeyPatch, module: str
+) -> None:
+    """While the command line is being imported, and while the app is."""
+    waiting = "import signal\nprint('importing', flush=True)\nsignal.pause()\n"
+    (shop.folder / f"{module}.py").write_text(waiting)
+    monkeypatch.setenv("PYTHONPATH", str(shop.folder))
+    process = start("worker", "shop:app")
+    process.line("importing")
+    process.signal(signal.SIGINT)
+    code, out, err = process.end()
+    assert (code, out, err.strip()) == (130, "", "holdfast: interrupted")
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import servers
-from support import burst, eventually, ledger_lines, working
+from support import Gate, burst, eventually, ledger_lines, working
 
 from holdfast import ConfigError, HandlerRaised, Holdfast, Job, JobFailed, PayloadError, Retry, State
 
@@ -203,17 +203,16 @@ async def test_a_coroutine_past_its_time_may_clean_up(tasks: ModuleType, ledger:
 
 
 async def test_healthy_jobs_are_let_finish_before_their_process_is_ended(
-    tasks: ModuleType, ledger: Path, tmp_path: Path
+    tasks: ModuleType, ledger: Path, gate: Gate
 ) -> None:
-    release = tmp_path / "release"
     async with working(tasks.app, pool=1, grace=0.4) as running:
-        healthy = await tasks.holds.options(job_id="healthy").enqueue(str(release))
+        healthy = await tasks.holds.options(job_id="healthy").enqueue(str(gate))
         await eventually(lambda: ledger_lines(ledger, "start"))
         late = await tasks.late.options(job_id="late").enqueue()
         await eventually(lambda: len(running.worker._pump.pool.processes) == 2, "a replacement is there")
         assert await tasks.add.call(1, 2) == 3  # in the replacement
         assert (await late.job()).state == State.ACTIVE  # not given to anybody else while it runs
-        release.touch()
+        gate.open()
         assert await healthy.result() == ledger_lines(ledger, "late")[0][2]
         assert (await failure(late.result())).type == "TimedOut"
 
@@ -221,24 +220,34 @@ async def test_healthy_jobs_are_let_finish_before_their_process_is_ended(
 # --- capacity
 
 
-async def test_a_large_job_is_not_starved_by_small_ones(tasks: ModuleType, ledger: Path) -> None:
-    async with tasks.app:
-        await tasks.brief.enqueue_many(tasks.brief.args() for _ in range(60))
-        async with working(tasks.app, pool=1):
-            await eventually(lambda: len(ledger_lines(ledger, "brief")) > 3)
-            assert await tasks.add.call(1, 2) == 3
-            assert len(ledger_lines(ledger, "brief")) < 50
-            await eventually(lambda: len(ledger_lines(ledger, "brief")) == 60)
+async def test_a_large_job_is_not_starved_by_small_ones(tasks: ModuleType, ledger: Path, gate: Gate) -> None:
+    """Each small one takes what is let through the gate, one by one, until the large one has run."""
+
+    def briefs() -> int:
+        return len(ledger_lines(ledger, "brief"))
+
+    async with working(tasks.app, pool=1):
+        await tasks.brief.enqueue_many(tasks.brief.args(str(gate)) for _ in range(20))
+        gate.open(4)
+        await eventually(lambda: briefs() == 4)
+        large, let = asyncio.create_task(tasks.add.call(1, 2)), 4
+        while not large.done():
+            gate.open()
+            let += 1
+            await eventually(lambda let=let: briefs() == let or large.done())
+        assert await large == 3
+        assert let < 10
+        gate.open(20 - let)
+        await eventually(lambda: briefs() == 20)
 
 
-async def test_a_queue_of_higher_priority_goes_first(tasks: ModuleType, ledger: Path, tmp_path: Path) -> None:
-    release = tmp_path / "release"
-    release.touch()
+async def test_a_queue_of_higher_priority_goes_first(tasks: ModuleType, ledger: Path, gate: Gate) -> None:
+    gate.open()
     tasks.app.queue("half", priority=5)
     async with tasks.app:
         for number in range(3):
             await tasks.dies.options(job_id=f"low-{number}").enqueue("once")
-            await tasks.holds.options(job_id=f"high-{number}").enqueue(str(release))
+            await tasks.holds.options(job_id=f"high-{number}").enqueue(str(gate))
         await burst(tasks.app, pool=1)
     order = [id for _, id, _ in ledger_lines(ledger, "start")]
     assert [id[:-2] for id in order[:3]] == ["high"] * 3
@@ -246,10 +255,8 @@ async def test_a_queue_of_higher_priority_goes_first(tasks: ModuleType, ledger: 
 
 @every_store
 async def test_jobs_that_wait_for_a_full_pool_do_not_keep_the_worker_busy(
-    tasks: ModuleType, ledger: Path, tmp_path: Path
+    tasks: ModuleType, ledger: Path, gate: Gate
 ) -> None:
-    release = tmp_path / "release"
-
     @tasks.app.task(queue="quick")
     async def quick() -> int:
         return 1
@@ -258,14 +265,14 @@ async def test_jobs_that_wait_for_a_full_pool_do_not_keep_the_worker_busy(
     async with working(tasks.app, pool=1, poll=30) as running:
         first = await tasks.add.enqueue(1, 2)  # so that the other queue was served less recently
         await first.result()
-        held = [await tasks.holds.enqueue(str(release)) for _ in range(4)]
+        held = [await tasks.holds.enqueue(str(gate)) for _ in range(4)]
         await eventually(lambda: len(ledger_lines(ledger, "start")) == 2)
         before = tasks.app.store.turns
         for _ in range(5):
             assert await quick.call() == 1
         assert tasks.app.store.turns - before < 50
         assert running.worker.active == 2
-        release.touch()
+        gate.open()
         for handle in held:
             await handle.result()
 
@@ -312,13 +319,12 @@ async def test_a_job_that_keeps_killing_its_process_ends_at_its_stall_limit(
     assert (report.failed, report.released, report.lost) == (1, 2, 0)
 
 
-async def test_a_dead_process_costs_nobody_else(tasks: ModuleType, ledger: Path, tmp_path: Path) -> None:
-    release = tmp_path / "release"
+async def test_a_dead_process_costs_nobody_else(tasks: ModuleType, ledger: Path, gate: Gate) -> None:
     async with working(tasks.app, pool=2):
-        held = [await tasks.holds.enqueue(str(release)) for _ in range(2)]  # both in one process
+        held = [await tasks.holds.enqueue(str(gate)) for _ in range(2)]  # both in one process
         await eventually(lambda: len(ledger_lines(ledger, "start")) == 2)
         assert await tasks.dies.call("once") == 2
-        release.touch()
+        gate.open()
         assert len({await handle.result() for handle in held}) == 1
         assert all([(await handle.job()).counters.attempts == 1 for handle in held])
 
@@ -327,9 +333,9 @@ async def test_a_dead_process_costs_nobody_else(tasks: ModuleType, ledger: Path,
 
 
 @every_store
-async def test_a_running_job_is_killed(tasks: ModuleType, ledger: Path, tmp_path: Path) -> None:
+async def test_a_running_job_is_killed(tasks: ModuleType, ledger: Path, gate: Gate) -> None:
     async with working(tasks.app, pool=1):
-        handle = await tasks.holds.enqueue(str(tmp_path / "never"))
+        handle = await tasks.holds.enqueue(str(gate))
         await eventually(lambda: ledger_lines(ledger, "start"))
         ((_, _, pid),) = ledger_lines(ledger, "start")
         answer = await handle.cancel(running="kill")
@@ -343,14 +349,13 @@ async def _is_in(handle: Any, state: State) -> bool:
     return (await handle.job()).state == state
 
 
-async def test_others_in_a_killed_process_are_handed_back(tasks: ModuleType, ledger: Path, tmp_path: Path) -> None:
-    release = tmp_path / "release"
+async def test_others_in_a_killed_process_are_handed_back(tasks: ModuleType, ledger: Path, gate: Gate) -> None:
     async with working(tasks.app, pool=1):
-        first, second = [await tasks.holds.enqueue(str(release)) for _ in range(2)]
+        first, second = [await tasks.holds.enqueue(str(gate)) for _ in range(2)]
         await eventually(lambda: len(ledger_lines(ledger, "start")) == 2)
         await first.cancel(running="kill")
         await eventually(lambda: len(ledger_lines(ledger, "start")) == 3)
-        release.touch()
+        gate.open()
         await second.result()
         counters = (await second.job()).counters
         assert (counters.releases, counters.stalls) == (1, 0)
@@ -392,9 +397,9 @@ async def test_processes_are_recycled_by_memory(tasks: ModuleType) -> None:
 # --- shutdown, zombies and busy interpreters
 
 
-async def test_a_shutdown_signals_and_then_kills(tasks: ModuleType, ledger: Path, tmp_path: Path) -> None:
+async def test_a_shutdown_signals_and_then_kills(tasks: ModuleType, ledger: Path, gate: Gate) -> None:
     async with working(tasks.app, pool=2, drain=0.05, grace=0.5) as running:
-        obedient = await tasks.holds.options(job_id="obedient").enqueue(str(tmp_path / "never"))
+        obedient = await tasks.holds.options(job_id="obedient").enqueue(str(gate))
         deaf = await tasks.hangs.options(job_id="deaf", timeout=60).enqueue("ignores", "")
         await eventually(lambda: len(ledger_lines(ledger, "start")) == 2)
         report = await running.end()
@@ -403,17 +408,6 @@ async def test_a_shutdown_signals_and_then_kills(tasks: ModuleType, ledger: Path
             record = await handle.job()
             assert (record.state, record.counters.releases, record.counters.stalls) == (State.WAITING, 1, 0)
     assert not any(is_there(pid) for _, _, pid in ledger_lines(ledger, "start"))
-
-
-@every_store
-async def test_a_handler_that_holds_the_interpreter_lock_for_longer_than_the_lease_keeps_its_job(
-    tasks: ModuleType,
-) -> None:
-    async with working(tasks.app, pool=1, lease=0.6) as running:
-        handle = await tasks.holds_the_lock.enqueue(2.0)
-        await handle.result()
-        assert (await handle.job()).counters.attempts == 1
-        assert (await running.end()).lost == 0
 
 
 async def test_the_log_says_whose_handlers_could_stop_the_heartbeats(

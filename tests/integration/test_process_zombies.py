@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from support import PATIENCE, eventually, ledger_lines, working
+from support import PATIENCE, Gate, eventually, ledger_lines, working
 from test_process import is_there, url_of
 
 from holdfast import Holdfast, State
@@ -55,13 +55,12 @@ def worker_process(*options: str) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
-@pytest.mark.parametrize("store", ["sqlite", "redis"])
+@pytest.mark.parametrize("store", ["sqlite", "redis", "postgresql"])
 async def test_a_frozen_worker_leaves_no_process_at_work_and_settles_nothing_when_it_thaws(
-    tasks: ModuleType, ledger: Path, tmp_path: Path
+    tasks: ModuleType, ledger: Path, gate: Gate
 ) -> None:
-    release = tmp_path / "release"
     async with tasks.app:
-        handle = await tasks.holds.enqueue(str(release))
+        handle = await tasks.holds.enqueue(str(gate))
         with worker_process("--lease", str(LEASE)) as frozen:
             await eventually(lambda: ledger_lines(ledger, "start"))
             ((_, _, pid),) = ledger_lines(ledger, "start")
@@ -72,7 +71,7 @@ async def test_a_frozen_worker_leaves_no_process_at_work_and_settles_nothing_whe
             async with working(tasks.app, pool=1, lease=LEASE):
                 await eventually(lambda: len(ledger_lines(ledger, "start")) == 2)
                 frozen.send_signal(signal.SIGCONT)
-                release.touch()
+                gate.open()
                 await handle.result()
                 frozen.terminate()
                 out, err = await asyncio.to_thread(frozen.communicate, timeout=PATIENCE)
@@ -92,11 +91,9 @@ async def test_processes_die_with_their_worker(tasks: ModuleType, ledger: Path, 
             await eventually(lambda: not is_there(pid))
 
 
-async def test_a_worker_that_was_declared_dead_ends_its_processes(
-    tasks: ModuleType, ledger: Path, tmp_path: Path
-) -> None:
+async def test_a_worker_that_was_declared_dead_ends_its_processes(tasks: ModuleType, ledger: Path, gate: Gate) -> None:
     async with working(tasks.app, pool=1, on_evicted="exit") as running:
-        await tasks.holds.enqueue(str(tmp_path / "never"))
+        await tasks.holds.enqueue(str(gate))
         await eventually(lambda: ledger_lines(ledger, "start"))
         ((_, _, pid),) = ledger_lines(ledger, "start")
         (info,) = await tasks.app.workers()

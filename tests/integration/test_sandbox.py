@@ -15,6 +15,7 @@ import pytest
 from support import burst, eventually, working
 
 from holdfast import ConfigError, JobFailed, Sandbox
+from holdfast.executor.process.tree import descendants
 from holdfast.executor.sandbox import landlock
 from holdfast.executor.sandbox.enter import missing
 
@@ -56,7 +57,7 @@ async def test_no_attack_comes_through(tasks: ModuleType, tmp_path: Path, server
         "secret": str(tmp_path / "secret"), "folder": str(tmp_path), "store": str(tmp_path / "jobs.db"),
         "worker": str(os.getpid()), "port": str(server.getsockname()[1]), "unix": str(tmp_path / "unix"),
     }  # fmt: skip
-    told = {}
+    told, priority = {}, os.getpriority(os.PRIO_PROCESS, 0)
     with socket.socket(socket.AF_UNIX) as unix, socket.socket(socket.AF_UNIX) as abstract:
         for listening, place in ((unix, at["unix"]), (abstract, "\0holdfast-test")):
             listening.bind(place)
@@ -75,7 +76,24 @@ async def test_no_attack_comes_through(tasks: ModuleType, tmp_path: Path, server
     assert told["eat memory"].message.endswith("(its sandbox allows 256 MB)")
     assert told["open too many"].message.endswith("(its sandbox allows 32 open files)")
     assert (tmp_path / "secret").read_text() == "secret"
-    assert os.getpriority(os.PRIO_PROCESS, 0) == 0
+    assert os.getpriority(os.PRIO_PROCESS, 0) == priority
+
+
+async def test_a_folder_that_may_be_written_is_no_way_out(tasks: ModuleType, tmp_path: Path) -> None:
+    at = {"secret": str(tmp_path / "secret"), "folder": str(tmp_path)}
+    came = {}
+    async with working(tasks.app, pool=1):
+        for name in tasks.WAYS_OUT:
+            came[name] = (await failure(tasks.leave.call(name, at))).message
+    refused = ("its sandbox allows only", "cross-device")  # with which Landlock asks to copy instead
+    assert [name for name, message in came.items() if not any(word in message for word in refused)] == []
+    assert (tmp_path / "secret").read_text() == "secret"
+    assert sorted(os.listdir(tmp_path / "out")) == ["link", "made"]
+
+
+async def test_a_sandbox_cannot_put_off_its_time_out(tasks: ModuleType) -> None:
+    async with working(tasks.app, pool=1, grace=0.2):
+        assert (await failure(tasks.takes_more_time.call())).type == "TimedOut"
 
 
 async def test_what_is_permitted_works(
@@ -103,6 +121,31 @@ async def test_processor_time_is_limited_for_each_attempt(tasks: ModuleType, hee
         assert (error.type, error.kind) == ("SandboxLimit", "failure")
         assert "it used more than the 1 s of processor time that its sandbox allows" in error.message
         assert "LANG" in await tasks.environment.call()
+
+
+async def test_processes_are_counted_where_programs_are_allowed(tasks: ModuleType) -> None:
+    async with working(tasks.app, pool=1):
+        error = await failure(tasks.explodes.call(7))
+        assert error.type == "SandboxLimit"
+        assert "it had more than the 20 processes that its sandbox allows" in error.message
+        await eventually(lambda: len(descendants(os.getpid())) < 10)
+        assert "LANG" in await tasks.environment.call()
+
+
+async def test_a_worker_takes_a_bounded_number_of_reports_at_a_time(tasks: ModuleType) -> None:
+    under_way: list[int] = [0]
+
+    async def counted(*args: Any, **kwargs: Any) -> Any:
+        under_way.append(under_way[-1] + 1)
+        try:
+            return await progress(*args, **kwargs)
+        finally:
+            under_way.append(under_way[-1] - 1)
+
+    progress, tasks.app.store.progress = tasks.app.store.progress, counted
+    async with working(tasks.app, pool=1):
+        assert await tasks.floods.call() == 2000
+    assert 1 < max(under_way) <= 100
 
 
 async def test_programs_are_in_the_same_sandbox(tasks: ModuleType, tmp_path: Path) -> None:
@@ -179,6 +222,7 @@ async def test_a_worker_refuses_a_sandbox_that_its_system_cannot_keep(
         ({"memory": 5}, "memory=5): a number from"),
         ({"cpu_seconds": 0.1}, "cpu_seconds=0.1): a number from 1"),
         ({"open_files": True}, "open_files=True): a number from"),
+        ({"processes": 0}, "processes=0): a number from 1"),
     ],
 )
 def test_permissions_that_cannot_be_right(options: dict[str, Any], told: str) -> None:

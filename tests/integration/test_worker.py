@@ -412,6 +412,30 @@ async def test_an_unknown_task_is_released_with_a_delay_and_reported_and_the_wor
     assert "no task named 'of_tomorrow' in this worker; such jobs are released" in caplog.text
 
 
+async def test_a_burst_leaves_what_it_does_not_know_and_says_so(
+    app: Holdfast, url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    producer = Holdfast(url)
+
+    @producer.task()
+    async def of_tomorrow() -> None: ...
+
+    @app.task(retry=Retry(initial=0.05))
+    async def known(job: Job) -> int:
+        if job.attempt < 3:
+            raise ValueError("not yet")
+        return job.attempt
+
+    async with producer, app:
+        unknown = [await of_tomorrow.enqueue() for _ in range(3)]
+        ours = await known.enqueue()
+        report = await burst(app, poll=0.05)
+        assert await ours.result() == 3
+        assert {(await handle.job()).state for handle in unknown} == {State.SCHEDULED}
+    assert (report.started, report.completed, report.retried, report.released) == (3, 1, 2, 3)
+    assert "what is left is not for this worker: no task named 'of_tomorrow'" in caplog.text
+
+
 # --- the job that a handler sees
 
 

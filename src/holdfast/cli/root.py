@@ -76,6 +76,7 @@ def wants_traceback(words: Sequence[str]) -> bool:
 def report(error: BaseException, *, debug: bool) -> int:
     """One line on stderr says what is wrong; return the exit code."""
     if isinstance(error, click.Abort | KeyboardInterrupt):
+        click.echo("holdfast: interrupted", err=True)
         return INTERRUPTED
     if debug:
         traceback.print_exception(error)

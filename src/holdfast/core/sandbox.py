@@ -11,6 +11,7 @@ from ..errors import ConfigError
 
 MEMORY = 512 * 1024 * 1024
 OPEN_FILES = 64
+PROCESSES = 64
 
 
 class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +33,8 @@ class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
     """Files and sockets that may be open at once."""
     subprocess: bool = False
     """Whether it may start other programs, which are then in the same sandbox."""
+    processes: int = PROCESSES
+    """How many others may be there at once, with `subprocess`; counted a few times a second."""
 
     def __post_init__(self) -> None:
         for name in ("read", "write"):
@@ -46,6 +49,7 @@ class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
                 raise ConfigError(f"Sandbox(env={name!r}): the name of an environment variable")
         _check_number("memory", self.memory, 16 * 1024 * 1024)
         _check_number("open_files", self.open_files, 16)
+        _check_number("processes", self.processes, 1)
         if self.cpu_seconds is not None:
             _check_number("cpu_seconds", self.cpu_seconds, 1)
 

@@ -42,6 +42,11 @@ class Flights:
         return sum(flight.ask.room for flight in self._flights if flight.ask.group == SLOTS)
 
     @property
+    def untold(self) -> int:
+        """How many outcomes are on their way to the store."""
+        return sum(len(flight.settlements) for flight in self._flights)
+
+    @property
     def group(self) -> str:
         """The group of queues that the latest of them asks."""
         return self._flights[-1].ask.group

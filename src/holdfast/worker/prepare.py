@@ -27,6 +27,8 @@ def prepare(pump: Pump, queues: tuple[str, ...], lease_ms: int) -> None:
         pump.executors.handler(task)
     if any(task.runs_in == "process" for task in wanted):
         pump.pool.start()
+    if boxed := {task.setting("sandbox") for task in wanted if task.runs_in == "sandbox"}:
+        pump.pool.expect(boxed)
 
 
 def _hint(tasks: list[Task[Any, Any]], lease_ms: int) -> None:

@@ -117,7 +117,8 @@ class Pump:
         self.last_try: float | None = None
         """When to stop telling a store that does not answer; set at the end of a shutdown."""
         self.session: Session | None = None
-        self._unknown: set[str] = set()
+        self.unknown: set[str] = set()
+        """What jobs wanted that nobody here knows, in words."""
         self._served: dict[str, int] = {}
         self._priority: dict[str, int] = {}
         self.running: dict[Lease, Attempt] = {}
@@ -387,8 +388,8 @@ class Pump:
             handler, problem = None, str(error)
         if problem is None:
             return handler
-        if problem not in self._unknown:
-            self._unknown.add(problem)
+        if problem not in self.unknown:
+            self.unknown.add(problem)
             log.error("queue %s: %s in this worker; such jobs are released", claimed.lease.queue, problem)
             self._hooks.tell(Happening(name="worker_error", queue=claimed.lease.queue, detail=problem))
         self._finished.append(Released(claimed.lease, delay_ms=UNKNOWN_TASK_DELAY_MS))
@@ -476,7 +477,7 @@ class Pump:
 
     def forget_all(self) -> None:
         """The session is dead: every handler is aborted, and nothing that was done under it is told."""
-        self.report.lost += len(self._finished) + len(self.running)
+        self.report.lost += len(self._finished) + self._flights.untold + len(self.running)
         self._finished = []
         self._unsure = False
         self._zombies.update(attempt for attempt in self.running.values() if attempt.in_thread)

@@ -21,6 +21,7 @@ from ..executor.process.deadline import now
 from ..hook import Happening, Hook, Hooks
 from ..resource import Resource, opened
 from ..store.contract import Extended, Session
+from .burst import until_empty
 from .lease import Heartbeat
 from .prepare import prepare
 from .pump import FIRST_PAUSE, LONGEST_PAUSE, Pump, Report
@@ -286,19 +287,8 @@ class Worker:
         )
 
     async def _stop_when_empty(self, pump: Pump) -> None:
-        """burst: the worker stops once nothing runs, nothing waits and nothing comes back."""
-        while True:
-            await pump.empty.wait(self._poll)
-            if pump.idle and not await self._pending() and pump.idle:
-                self.stop()
-                return
-
-    async def _pending(self) -> bool:
-        try:
-            return await self._app.store.pending(self.queues)
-        except StoreError as error:
-            log.warning("the store did not say whether anything is left, asking again: %s", error)
-            return True
+        await until_empty(pump, self._app.store, self.queues, self._poll)
+        self.stop()
 
     # --- stopping
 

@@ -6,7 +6,6 @@ import signal
 
 from ...core.job import ErrorRecord
 from ...core.policy import Cause
-from ...core.sandbox import Sandbox
 from ...errors import HoldfastError
 
 LEASE_OVER = 75
@@ -32,11 +31,11 @@ class Unstartable(HoldfastError):
 class Died(HoldfastError):
     """The process died while the job ran in it."""
 
-    def __init__(self, code: int, times: int, *, alone: bool, sandbox: Sandbox | None) -> None:
-        super().__init__(f"{_blame(alone, times)}: {_how(code, sandbox)}")
+    def __init__(self, code: int, times: int, *, alone: bool, over: str = "") -> None:
+        super().__init__(f"{_blame(alone, times)}: {over or _how(code)}")
         self.code = code
-        self.is_over_limit = sandbox is not None and code == -signal.SIGXCPU
-        """Its sandbox ended it, for the processor time that it used."""
+        self.is_over_limit = bool(over)
+        """Its sandbox ended it, for what it had too much of."""
 
     def record(self) -> ErrorRecord:
         """Return what is stored with the job."""
@@ -51,11 +50,9 @@ def _blame(alone: bool, times: int) -> str:
     return "it killed its process" + (f" {times} times" if times > 1 else "")
 
 
-def _how(code: int, sandbox: Sandbox | None) -> str:
+def _how(code: int) -> str:
     if code >= 0:
         return f"exit code {code}"
-    if sandbox is not None and code == -signal.SIGXCPU:
-        return f"it used more than the {sandbox.cpu_seconds:g} s of processor time that its sandbox allows"
     try:
         name = signal.Signals(-code).name
     except ValueError:

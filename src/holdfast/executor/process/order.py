@@ -34,3 +34,10 @@ class Running(msgspec.Struct, eq=False):
     order: Order
     done: asyncio.Future[wire.Returned | wire.Raised]
     is_over_time: bool = False
+    has_begun: bool = False
+
+    def begin(self) -> None:
+        """The handler's own time begins: once, whatever its process says of it."""
+        if not self.has_begun:
+            self.has_begun = True
+            self.order.began()

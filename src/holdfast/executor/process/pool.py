@@ -7,7 +7,7 @@ import itertools
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,10 @@ from . import wire
 from .deadline import Deadline
 from .ending import Evacuated
 from .order import Order
-from .process import Process
+from .process import Process, Start
 from .room import Need, Room
+from .spare import Spares
+from .spawn import Spawned, kind_of, spawn
 
 log = logging.getLogger("holdfast")
 FIRST_PAUSE = 0.1
@@ -49,7 +51,7 @@ class Pool:
         options: PoolOptions,
         resources: Sequence[str],
         changed: Callable[[], None],
-        make: Callable[[wire.Hello, int, Callable[[Process], None]], Process] = Process,
+        make: Callable[[wire.Hello, Start, Callable[[Process], None]], Process] = Process,
     ) -> None:
         self._options = options
         self._make = make
@@ -63,6 +65,7 @@ class Pool:
         self._pause = FIRST_PAUSE
         self._closed = False
         self._deadline: Deadline | None = None
+        self._spares = Spares()
         self._lease_ends = float("inf")
         self.room: Room[Process] = Room(options.count)
 
@@ -147,11 +150,24 @@ class Pool:
         """A new process is in the place; one that was there is on its way out."""
         if (former := self.room.places[place]) is not None:
             self._retire(former)
+        process = self.room.places[place] = self._make(self._hello(sandbox), self._spawn, self._on_change)
+        return process
+
+    async def _spawn(self, hello: wire.Hello) -> Spawned:
+        take = spawn if hello.sandbox is None else self._spares.take
+        return await take(kind_of(hello), self._open_deadline())
+
+    def _open_deadline(self) -> int:
+        """Return the file in which processes read when the lease ends."""
         if self._deadline is None:
             self._deadline = Deadline()
             self._deadline.move(self._lease_ends)
-        process = self.room.places[place] = self._make(self._hello(sandbox), self._deadline.fd, self._on_change)
-        return process
+        return self._deadline.fd
+
+    def expect(self, sandboxes: Iterable[Sandbox]) -> None:
+        """Sandboxes with these environments will start from interpreters that are there already."""
+        self._spares.wanted.update(kind_of(self._hello(sandbox)) for sandbox in sandboxes)
+        self._spares.fill(self._open_deadline())
 
     def _hello(self, sandbox: Sandbox | None) -> wire.Hello:
         level = logging.getLogger().getEffectiveLevel()
@@ -198,6 +214,8 @@ class Pool:
                 self._heal(process)
         elif process.ready:
             self._pause = FIRST_PAUSE
+            if self._spares.wanted and not self._closed:
+                self._spares.fill(self._open_deadline())
             most = self._options.recycle_memory
             if most is not None and process.usage.memory > most:
                 log.info("process %s holds %d MB, and is replaced", process.pid, process.usage.memory >> 20)
@@ -232,8 +250,7 @@ class Pool:
         for task in tuple(self._tasks):
             task.cancel()
         ending = [asyncio.create_task(self._close(process)) for process in self.processes]
-        if ending:
-            await asyncio.wait(ending)
+        await asyncio.wait([*ending, asyncio.create_task(self._spares.close())])
         if self._deadline is not None:
             self._deadline.close()
             self._deadline = None

@@ -5,34 +5,34 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-import socket
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from ...core.job import ErrorRecord
 from ...core.sandbox import Sandbox
-from ...core.transition import Reply
-from ...store.contract import Abort, BlockerRecord
+from ...store.contract import Abort
 from . import wire
+from .clerk import Clerk
 from .ending import LEASE_OVER, Died, Evacuated, Unstartable
-from .kernel import cpu_of, limit_cpu
+from .meter import Meter
 from .order import Order, Running
-from .spawn import spawn
+from .spawn import Spawned
 from .tree import Known, descendants, kill_all, kill_group, kill_tree
 
 log = logging.getLogger("holdfast")
 LAST_WORDS = 0.5
 """How long to read on what a process said before it died, while somebody else holds its line open."""
-METER = 0.5
-"""How often the processor time of a sandbox is looked at, besides the kernel's own limit."""
+
+Start = Callable[[wire.Hello], Awaitable[Spawned]]
+"""Returns an interpreter for a process that shall be so."""
 
 
 class Process:
     """A spawned interpreter. Its `runs` have their answers when it says so, or when it is gone."""
 
-    def __init__(self, hello: wire.Hello, deadline: int, changed: Callable[[Process], None]) -> None:
+    def __init__(self, hello: wire.Hello, start: Start, changed: Callable[[Process], None]) -> None:
         self._hello = hello
-        self._deadline = deadline
+        self._start = start
         self._changed = changed
         self._child: asyncio.subprocess.Process | None = None
         self._link: wire.Link | None = None
@@ -43,11 +43,9 @@ class Process:
         self._idle.set()
         self._life = asyncio.get_running_loop().create_task(self._live())
         self._broken: ErrorRecord | None = None
-        self._over_cpu = False
         self._below: list[Known] = []
         """What it had started when it was told to end."""
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._meter: asyncio.Task[None] | None = None
+        self._meter: Meter | None = None
         self._imported: set[wire.Handler] = set()
         self._ending = self._doomed = False
         self._spawning = asyncio.Event()
@@ -56,6 +54,7 @@ class Process:
         self.seats: dict[int, int] = {}
         """The units of each job that is here, or on its way."""
         self.runs: dict[int, Running] = {}
+        self._clerk = Clerk(self.runs, self._send, self._listen)
         self.started = 0
         """How many jobs it was given."""
         self.usage = wire.Usage(0, 0.0)
@@ -79,13 +78,12 @@ class Process:
     def run(self, number: int, order: Order) -> asyncio.Future[wire.Returned | wire.Raised]:
         """Return the answer to come. The job is on its way to the process, which may still be starting."""
         done: asyncio.Future[wire.Returned | wire.Raised] = asyncio.get_running_loop().create_future()
-        self.runs[number] = Running(order, done)
+        running = self.runs[number] = Running(order, done)
         self.started += 1
-        if self._child is not None:
-            self._limit_cpu()
+        self._start_meter()
         self._send(wire.Run(number, order.handler, order.claimed, order.context))
         if order.handler in self._imported:
-            order.began()
+            running.begin()
         return done
 
     def sit(self, number: int, size: int) -> None:
@@ -110,25 +108,10 @@ class Process:
         else:
             self._link.send(frame)
 
-    def _limit_cpu(self) -> None:
-        """Processor time is allowed for this job, beyond what the process has had so far."""
-        if self.sandbox is None or self.sandbox.cpu_seconds is None or not self.runs:
-            return
-        assert self.pid is not None
-        try:
-            most = limit_cpu(self.pid, self.sandbox.cpu_seconds)
-        except OSError:
-            return  # it is gone
-        self._meter = asyncio.get_running_loop().create_task(self._read_meter(self.pid, most))
-        self._meter.add_done_callback(lambda task: task.cancelled() or task.exception())
-
-    async def _read_meter(self, pid: int, most: int) -> None:
-        """A handler that does not heed SIGXCPU is killed."""
-        while self.runs and not self.gone:
-            await asyncio.sleep(METER)
-            if cpu_of(pid) > most + 1 and not self.gone:
-                self._over_cpu = True
-                kill_tree(pid)
+    def _start_meter(self) -> None:
+        if self.sandbox is not None and self.runs and self.pid is not None:
+            self._meter = self._meter or Meter(self.pid, self.sandbox)
+            self._meter.start()
 
     def _heard(self, frame: wire.FromProcess) -> None:
         if isinstance(frame, wire.Returned | wire.Raised):
@@ -136,14 +119,12 @@ class Process:
             if running := self._over(frame.number):
                 running.done.set_result(frame)
             self._changed(self)
-        elif isinstance(frame, wire.Report):
-            self._begin(self._report(frame))
-        elif isinstance(frame, wire.Blockers):
-            self._begin(self._tell_blockers(frame))
+        elif isinstance(frame, wire.Report | wire.Blockers):
+            self._clerk.ask(frame)
         elif isinstance(frame, wire.Began):
             if running := self.runs.get(frame.number):
                 self._imported.add(running.order.handler)
-                running.order.began()
+                running.begin()
         elif isinstance(frame, wire.Ready):
             self.ready = True
             self._changed(self)
@@ -156,32 +137,13 @@ class Process:
 
     def _over(self, number: int) -> Running | None:
         running = self.runs.pop(number, None)
+        if self._meter is not None and not self.runs:
+            self._meter.stop()
         return running if running and not running.done.done() else None
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _tell_blockers(self, frame: wire.Blockers) -> None:
-        running = self.runs.get(frame.number)
-        found: list[BlockerRecord] | None = None
-        if running is not None:
-            try:
-                found = await running.order.blockers(running.order.claimed.lease)
-            except Exception as error:
-                log.warning("what %s waited for could not be read: %s", running.order.claimed.lease, error)
-        self._send(wire.Waited(frame.call, found))
-
-    async def _report(self, frame: wire.Report) -> None:
-        running = self.runs.get(frame.number)
-        reply = Reply.STALE
-        if running is not None:
-            try:
-                reply = await running.order.report(running.order.claimed.lease, frame.progress, frame.checkpoint)
-            except Exception as error:
-                log.warning("progress of %s could not be stored: %s", running.order.claimed.lease, error)
-        self._send(wire.Heard(frame.call, str(reply)))
+    def _listen(self, wanted: bool) -> None:
+        if self._link is not None:
+            self._link.listen(wanted)
 
     # --- living
 
@@ -196,14 +158,8 @@ class Process:
             self._end_of(code)
 
     async def _spawned(self) -> int:
-        ours, theirs = socket.socketpair()
-        try:
-            self._child = child = await spawn(self._hello, theirs.fileno(), self._deadline)
-        except BaseException:
-            ours.close()
-            raise
-        finally:
-            theirs.close()
+        child, ours = await self._start(self._hello)
+        self._child = child
         self._spawning.set()
         if self._doomed:
             kill_tree(child.pid)
@@ -214,12 +170,10 @@ class Process:
         self._link = link
         for frame in (self._hello, *self._unsent):
             link.send(frame)
-        self._limit_cpu()
+        self._start_meter()
         code = await child.wait()
-        try:
+        with suppress(TimeoutError):  # somebody else holds its line, who will be killed below
             await asyncio.wait_for(self._silent.wait(), LAST_WORDS)
-        except TimeoutError:
-            pass
         link.close()
         kill_group(child.pid, signal.SIGKILL)
         kill_all(self._below)
@@ -234,7 +188,7 @@ class Process:
     def _end_of(self, code: int | None) -> None:
         self.gone = True
         if self._meter is not None:
-            self._meter.cancel()
+            self._meter.stop()
         self.short_lived = not self.ready and not self._ending
         alone = len(self.runs) == 1
         for number in list(self.runs):
@@ -247,9 +201,8 @@ class Process:
             return Unstartable(self._broken)
         if self._ending or code == LEASE_OVER or code is None:
             return Evacuated()
-        if self._over_cpu:
-            code = -signal.SIGXCPU
-        return Died(code, running.order.claimed.counters.stalls + 1, alone=alone, sandbox=self.sandbox)
+        over = self._meter.why(code) if self._meter is not None else ""
+        return Died(code, running.order.claimed.counters.stalls + 1, alone=alone, over=over)
 
     # --- ending
 

@@ -4,26 +4,49 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import sys
+from typing import NamedTuple
 
-from ...core.sandbox import Sandbox
 from . import wire
 
 
-async def spawn(hello: wire.Hello, line: int, deadline: int) -> asyncio.subprocess.Process:
-    """Return a process that waits for its `Hello` on the line, in a session of its own."""
-    output = None if hello.sandbox is None else asyncio.subprocess.DEVNULL
-    return await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "holdfast.executor.process.child", str(line), str(deadline),
-        stdin=asyncio.subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=(line, deadline),
-        env=_environment(hello.path, hello.sandbox), start_new_session=True,
-    )  # fmt: skip
+class Kind(NamedTuple):
+    """What is fixed when an interpreter starts: its environment, and whether what it prints is seen."""
+
+    environment: tuple[tuple[str, str], ...]
+    silent: bool
 
 
-def _environment(path: list[str], sandbox: Sandbox | None) -> dict[str, str]:
+class Spawned(NamedTuple):
+    """An interpreter that waits for its `Hello`, and our end of its line."""
+
+    child: asyncio.subprocess.Process
+    line: socket.socket
+
+
+def kind_of(hello: wire.Hello) -> Kind:
     """Return the worker's environment, or what of it a sandbox may see; and where to find this package."""
-    found = os.pathsep.join(path)
-    if sandbox is None:
-        return {**os.environ, "PYTHONPATH": found}
-    seen = {name: os.environ[name] for name in sandbox.env if name in os.environ}
-    return {"LANG": "C.UTF-8", **seen, "PYTHONPATH": found}
+    found = os.pathsep.join(hello.path)
+    if hello.sandbox is None:
+        return Kind(tuple({**os.environ, "PYTHONPATH": found}.items()), silent=False)
+    seen = {name: os.environ[name] for name in sorted(hello.sandbox.env) if name in os.environ}
+    return Kind(tuple({"LANG": "C.UTF-8", **seen, "PYTHONPATH": found}.items()), silent=True)
+
+
+async def spawn(kind: Kind, deadline: int) -> Spawned:
+    """Return an interpreter in a session of its own."""
+    ours, theirs = socket.socketpair()
+    output = asyncio.subprocess.DEVNULL if kind.silent else None
+    try:
+        child = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "holdfast.executor.process.child", str(theirs.fileno()), str(deadline),
+            stdin=asyncio.subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=(theirs.fileno(), deadline),
+            env=dict(kind.environment), start_new_session=True,
+        )  # fmt: skip
+    except BaseException:
+        ours.close()
+        raise
+    finally:
+        theirs.close()
+    return Spawned(child, ours)

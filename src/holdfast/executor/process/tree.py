@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
+MOST_ROUNDS = 100
+
 
 class Known(NamedTuple):
     """A process that was seen; its number may be another's by now, but not with the same start."""
@@ -54,7 +56,7 @@ def signalled(pid: int, number: int) -> None:
 def kill_tree(pid: int) -> None:
     """The process and all that is below it get SIGKILL. It is stopped first, so that it cannot start another."""
     signalled(pid, signal.SIGSTOP)
-    for _ in range(10):  # those that it started may start others meanwhile
+    for _ in range(MOST_ROUNDS):  # those that it started may start others meanwhile, but fewer and fewer
         below = descendants(pid)
         kill_all(below)
         if not below:

@@ -179,16 +179,21 @@ class Link(asyncio.Protocol):
         self._heard = heard
         self._lost = lost
         self._buffer = bytearray()
+        self._listening = True
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's are none by name
 
     def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        self._take()
+
+    def _take(self) -> None:
+        """Whole frames are heard, as long as somebody listens."""
         buffer = self._buffer
-        buffer += data
         start = 0
-        while len(buffer) - start >= LENGTH.size:
+        while self._listening and len(buffer) - start >= LENGTH.size:
             (length,) = LENGTH.unpack_from(buffer, start)
             if length > self._most:
                 return self._refuse(ValueError(f"a frame of {length} bytes"))
@@ -212,12 +217,21 @@ class Link(asyncio.Protocol):
         self._lost(error)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.listen(True)  # to the last words
         self._lost(exc)
 
     def send(self, frame: ToProcess | FromProcess) -> None:
         """The frame is on its way, or nobody is there to get it."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(packed(frame))
+
+    def listen(self, wanted: bool) -> None:
+        """The other end is heard, or has to wait until it is."""
+        self._listening = wanted
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading() if wanted else self._transport.pause_reading()
+        if wanted:
+            self._take()
 
     def close(self) -> None:
         """Nothing more is said or heard."""

@@ -1,0 +1,78 @@
+"""Handlers in native code that hold the interpreter lock for longer than the lease, in each executor."""
+
+# ruff: noqa: F401, F811 (fixtures of other files)
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from support import PATIENCE, Gate, eventually, ledger_lines, transitions, working
+from test_process import every_store, ledger, store, tasks
+from test_process_zombies import worker_process
+from test_sandbox import server
+from test_sandbox import tasks as boxed
+
+from holdfast import State
+
+LEASE = 0.6
+
+
+async def leases_pass(count: int = 3) -> None:
+    """So many leases are over, if nobody extends them."""
+    until = time.monotonic() + count * LEASE
+    await eventually(lambda: time.monotonic() > until)
+
+
+@every_store
+async def test_a_process_keeps_its_job(tasks: ModuleType, ledger: Path, gate: Gate) -> None:
+    async with working(tasks.app, "process", pool=1, lease=LEASE) as running:
+        handle = await tasks.holds_the_lock["process"].enqueue(str(gate))
+        await eventually(lambda: ledger_lines(ledger, "start"))
+        await leases_pass()
+        gate.open()
+        assert await handle.result() == 1
+        assert (await running.end()).lost == 0
+
+
+async def test_a_sandbox_keeps_its_job(boxed: ModuleType, tmp_path: Path) -> None:
+    gate = Gate(tmp_path / "in" / "gate")
+    async with working(boxed.app, pool=1, lease=LEASE) as running:
+        handle = await boxed.holds_the_lock.enqueue(str(gate))
+        await eventually(lambda: running.worker.active)
+        await leases_pass()
+        gate.open()
+        assert await handle.result() == 1
+        assert (await running.end()).lost == 0
+    gate.close()
+
+
+@every_store
+@pytest.mark.parametrize("executor", ["inline", "thread"])
+async def test_elsewhere_another_worker_takes_the_job_and_the_first_settles_nothing(
+    tasks: ModuleType,
+    ledger: Path,
+    gate: Gate,
+    executor: str,
+) -> None:
+    """Its heartbeats stop with its interpreter. The job is run once more, by somebody else, and counted once."""
+    async with tasks.app:
+        handle = await tasks.holds_the_lock[executor].enqueue(str(gate))
+        with worker_process("--queues", executor, "--lease", str(LEASE)) as busy:
+            await eventually(lambda: ledger_lines(ledger, "start"))
+            async with working(tasks.app, executor, lease=LEASE):
+                assert await handle.result() == 2
+            gate.open()
+            await eventually(lambda: len(ledger_lines(ledger, "end")) == 2)  # it goes on, as nothing can stop it
+            busy.send_signal(signal.SIGTERM)
+            out, err = await asyncio.to_thread(busy.communicate, timeout=PATIENCE)
+        record = await handle.job()
+        events = await transitions(tasks.app, handle.id)
+    assert "declared dead" in err
+    assert "1 started, 1 lost" in out
+    assert (record.state, record.counters.attempts, record.counters.stalls) == (State.COMPLETED, 2, 1)
+    assert events == ["enqueue", "claim", "reap", "claim", "complete"]
