@@ -49,7 +49,7 @@ def _signatures() -> str:
     errors = [
         ErrorRecord(type="Stalled", message="its worker vanished while it ran"),
         ErrorRecord(type="CorruptRecord", message="the stored record of the job cannot be decoded"),
-        ErrorRecord(type="BlockerFailed", message="a job that it waited for did not complete"),
+        ErrorRecord(type="BlockerFailed", message="it waited for #, which did not complete"),
         *(ErrorRecord(type="LimitReached", message=f"the limit for {cause} was lowered") for cause in COUNTER),
         *(
             ErrorRecord(type="TooMany" + name.capitalize(), message=f"# {name}, and no more are allowed")

@@ -50,7 +50,7 @@ def _give_up(tx: Tx, row: Row, failed: BlockerRef) -> None:
     error = ErrorRecord(
         type="BlockerFailed",
         kind=Cause.BLOCKER,
-        message="a job that it waited for did not complete",
+        message=f"it waited for '{failed.queue}/{failed.id}', which did not complete",
         fields={"queue": failed.queue, "id": failed.id},
     )
     fail(tx, row, error, Cause.BLOCKER, ran=False)

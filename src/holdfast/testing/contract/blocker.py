@@ -181,8 +181,10 @@ class Blockers(Case):
         job = await bench.get("j")
         assert job.error is not None
         assert (job.error.type, job.error.fields) == ("BlockerFailed", {"queue": THERE, "id": "a"})
+        assert job.error.message == f"it waited for '{THERE}/a', which did not complete"
         (event,) = [event for event in await bench.events("j") if event.transition == "fail"]
         assert (event.cause, event.error_type, event.run_ms, event.worker) == ("blocker", "BlockerFailed", None, None)
+        assert event.error_signature == job.error.signature
         (handler,) = await bench.claim(worker)
         assert handler.task == "mourn"
 

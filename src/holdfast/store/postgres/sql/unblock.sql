@@ -135,10 +135,11 @@ BEGIN
                 PERFORM holdfast.recheck(p_now, j.queue, j.key);
             ELSE
                 v_error := convert_to(json_build_object('type', 'BlockerFailed', 'message',
-                    'a job that it waited for did not complete', 'kind', 'blocker', 'traceback', '',
+                    format('it waited for ''%s/%s'', which did not complete', d ->> 1, d ->> 2),
+                    'kind', 'blocker', 'traceback', '',
                     'fields', json_build_object('queue', d ->> 1, 'id', d ->> 2))::text, 'UTF8');
                 PERFORM holdfast.fail(p_now, j, v_error, 'BlockerFailed',
-                    holdfast.signature('BlockerFailed', 'a job that it waited for did not complete'), 'blocker', 'fail',
+                    holdfast.signature('BlockerFailed', 'it waited for #, which did not complete'), 'blocker', 'fail',
                     NULL, false, false);
             END IF;
         END LOOP;

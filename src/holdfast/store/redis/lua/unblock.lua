@@ -195,7 +195,7 @@ local function give_up_one(q, rid, queue, id)
     H.recheck(q, job.more.key)
     return
   end
-  local message = 'a job that it waited for did not complete'
+  local message = "it waited for '" .. queue .. '/' .. id .. "', which did not complete"
   local text = cjson.encode({
     type = 'BlockerFailed', message = message, kind = 'blocker', traceback = '', fields = { queue = queue, id = id },
   })
