@@ -316,7 +316,7 @@ async def test_a_failed_blocker_fails_the_job(app: Holdfast) -> None:
     shop = Shop(app)
     async with working(app):
         bad = await shop.charge.enqueue(-1)
-        with pytest.raises(JobFailed, match="it waited for 'bank/.*', which did not complete"):
+        with pytest.raises(JobFailed, match=r"it waited for 'bank/.*', which did not complete"):
             await shop.charge.options(blockers=[bad]).call(2)
 
 

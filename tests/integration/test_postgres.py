@@ -16,7 +16,7 @@ import psycopg
 import pytest
 from click.testing import CliRunner
 from servers import PostgresServer, postgres
-from support import WorkerProcess, eventually, ledger_lines, processes, working
+from support import PATIENCE, WorkerProcess, burst, eventually, ledger_lines, processes, working
 from worker_process import make_app
 
 from holdfast import Holdfast, State, StoreBusy, StoreError, StoreTooNew
@@ -147,6 +147,46 @@ async def test_cut_connections_are_rebuilt_and_no_worker_is_deaf(url: str, schem
         assert cut_connections(schema) >= 2
         for number in range(3):
             assert await asyncio.wait_for(echo.call(str(number)), 20) == str(number)
+
+
+async def test_a_worker_that_is_cancelled_as_it_starts_ends(url: str) -> None:
+    async with Holdfast(url) as app:
+        running = asyncio.create_task(app.worker(["default"]).run())
+        await asyncio.sleep(0)
+        running.cancel()
+        done, _ = await asyncio.wait([running], timeout=PATIENCE)
+        assert done
+        assert running.cancelled()
+
+
+async def test_a_worker_that_is_stopped_as_it_starts_leaves_nothing_running(url: str) -> None:
+    app, before = Holdfast(url), len(asyncio.all_tasks())
+    for turns in range(1, 60, 7):
+        async with app:
+            worker = app.worker(["default"])
+            running = asyncio.create_task(worker.run())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            worker.stop()
+            await asyncio.wait_for(running, PATIENCE)
+    await eventually(lambda: len(asyncio.all_tasks()) == before)
+
+
+async def test_a_worker_starts_while_a_callers_transaction_is_open(url: str) -> None:
+    app = Holdfast(url)
+
+    @app.task()
+    async def ping() -> str:
+        return "pong"
+
+    async with app:
+        await burst(app)
+        async with await psycopg.AsyncConnection.connect(url.partition("?")[0]) as connection:
+            await ping.options(connection=connection, key="k").enqueue()
+            handle = await ping.enqueue()
+            assert (await burst(app)).completed == 1
+            assert await handle.result() == "pong"
+            await connection.rollback()
 
 
 async def test_a_parked_worker_is_woken_without_polling(url: str) -> None:

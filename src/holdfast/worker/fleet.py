@@ -114,7 +114,8 @@ class Fleet:
 
     async def _is_told_within(self, seconds: float) -> bool:
         try:
-            await asyncio.wait_for(self._told.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._told.wait()
         except TimeoutError:
             return False
         return True

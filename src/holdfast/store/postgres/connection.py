@@ -128,7 +128,8 @@ class Pool:
     async def connection(self) -> AsyncIterator[Connection]:
         """Yield a connection that nobody else uses."""
         try:
-            await asyncio.wait_for(self._room.acquire(), self._place.patience)
+            async with asyncio.timeout(self._place.patience):  # `wait_for` may lose a cancellation before Python 3.12
+                await self._room.acquire()
         except TimeoutError:
             raise StoreBusy(
                 f"{self._place}: all {self._place.pool} connections were in use for over "

@@ -102,7 +102,12 @@ class Steering:
         await self._run("SELECT holdfast.wake(%s, %s::bigint)", (queue, jobs))
 
     async def declare(self, declarations: Sequence[Declaration]) -> None:
-        """What workers say of queues and tasks holds, unless a higher version is there already."""
+        """What workers say of queues and tasks holds, unless a higher version is there already.
+
+        Where it holds already, no queue is locked: a worker that starts must not wait for a caller's open transaction.
+        """
+        if all([await self._is_declared(declaration) for declaration in declarations]):
+            return
         await self._hold(*(declaration.queue for declaration in declarations))
         for declaration in declarations:
             changed = await self._declare_queue(declaration)
@@ -111,6 +116,21 @@ class Steering:
             if changed:
                 _, declared, operator = await self._queue(declaration.queue)
                 await self._changed(declaration.queue, msgspec.convert({**declared, **operator}, QueueSettings))
+
+    async def _is_declared(self, declaration: Declaration) -> bool:
+        queue = await self._run(
+            "SELECT version, declared::text FROM holdfast.queue WHERE name = %s", (declaration.queue,)
+        )
+        if not queue or _encode(msgspec.to_builtins(declaration.settings)) != _encode(msgspec.json.decode(queue[0][1])):
+            return False
+        tasks = await self._run(
+            "SELECT task, version, declared::text FROM holdfast.policy WHERE queue = %s", (declaration.queue,)
+        )
+        known = {task: (version, policy(declared, None)) for task, version, declared in tasks if declared is not None}
+        return queue[0][0] >= declaration.version and all(
+            task in known and known[task][0] >= declaration.version and known[task][1] == wanted
+            for task, wanted in declaration.tasks.items()
+        )
 
     async def _declare_queue(self, declaration: Declaration) -> bool:
         msgspec.convert(declaration.settings, QueueSettings)
