@@ -85,12 +85,13 @@ class Base:
             await self._server.ask(["SADD", key, *new], key)
             self._known.update(new)
 
-    async def _hear(self, lease_ms: int) -> int:
+    async def _hear(self, lease_ms: int | None = None) -> int:
         """Somebody was heard now. Return by how much expiries moved with it, because nobody was for a while."""
         now = time.monotonic() * 1000 if self._clock is None else float(self._clock())
-        if self._heard is not None and 0 <= now - self._heard < min(1000, lease_ms // 6):
+        if self._heard is not None and 0 <= now - self._heard < min(1000, (lease_ms or 6000) // 6):
             return 0
-        version, shift, gap = await self._server.call("hear", [self._keys.of_store("store")], self._now(), lease_ms)
+        key, lease = self._keys.of_store("store"), "" if lease_ms is None else lease_ms
+        version, shift, gap = await self._server.call("hear", [key], self._now(), lease)
         self._heard = now
         self._shift = shift
         await self._server.refresh_library(version)

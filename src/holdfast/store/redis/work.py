@@ -19,7 +19,6 @@ from .deliver import Delivering
 from .keys import short
 from .settle import SETTLED, Work, aborts_of, arguments
 
-DEFAULT_LEASE_MS = 15_000
 _json = msgspec.json.encode
 
 
@@ -175,7 +174,7 @@ class Working(Delivering):
 
     async def reap(self, queue: str, limit: int = 100, but: str | None = None) -> Reaped:
         await self._know(queue)
-        gap = await self._hear(DEFAULT_LEASE_MS)
+        gap = await self._hear()
         returned, failed, more, posted, sessions = await self._server.call(
             "reap", [self._keys.declared(queue)], self._now(), self._shift, queue, limit, but or ""
         )

@@ -18,6 +18,9 @@ from .end import cancelled, fail, release
 from .settle import come_back, is_alive, settle
 from .tx import Tx
 
+DEFAULT_LEASE_MS = 15_000
+"""The lease of a reaper that comes before any session."""
+
 
 def register(tx: Tx, session: Session) -> None:
     """The session may claim in each of its queues."""
@@ -31,14 +34,18 @@ def register(tx: Tx, session: Session) -> None:
         )  # fmt: skip
 
 
-def _after_an_outage(tx: Tx, lease_ms: int) -> int:
-    """When nobody at all was heard for a while, the store was away: expiries move by that gap."""
-    heard = tx.value("session", "heard")
-    gap = tx.now - heard
+def _after_an_outage(tx: Tx, lease_ms: int | None = None) -> int:
+    """When nobody at all was heard for a while, the store was away: expiries move by that gap.
+
+    A while is what whoever was heard last, with a lease of its own, would not have let pass.
+    """
+    heard, last_ms = tx.run("session", "heard").fetchone()
+    gap, last_ms = tx.now - heard, last_ms or lease_ms or DEFAULT_LEASE_MS
+    lease_ms = lease_ms or last_ms
     if 0 <= gap < min(1000, lease_ms // 6):
         return 0  # near enough; with a short lease a whole second would itself look like an outage
-    tx.run("session", "hear", now=tx.now)
-    if heard and gap > lease_ms * 2 // 3:
+    tx.run("session", "hear", now=tx.now, lease=lease_ms)
+    if heard and gap > last_ms * 2 // 3:
         tx.run("session", "shift", gap=gap)
         return int(gap)
     return 0
@@ -136,10 +143,10 @@ def leave(tx: Tx, session: Session) -> None:
     tx.run("session", "forget_aborts", session=session.id)
 
 
-def reap(tx: Tx, queue: str, limit: int, but: str, lease_ms: int) -> Reaped:
+def reap(tx: Tx, queue: str, limit: int, but: str) -> Reaped:
     """reap: jobs of expired sessions wait in their old place, with a stall counted; or fail at their limit."""
     tx.queue(queue)
-    shifted = _after_an_outage(tx, lease_ms)
+    shifted = _after_an_outage(tx)
     tx.run("reap", "declare_dead", queue=queue, now=tx.now, but=but)
     dead = [id for (id,) in tx.run("reap", "dead", queue=queue, but=but).fetchall()]
     if not dead:

@@ -58,7 +58,6 @@ from .tx import Tx
 T = TypeVar("T")
 REMEMBERED_MS = 10 * 60 * 1000
 """For how long the answer to a request id is kept."""
-DEFAULT_LEASE_MS = 15_000
 SMALL = 20
 """Up to so many jobs, work is small enough to be done in the event loop's own thread: some hundred microseconds."""
 SMALL_BYTES = 64 * 1024
@@ -196,7 +195,7 @@ class SqliteStore(Base):
         await self._write(lambda tx: session.leave(tx, session_))
 
     async def reap(self, queue: str, limit: int = 100, but: str | None = None) -> Reaped:
-        return await self._write(lambda tx: session.reap(tx, queue, limit, but or "", DEFAULT_LEASE_MS))
+        return await self._write(lambda tx: session.reap(tx, queue, limit, but or ""))
 
     async def expire(self, queue: str, limit: int = 1000) -> int:
         return await self._write(lambda tx: session.expire(tx, queue, limit, self.place.history, REMEMBERED_MS))

@@ -142,6 +142,15 @@ class Leases(Case):
         assert not (await bench.turn(worker)).evicted
         assert await bench.state("j") is State.ACTIVE
 
+    async def test_how_long_is_away_follows_the_leases_there_are(self, bench: Bench) -> None:
+        worker = await bench.session(lease_ms=4000)
+        await bench.take(worker, "j")
+        bench.clock.advance(8)  # within a lease of the default length, and twice as long as this one's
+        reaped = await bench.store.reap(QUEUE)
+        assert (reaped.sessions, reaped.shifted_ms) == ((), 8000)
+        assert not (await bench.turn(worker)).evicted
+        assert await bench.state("j") is State.ACTIVE
+
     async def test_after_an_outage_those_who_do_not_come_back_are_reaped(self, bench: Bench) -> None:
         worker = await bench.session()
         await bench.take(worker, "j")

@@ -69,16 +69,19 @@ H.serve('register', function(keys, args)
   return 'ok'
 end)
 
--- When any session was last heard, and by how much expiries have moved because nobody was.
+-- When any session was last heard, and by how much expiries have moved because nobody was, for longer than whoever was
+-- heard last, with a lease of its own, would have let pass. A reaper has no lease.
 H.serve('hear', function(keys, args)
   local arg = H.reader(args)
   local now, lease = H.now(arg()), tonumber(arg())
-  local stored = redis.call('HMGET', keys[1], 'heard', 'shift')
-  local heard, shift = tonumber(stored[1] or 0), tonumber(stored[2] or 0)
+  local stored = redis.call('HMGET', keys[1], 'heard', 'shift', 'lease')
+  local heard, shift, last = tonumber(stored[1] or 0), tonumber(stored[2] or 0), tonumber(stored[3] or '')
+  last = last or lease or DEFAULT_LEASE_MS
+  lease = lease or last
   local gap = now - heard
   if gap >= 0 and gap < math.min(1000, math.floor(lease / 6)) then return { VERSION, shift, 0 } end
-  redis.call('HSET', keys[1], 'heard', string.format('%.0f', now))
-  if heard == 0 or gap <= math.floor(lease * 2 / 3) then return { VERSION, shift, 0 } end
+  redis.call('HSET', keys[1], 'heard', string.format('%.0f', now), 'lease', lease)
+  if heard == 0 or gap <= math.floor(last * 2 / 3) then return { VERSION, shift, 0 } end
   redis.call('HSET', keys[1], 'shift', string.format('%.0f', shift + gap))
   return { VERSION, shift + gap, gap }
 end)

@@ -9,10 +9,11 @@ SELECT min(expires_at_ms), count(*), sum(parked IS NOT NULL), max(heard_at_ms)
 FROM holdfast_session WHERE id = :session AND dead = 0;
 
 -- :heard
-SELECT value FROM holdfast_meta WHERE name = 'heard_at_ms';
+SELECT max(value) FILTER (WHERE name = 'heard_at_ms'), max(value) FILTER (WHERE name = 'heard_lease_ms')
+FROM holdfast_meta WHERE name IN ('heard_at_ms', 'heard_lease_ms');
 
 -- :hear
-UPDATE holdfast_meta SET value = :now WHERE name = 'heard_at_ms';
+INSERT OR REPLACE INTO holdfast_meta (name, value) VALUES ('heard_at_ms', :now), ('heard_lease_ms', :lease);
 
 -- :shift
 UPDATE holdfast_session SET expires_at_ms = expires_at_ms + :gap WHERE dead = 0;
