@@ -60,7 +60,6 @@ from .steer import Steering
 T = TypeVar("T")
 REMEMBERED_MS = 10 * 60 * 1000
 """For how long the answer to a request id is kept."""
-DEFAULT_LEASE_MS = 15_000
 _json = msgspec.json.Encoder().encode
 
 
@@ -315,8 +314,8 @@ class PostgresStore(Looking):
         await self._value("SELECT holdfast.leave(%s::bigint, %s)", self._now(), session.id)
 
     async def reap(self, queue: str, limit: int = 100, but: str | None = None) -> Reaped:
-        statement = self._named("SELECT * FROM holdfast.reap(%s::bigint, %s, %s::integer, %s, %s::bigint)")
-        values = (self._now(), queue, limit, but or "", DEFAULT_LEASE_MS)
+        statement = self._named("SELECT * FROM holdfast.reap(%s::bigint, %s, %s::integer, %s)")
+        values = (self._now(), queue, limit, but or "")
         ((sessions, returned, failed, shifted, more),) = await self._rows(statement, values)
         return Reaped(sessions=tuple(sessions), returned=returned, failed=failed, shifted_ms=shifted, more=more)
 

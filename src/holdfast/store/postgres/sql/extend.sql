@@ -28,32 +28,34 @@ BEGIN
         WHERE session = p_session);
 END $$;
 
--- When nobody at all was heard for a while, the store was away: expiries move by that gap.
+-- When nobody at all was heard for a while, the store was away: expiries move by that gap. A while is what whoever was
+-- heard last, with a lease of its own, would not have let pass. A reaper has no lease (NULL).
 CREATE OR REPLACE FUNCTION holdfast.after_an_outage(p_now bigint, p_lease bigint, p_wait boolean) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
     v_heard bigint;
+    v_last bigint;
     v_gap bigint;
 BEGIN
-    SELECT heard_at_ms INTO v_heard FROM holdfast.pulse;
+    SELECT heard_at_ms, lease_ms INTO v_heard, v_last FROM holdfast.pulse;
     v_gap := p_now - v_heard;
-    IF v_gap >= 0 AND v_gap < least(1000, p_lease / 6) THEN
+    IF v_gap >= 0 AND v_gap < least(1000, coalesce(p_lease, v_last) / 6) THEN
         RETURN 0;  -- near enough; with a short lease a whole second would itself look like an outage
     END IF;
     IF p_wait THEN
-        SELECT heard_at_ms INTO v_heard FROM holdfast.pulse FOR UPDATE;
+        SELECT heard_at_ms, lease_ms INTO v_heard, v_last FROM holdfast.pulse FOR UPDATE;
     ELSE
-        SELECT heard_at_ms INTO v_heard FROM holdfast.pulse FOR UPDATE SKIP LOCKED;
+        SELECT heard_at_ms, lease_ms INTO v_heard, v_last FROM holdfast.pulse FOR UPDATE SKIP LOCKED;
         IF NOT FOUND THEN
             RETURN 0;  -- somebody else is at it
         END IF;
     END IF;
     v_gap := p_now - v_heard;
-    IF v_gap >= 0 AND v_gap < least(1000, p_lease / 6) THEN
+    IF v_gap >= 0 AND v_gap < least(1000, coalesce(p_lease, v_last) / 6) THEN
         RETURN 0;
     END IF;
-    UPDATE holdfast.pulse SET heard_at_ms = p_now;
-    IF v_heard > 0 AND v_gap > p_lease * 2 / 3 THEN
+    UPDATE holdfast.pulse SET heard_at_ms = p_now, lease_ms = coalesce(p_lease, v_last);
+    IF v_heard > 0 AND v_gap > v_last * 2 / 3 THEN
         PERFORM 1 FROM holdfast.session WHERE NOT dead ORDER BY id FOR NO KEY UPDATE;
         UPDATE holdfast.session
         SET expires_at_ms = greatest(expires_at_ms, least(expires_at_ms + v_gap, p_now + lease_ms)) WHERE NOT dead;

@@ -3,7 +3,7 @@
 -- effects: drop lease, count the stall (at its limit: fail), keep its place, merge the successor, append event
 
 -- Jobs of expired sessions wait in their old place, with a stall counted; or fail at their limit.
-CREATE OR REPLACE FUNCTION holdfast.reap(p_clock bigint, p_queue text, p_limit integer, p_but text, p_lease bigint,
+CREATE OR REPLACE FUNCTION holdfast.reap(p_clock bigint, p_queue text, p_limit integer, p_but text,
     OUT v_dead text[], OUT v_returned integer, OUT v_failed integer, OUT v_shifted bigint, OUT v_more boolean)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -17,7 +17,7 @@ BEGIN
     v_failed := 0;
     v_more := false;
     PERFORM holdfast.hold(ARRAY[p_queue]);
-    v_shifted := holdfast.after_an_outage(v_now, p_lease, true);
+    v_shifted := holdfast.after_an_outage(v_now, NULL, true);
     PERFORM 1 FROM holdfast.session s JOIN holdfast.serving v USING (id)
     WHERE v.queue = p_queue AND NOT s.dead AND s.expires_at_ms <= v_now AND s.id <> p_but
     ORDER BY s.id FOR UPDATE OF s;
