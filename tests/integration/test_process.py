@@ -305,7 +305,12 @@ async def test_a_process_that_dies_costs_its_job_one_stall(tasks: ModuleType) ->
 
 
 @pytest.mark.parametrize(
-    ("how", "told"), [("segv", "it killed its process 3 times: signal 11, SIGSEGV"), ("exit", "exit code 3")]
+    ("how", "told"),
+    [
+        ("segv", "it killed its process 3 times: signal 11, SIGSEGV"),
+        ("exit", "exit code 3"),
+        ("mute", "it closed the line to its worker"),
+    ],
 )
 async def test_a_job_that_keeps_killing_its_process_ends_at_its_stall_limit(
     tasks: ModuleType, how: str, told: str

@@ -40,7 +40,7 @@ async def spawn(kind: Kind, deadline: int) -> Spawned:
     output = asyncio.subprocess.DEVNULL if kind.silent else None
     try:
         child = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "holdfast.executor.process.child", str(theirs.fileno()), str(deadline),
+            sys.executable, "-m", "holdfast.executor.process.child", str(theirs.fileno()), str(deadline), *_stores(),
             stdin=asyncio.subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=(theirs.fileno(), deadline),
             env=dict(kind.environment), start_new_session=True,
         )  # fmt: skip
@@ -50,3 +50,8 @@ async def spawn(kind: Kind, deadline: int) -> Spawned:
     finally:
         theirs.close()
     return Spawned(child, ours)
+
+
+def _stores() -> list[str]:
+    """Return the stores of ours that this worker has imported: the task's module will make its app with one of them."""
+    return sorted(name for name in sys.modules if name.startswith("holdfast.store.") and name.endswith(".store"))
