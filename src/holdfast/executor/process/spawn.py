@@ -6,6 +6,7 @@ import asyncio
 import os
 import socket
 import sys
+from pathlib import Path
 from typing import NamedTuple
 
 from . import wire
@@ -23,6 +24,11 @@ class Spawned(NamedTuple):
 
     child: asyncio.subprocess.Process
     line: socket.socket
+
+
+def search_path() -> list[str]:
+    """Return where this interpreter finds modules, for one that may be somewhere else."""
+    return [str(Path(each or os.curdir).resolve()) for each in sys.path]
 
 
 def kind_of(hello: wire.Hello) -> Kind:
