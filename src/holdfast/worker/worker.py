@@ -133,7 +133,7 @@ class Worker:
             self._app.store, self._app.registry, self.hooks, self._slots, self._poll, self._pulse, self._pool_options
         )
         try:
-            prepare(pump, self.queues, self._lease_ms)
+            prepare(pump, self.queues, self._wedged if self._guarded else self._lease_ms / 1000)
             async with self._app, opened(self._resources(pump)):
                 return await self._run(pump, burst, signals)
         finally:
