@@ -251,7 +251,11 @@ class Worker:
         here = any(pump.capacity.demand(queue).slots for queue in self.queues)
         if not (self._guarded and here and self._app.store.shared):
             return None
-        return await Guard.start(self._app.store, session, self._wedged, pump.pool.deadline().guard_fd)
+        try:
+            return await Guard.start(self._app.store, session, self._wedged, pump.pool.deadline().guard_fd)
+        except OSError as error:
+            log.warning("no guard could be started, so native code may cost this worker its lease: %s", error)
+            return None
 
     def _look_for_stuck(self, pump: Pump) -> None:
         if self._on_stuck == "exit" and pump.leave_stuck(self._grace):
