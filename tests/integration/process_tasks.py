@@ -180,6 +180,9 @@ def dies(job: Job, how: str) -> int:
         return job.attempt
     if how == "exit":
         os._exit(3)
+    if how == "mute":
+        os.close(int(sys.argv[1]))
+        threading.Event().wait()
     os.kill(os.getpid(), signal.SIGSEGV)
     return 0
 

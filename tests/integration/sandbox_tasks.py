@@ -230,6 +230,11 @@ def environment() -> dict[str, str]:
     return dict(os.environ)
 
 
+@app.task(executor="sandbox", sandbox=CLOSED, retry=ONCE)
+def number() -> int:
+    return os.getpid()
+
+
 @app.task(executor="sandbox", sandbox=OPEN, retry=ONCE)
 def honest(job: Job, folder: str, port: int) -> list[str]:
     """Everything that it may do."""

@@ -20,9 +20,10 @@ from test_sandbox import tasks as boxed
 from holdfast import State
 
 LEASE = 0.6
+EVERYWHERE = [("sqlite", "thread"), ("redis", "inline"), ("postgresql", "inline")]
 
 
-async def leases_pass(count: int = 3) -> None:
+async def leases_pass(count: float = 3) -> None:
     """So many leases are over, if nobody extends them."""
     until = time.monotonic() + count * LEASE
     await eventually(lambda: time.monotonic() > until)
@@ -51,18 +52,35 @@ async def test_a_sandbox_keeps_its_job(boxed: ModuleType, tmp_path: Path) -> Non
     gate.close()
 
 
-@every_store
-@pytest.mark.parametrize("executor", ["inline", "thread"])
+@pytest.mark.parametrize(("store", "executor"), EVERYWHERE)
+async def test_elsewhere_the_guard_keeps_the_job_for_as_long_as_a_worker_may_be_stuck(
+    tasks: ModuleType, ledger: Path, gate: Gate, executor: str
+) -> None:
+    lease = 4.0  # the guard has half of it to import the store and to open it, on a busy machine
+    async with tasks.app:
+        handle = await tasks.holds_the_lock[executor].enqueue(str(gate))
+        with worker_process("--queues", executor, "--lease", str(lease)) as busy:
+            await eventually(lambda: ledger_lines(ledger, "start"))
+            async with working(tasks.app, executor, lease=lease):
+                await leases_pass(1.5 * lease / LEASE)
+                gate.open()
+                assert await handle.result() == 1
+            busy.send_signal(signal.SIGTERM)
+            out, _ = await asyncio.to_thread(busy.communicate, timeout=PATIENCE)
+    assert "1 completed" in out
+
+
+@pytest.mark.parametrize(("store", "executor"), EVERYWHERE)
 async def test_elsewhere_another_worker_takes_the_job_and_the_first_settles_nothing(
     tasks: ModuleType,
     ledger: Path,
     gate: Gate,
     executor: str,
 ) -> None:
-    """Its heartbeats stop with its interpreter. The job is run once more, by somebody else, and counted once."""
+    """Its heartbeats stop with its interpreter, and with no guard the lease ends: the job is run by somebody else."""
     async with tasks.app:
         handle = await tasks.holds_the_lock[executor].enqueue(str(gate))
-        with worker_process("--queues", executor, "--lease", str(LEASE)) as busy:
+        with worker_process("--queues", executor, "--lease", str(LEASE), "--no-guard") as busy:
             await eventually(lambda: ledger_lines(ledger, "start"))
             async with working(tasks.app, executor, lease=LEASE):
                 assert await handle.result() == 2

@@ -159,7 +159,7 @@ async def test_context_that_cannot_cross_is_refused(tasks: ModuleType) -> None:
 async def test_resources_are_opened_once_in_each_process_and_closed_at_its_end(tasks: ModuleType, ledger: Path) -> None:
     with pytest.raises(ConfigError, match="'connection' is not open here"):
         tasks.connection()
-    async with working(tasks.app, pool=2):
+    async with working(tasks.app, "default", pool=2):
         await asyncio.gather(*(tasks.add.call(n, n) for n in range(10)))
     opened, closed = ledger_lines(ledger, "open"), ledger_lines(ledger, "close")
     assert len(opened) == 2
@@ -168,7 +168,7 @@ async def test_resources_are_opened_once_in_each_process_and_closed_at_its_end(t
 
 async def test_a_resource_that_cannot_be_opened_is_told_by_the_jobs(tasks: ModuleType, tmp_path: Path) -> None:
     os.environ["HOLDFAST_TEST_LEDGER"] = str(tmp_path)  # a folder; restored with the fixture's own change
-    async with working(tasks.app, pool=1):
+    async with working(tasks.app, "default", pool=1):
         error = await failure(tasks.add.call(1, 2))
     assert error.type == "IsADirectoryError"
     assert error.message.startswith("its process could not start: ")
@@ -305,7 +305,12 @@ async def test_a_process_that_dies_costs_its_job_one_stall(tasks: ModuleType) ->
 
 
 @pytest.mark.parametrize(
-    ("how", "told"), [("segv", "it killed its process 3 times: signal 11, SIGSEGV"), ("exit", "exit code 3")]
+    ("how", "told"),
+    [
+        ("segv", "it killed its process 3 times: signal 11, SIGSEGV"),
+        ("exit", "exit code 3"),
+        ("mute", "it closed the line to its worker"),
+    ],
 )
 async def test_a_job_that_keeps_killing_its_process_ends_at_its_stall_limit(
     tasks: ModuleType, how: str, told: str

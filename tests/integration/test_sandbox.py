@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import socket
 import sys
 from collections.abc import Iterator
@@ -124,11 +125,12 @@ async def test_processor_time_is_limited_for_each_attempt(tasks: ModuleType, hee
 
 
 async def test_processes_are_counted_where_programs_are_allowed(tasks: ModuleType) -> None:
+    others = len(descendants(os.getpid()))  # servers of other tests
     async with working(tasks.app, pool=1):
         error = await failure(tasks.explodes.call(7))
         assert error.type == "SandboxLimit"
         assert "it had more than the 20 processes that its sandbox allows" in error.message
-        await eventually(lambda: len(descendants(os.getpid())) < 10)
+        await eventually(lambda: len(descendants(os.getpid())) < others + 20)
         assert "LANG" in await tasks.environment.call()
 
 
@@ -167,6 +169,27 @@ async def test_a_folder_that_is_not_there_is_told_by_the_job(tasks: ModuleType) 
     assert error.type == "FileNotFoundError"
     assert "its process could not start" in error.message
     assert "/nowhere/at/all" in error.message
+
+
+async def test_a_sandbox_starts_from_a_spare_and_another_is_kept(tasks: ModuleType) -> None:
+    others = set(descendants(os.getpid()))  # servers of other tests
+
+    def processes() -> set[int]:
+        return {known.pid for known in descendants(os.getpid()) if known not in others}
+
+    kinds = 2  # that may see one variable of the environment, or none
+    async with working(tasks.app, pool=1):
+        spares = await eventually(lambda: processes() if len(processes()) == kinds else None)
+        pid = await tasks.number.call()
+        assert pid in spares
+        await eventually(lambda: len(processes() - {pid}) == kinds)
+        os.kill(*(processes() - {pid} - spares), signal.SIGKILL)  # one that dies while it waits is not used
+        await eventually(lambda: len(processes()) == kinds)
+        handle = await tasks.hangs_in_the_box.options(timeout=60).enqueue()
+        await eventually(lambda: _is_in(handle, "active"))
+        await handle.cancel(running="kill")
+        assert await tasks.number.call() not in spares
+    assert processes() == set()
 
 
 async def test_a_sandbox_past_its_time_is_killed_and_may_be_killed(tasks: ModuleType) -> None:

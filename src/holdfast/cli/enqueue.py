@@ -167,7 +167,7 @@ def _fitting(annotation: Any, text: str) -> Any:
         return text if annotation is str else value
     try:
         msgspec.convert(value, annotation)
-    except Exception:
+    except Exception:  # not as JSON; an annotation's own checks may raise anything
         try:
             return msgspec.convert(text, annotation)
         except Exception:

@@ -50,12 +50,14 @@ class Order:
     recycle_jobs: int | None = None
     recycle_memory: int | None = None
     on_stuck: str = "keep"
+    guard: bool = True
 
     def worker(self, app: Holdfast) -> Worker:
         """Return the worker, not yet running."""
         return app.worker(
             self.queues, slots=self.slots, lease=self.lease, drain=self.drain, name=self.name, pool=self.pool,
             recycle_jobs=self.recycle_jobs, recycle_memory=self.recycle_memory, on_stuck=self.on_stuck,
+            guard=self.guard,
         )  # fmt: skip
 
     def app(self) -> Holdfast:
@@ -76,6 +78,7 @@ class Order:
         words += ["--slots", str(self.slots), "--lease", str(self.lease), "--drain", str(self.drain)]
         words += ["--log-level", self.log_level, "--on-stuck", self.on_stuck]
         words += ["--queues", ",".join(self.queues)] if self.queues else []
+        words += [] if self.guard else ["--no-guard"]
         for name in ("pool", "recycle_jobs", "recycle_memory"):
             value = getattr(self, name)
             words += [] if value is None else [f"--{name.replace('_', '-')}", str(value)]
@@ -103,6 +106,10 @@ class Order:
 @click.option(
     "--on-stuck", type=click.Choice(["keep", "exit"]), default="keep", show_default=True,
     help="A thread does not return after its time-out: keep its slot, or end with exit code 1.",
+)  # fmt: skip
+@click.option(
+    "--guard/--no-guard", default=True, show_default=True,
+    help="Have a process that keeps the lease while native code holds up the interpreter.",
 )  # fmt: skip
 @click.option("--burst", is_flag=True, help="End when nothing is left to run.")
 @click.option(

@@ -145,7 +145,7 @@ def _holds(annotation: Any, kind: type) -> bool:
 def _hints(annotation: Any) -> dict[str, Any]:
     try:
         hints = get_type_hints(annotation, include_extras=True)
-    except Exception:
+    except Exception:  # whatever an annotation raises: the value is then blamed without them
         return {}
     return {name: get_args(hint)[0] if _is_qualified(hint) else hint for name, hint in hints.items()}
 

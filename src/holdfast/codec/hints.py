@@ -43,7 +43,7 @@ def hints_of(fn: Callable[..., Any], known: tuple[type, ...] = ()) -> dict[str, 
     target = _annotated(fn)
     try:
         return get_type_hints(target, include_extras=True)
-    except Exception:
+    except Exception:  # one bad annotation spoils all, so each is tried by itself
         names = {each.__name__: each for each in known} | _globals(target)
         annotations = getattr(target, "__annotations__", {})
         return {name: _resolve(annotation, names) for name, annotation in annotations.items()}
@@ -64,7 +64,7 @@ def _resolve(annotation: Any, names: dict[str, Any]) -> Any:
     holder = SimpleNamespace(__annotations__={"it": annotation})
     try:
         return get_type_hints(holder, globalns=names, include_extras=True)["it"]
-    except Exception:
+    except Exception:  # a name that is nowhere, or whatever the annotation's own code raises
         return Any
 
 

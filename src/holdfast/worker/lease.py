@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from ..errors import StoreError
-from ..executor.process.deadline import now
+from ..page import now
 from ..store.contract import Extended, Session, Store
 
 log = logging.getLogger("holdfast")
@@ -30,6 +30,7 @@ class Heartbeat:
         wedged_after: float,
         heard: Callable[[Extended], None],
         extended: Callable[[float], None] = lambda sent_at: None,
+        moved: Callable[[], None] = lambda: None,
     ) -> None:
         self._store = store
         self._session = session
@@ -37,6 +38,7 @@ class Heartbeat:
         self._wedged_after = wedged_after
         self._heard = heard
         self._extended = extended
+        self._moved = moved
         self._loop = asyncio.get_running_loop()
         self._stop = threading.Event()
         self._ticked = time.monotonic()
@@ -52,6 +54,7 @@ class Heartbeat:
 
     def _tick(self) -> None:
         self._ticked = time.monotonic()
+        self._moved()
         self._ticker = self._loop.call_later(min(1.0, self._interval / 2), self._tick)
 
     async def stop(self) -> None:

@@ -14,11 +14,11 @@ from .pump import Pump
 log = logging.getLogger("holdfast")
 
 
-def prepare(pump: Pump, queues: tuple[str, ...], lease_ms: int) -> None:
+def prepare(pump: Pump, queues: tuple[str, ...], patience: float) -> None:
     """Every handler that runs in a process can be found there, and the processes for plain ones are starting."""
     tasks = [task for queue in queues for task in pump.registry.runners(queue)]
     wanted = [task for task in tasks if task.in_process]
-    _hint(tasks, lease_ms)
+    _hint(tasks, patience)
     for task in wanted:
         if lacking := missing(task.setting("sandbox")) if task.runs_in == "sandbox" else []:
             raise ConfigError(
@@ -31,14 +31,14 @@ def prepare(pump: Pump, queues: tuple[str, ...], lease_ms: int) -> None:
         pump.pool.expect(boxed)
 
 
-def _hint(tasks: list[Task[Any, Any]], lease_ms: int) -> None:
-    """The log says whose handlers could stop the heartbeats: loudly those that hold up the loop besides."""
+def _hint(tasks: list[Task[Any, Any]], patience: float) -> None:
+    """The log says whose handlers could stop the heartbeats, and after how long: loudly those that hold up the loop."""
     for executor, level in (("inline", logging.INFO), ("thread", logging.DEBUG)):
         names = [each.name for each in tasks if each.runs_in == executor and not inspect.iscoroutinefunction(each.fn)]
         if names:
             log.log(
                 level,
-                "def handlers run %s: %s. Native code that holds the interpreter lock for longer than the lease (%g s) "
-                "would stop the heartbeats; with executor='process' it does not",
-                executor, ", ".join(names), lease_ms / 1000,
+                "def handlers run %s: %s. Native code that holds the interpreter lock for longer than %g s would stop "
+                "the heartbeats, so that another worker takes the jobs; with executor='process' it does not",
+                executor, ", ".join(names), patience,
             )  # fmt: skip

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from ..core.duration import Duration, to_ms
 from ..errors import ConfigError, StoreError
 from ..executor import PoolOptions
-from ..executor.process.deadline import now
 from ..hook import Happening, Hook, Hooks
+from ..page import now
 from ..resource import Resource, opened
 from ..store.contract import Extended, Session
 from .burst import until_empty
+from .guard import Guard
 from .lease import Heartbeat
 from .prepare import prepare
 from .pump import FIRST_PAUSE, LONGEST_PAUSE, Pump, Report
@@ -58,6 +59,7 @@ class Worker:
         pool: int | None = None,
         recycle_jobs: int | None = None,
         recycle_memory: int | None = None,
+        guard: bool = False,
     ) -> None:
         if type(slots) is not int or slots < 1:
             raise ConfigError(f"slots={slots!r}: a whole number from 1")
@@ -81,6 +83,7 @@ class Worker:
         self._grace = to_ms(grace, "grace") / 1000
         self._wedged = self._lease_ms * 4 / 1000 if wedged_after is None else to_ms(wedged_after, "wedged_after") / 1000
         self._on_evicted = on_evicted
+        self._guarded = guard
         self._pool_options = _pool_options(pool, recycle_jobs, recycle_memory, self._drain, self._grace)
         self.name = name or f"{socket.gethostname()}-{os.getpid()}"
         self.hooks = Hooks(app.hooks)
@@ -130,7 +133,7 @@ class Worker:
             self._app.store, self._app.registry, self.hooks, self._slots, self._poll, self._pulse, self._pool_options
         )
         try:
-            prepare(pump, self.queues, self._lease_ms)
+            prepare(pump, self.queues, self._wedged if self._guarded else self._lease_ms / 1000)
             async with self._app, opened(self._resources(pump)):
                 return await self._run(pump, burst, signals)
         finally:
@@ -212,8 +215,9 @@ class Worker:
         pump.session = session
         heartbeat = self._heartbeat = Heartbeat(
             store, session, self._lease_ms / 3000, self._wedged, on_heartbeat,
-            lambda sent_at: pump.pool.lease_until(sent_at + self._lease_ms / 1000),
+            lambda sent_at: pump.pool.lease_until(sent_at + self._lease_ms / 1000), pump.pool.moved,
         )  # fmt: skip
+        guard = await self._guard(pump, session)
         heartbeat.start()
         upkeep = asyncio.create_task(keep_up(store, session, self._lease_ms / 3000, self.hooks))
         ticker = self._ticker()
@@ -235,10 +239,23 @@ class Worker:
             if not pumping.done():
                 await self._hand_back(pump, pumping)
             await heartbeat.stop()
+            if guard is not None:
+                await guard.stop()
             listener.close()
             if not evicted:
                 await self._leave(session)
         return evicted
+
+    async def _guard(self, pump: Pump, session: Session) -> Guard | None:
+        """Return what extends the lease when this interpreter is held up, if handlers run in it."""
+        here = any(pump.capacity.demand(queue).slots for queue in self.queues)
+        if not (self._guarded and here and self._app.store.shared):
+            return None
+        try:
+            return await Guard.start(self._app.store, session, self._wedged, pump.pool.deadline().guard_fd)
+        except OSError as error:
+            log.warning("no guard could be started, so native code may cost this worker its lease: %s", error)
+            return None
 
     def _look_for_stuck(self, pump: Pump) -> None:
         if self._on_stuck == "exit" and pump.leave_stuck(self._grace):

@@ -1,4 +1,5 @@
-"""The program of a process: `python -m holdfast.executor.process.child LINE DEADLINE`, two inherited descriptors.
+"""The program of a process: `python -m holdfast.executor.process.child LINE DEADLINE [MODULE ...]`, two
+inherited descriptors, and what to import while there is nothing to do.
 
 It runs the jobs that its worker sends, `async def` handlers in its event loop and `def` ones in threads, until
 it is told to leave, its worker is gone, or the worker's lease is over.
@@ -200,7 +201,7 @@ class _Forward(logging.Handler):
             job = _current.get()
             where = f" [{job.queue}/{job.id}]" if job is not None else ""
             self._say(wire.Said(record.name, record.levelno, self.format(record) + where))
-        except Exception:
+        except Exception:  # as in any handler of `logging`: a bad record is told on stderr, and ends nobody
             self.handleError(record)
 
 
@@ -263,7 +264,7 @@ def _exactly(line: socket.socket, count: int) -> bytes:
 def _import_ahead(line: socket.socket) -> None:
     """While nothing is to be done, what nearly every task's module imports is imported. None of it is the user's."""
     if not select.select([line], [], [], 0)[0]:
-        for name in ("holdfast.app", "holdfast.executor.sandbox.enter"):
+        for name in ("holdfast.app", "holdfast.executor.sandbox.enter", *sys.argv[3:]):
             import_module(name)
 
 

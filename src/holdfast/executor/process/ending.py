@@ -31,10 +31,10 @@ class Unstartable(HoldfastError):
 class Died(HoldfastError):
     """The process died while the job ran in it."""
 
-    def __init__(self, code: int, times: int, *, alone: bool, over: str = "") -> None:
-        super().__init__(f"{_blame(alone, times)}: {over or _how(code)}")
+    def __init__(self, code: int, times: int, *, alone: bool, why: str = "", is_over_limit: bool = False) -> None:
+        super().__init__(f"{_blame(alone, times)}: {why or _how(code)}")
         self.code = code
-        self.is_over_limit = bool(over)
+        self.is_over_limit = is_over_limit
         """Its sandbox ended it, for what it had too much of."""
 
     def record(self) -> ErrorRecord:

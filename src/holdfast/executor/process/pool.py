@@ -5,15 +5,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-import os
-import sys
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from ...core.sandbox import Sandbox
+from ...page import now
 from ...store.contract import Abort
 from . import wire
 from .deadline import Deadline
@@ -22,7 +20,7 @@ from .order import Order
 from .process import Process, Start
 from .room import Need, Room
 from .spare import Spares
-from .spawn import Spawned, kind_of, spawn
+from .spawn import Spawned, kind_of, search_path, spawn
 
 log = logging.getLogger("holdfast")
 FIRST_PAUSE = 0.1
@@ -81,10 +79,15 @@ class Pool:
                 self._fill(number, sandbox)
 
     def lease_until(self, at: float) -> None:
-        """Processes may work until then (see `deadline.now`). May be called from any thread."""
+        """Processes may work until then (see `page.now`). May be called from any thread."""
         self._lease_ends = at
         if (deadline := self._deadline) is not None:
-            deadline.move(at)
+            deadline.page.ends = at
+
+    def moved(self) -> None:
+        """Whoever guards this worker knows that its loop moves."""
+        if self._deadline is not None:
+            self._deadline.page.moved = now()
 
     # --- running
 
@@ -155,26 +158,24 @@ class Pool:
 
     async def _spawn(self, hello: wire.Hello) -> Spawned:
         take = spawn if hello.sandbox is None else self._spares.take
-        return await take(kind_of(hello), self._open_deadline())
+        return await take(kind_of(hello), self.deadline().fd)
 
-    def _open_deadline(self) -> int:
-        """Return the file in which processes read when the lease ends."""
+    def deadline(self) -> Deadline:
+        """Return where processes read when the lease ends."""
         if self._deadline is None:
             self._deadline = Deadline()
-            self._deadline.move(self._lease_ends)
-        return self._deadline.fd
+            self._deadline.page.ends = self._lease_ends
+        return self._deadline
 
     def expect(self, sandboxes: Iterable[Sandbox]) -> None:
         """Sandboxes with these environments will start from interpreters that are there already."""
         self._spares.wanted.update(kind_of(self._hello(sandbox)) for sandbox in sandboxes)
-        self._spares.fill(self._open_deadline())
+        self._spares.fill(self.deadline().fd)
 
     def _hello(self, sandbox: Sandbox | None) -> wire.Hello:
         level = logging.getLogger().getEffectiveLevel()
-        path = [str(Path(each or os.curdir).resolve()) for each in sys.path]
-        if sandbox is None:
-            return wire.Hello(path, level, self._resources)
-        return wire.Hello(path, level, [], sandbox)
+        resources = self._resources if sandbox is None else []
+        return wire.Hello(search_path(), level, resources, sandbox)
 
     def _recycle(self, process: Process) -> None:
         """It takes no new jobs, and another is there before it has ended."""
@@ -215,7 +216,7 @@ class Pool:
         elif process.ready:
             self._pause = FIRST_PAUSE
             if self._spares.wanted and not self._closed:
-                self._spares.fill(self._open_deadline())
+                self._spares.fill(self.deadline().fd)
             most = self._options.recycle_memory
             if most is not None and process.usage.memory > most:
                 log.info("process %s holds %d MB, and is replaced", process.pid, process.usage.memory >> 20)

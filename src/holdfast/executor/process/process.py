@@ -46,6 +46,8 @@ class Process:
         self._below: list[Known] = []
         """What it had started when it was told to end."""
         self._meter: Meter | None = None
+        self._cut = ""
+        """Why nobody talks with it any more."""
         self._imported: set[wire.Handler] = set()
         self._ending = self._doomed = False
         self._spawning = asyncio.Event()
@@ -181,8 +183,16 @@ class Process:
 
     def _lost(self, error: Exception | None) -> None:
         self._silent.set()
-        if isinstance(error, ValueError) and self.pid is not None and not self.gone:
-            log.error("process %d does not keep to the protocol, and is ended: %s", self.pid, error)
+        if isinstance(error, ValueError):
+            self._cut_off(f"it does not keep to the protocol: {error}")
+        elif not self._ending:  # it is dead, or nobody will ever hear of it again
+            asyncio.get_running_loop().call_later(LAST_WORDS, self._cut_off, "it closed the line to its worker")
+
+    def _cut_off(self, why: str) -> None:
+        """A process with which nobody can talk is ended."""
+        if self.pid is not None and not self.gone and not self._cut:
+            log.error("process %d is ended: %s", self.pid, why)
+            self._cut = why
             kill_tree(self.pid)
 
     def _end_of(self, code: int | None) -> None:
@@ -202,7 +212,8 @@ class Process:
         if self._ending or code == LEASE_OVER or code is None:
             return Evacuated()
         over = self._meter.why(code) if self._meter is not None else ""
-        return Died(code, running.order.claimed.counters.stalls + 1, alone=alone, over=over)
+        times = running.order.claimed.counters.stalls + 1
+        return Died(code, times, alone=alone, why=over or self._cut, is_over_limit=bool(over))
 
     # --- ending
 

@@ -6,6 +6,7 @@ import asyncio
 import os
 import socket
 import sys
+from pathlib import Path
 from typing import NamedTuple
 
 from . import wire
@@ -25,6 +26,11 @@ class Spawned(NamedTuple):
     line: socket.socket
 
 
+def search_path() -> list[str]:
+    """Return where this interpreter finds modules, for one that may be somewhere else."""
+    return [str(Path(each or os.curdir).resolve()) for each in sys.path]
+
+
 def kind_of(hello: wire.Hello) -> Kind:
     """Return the worker's environment, or what of it a sandbox may see; and where to find this package."""
     found = os.pathsep.join(hello.path)
@@ -40,7 +46,7 @@ async def spawn(kind: Kind, deadline: int) -> Spawned:
     output = asyncio.subprocess.DEVNULL if kind.silent else None
     try:
         child = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "holdfast.executor.process.child", str(theirs.fileno()), str(deadline),
+            sys.executable, "-m", "holdfast.executor.process.child", str(theirs.fileno()), str(deadline), *_stores(),
             stdin=asyncio.subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=(theirs.fileno(), deadline),
             env=dict(kind.environment), start_new_session=True,
         )  # fmt: skip
@@ -50,3 +56,8 @@ async def spawn(kind: Kind, deadline: int) -> Spawned:
     finally:
         theirs.close()
     return Spawned(child, ours)
+
+
+def _stores() -> list[str]:
+    """Return the stores of ours that this worker has imported: the task's module will make its app with one of them."""
+    return sorted(name for name in sys.modules if name.startswith("holdfast.store.") and name.endswith(".store"))
