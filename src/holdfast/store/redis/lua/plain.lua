@@ -120,12 +120,11 @@ function H.complete_plain(q, session, token, raw, result, watched)
   return record, expires_at
 end
 
--- True for the record of a later job whose chain began in the queue of this name (and a zero byte).
-function H.is_home(raw, home)
+-- The queue in which the chain began whose later job has this record.
+function H.home_of(raw)
   local flags = string.byte(raw, 2)
-  if not flags or flags < CHAIN then return false end
-  local at = HEAD_SIZE + 7 + (flags % 2 == 1 and 7 or 0) + (flags % 4 >= 2 and 2 or 0)
-  return string.sub(raw, at, at + #home - 1) == home
+  if not flags or flags < CHAIN then return nil end
+  return string.match(raw, '^%Z+', HEAD_SIZE + 7 + (flags % 2 == 1 and 7 or 0) + (flags % 4 >= 2 and 2 or 0))
 end
 
 -- A later job of a chain that the session holds, and that goes on with another in the same queue, is completed: its new
