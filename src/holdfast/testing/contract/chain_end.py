@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ...core.chain import continuation_id
 from ...core.policy import Policy
 from ...core.state import State
 from ...core.transition import Reply
 from ...store.contract import (
+    Claimed,
     Declaration,
     DedupSpec,
     Filter,
     Finished,
 )
-from .bench import DAY, QUEUE, UPDATE, Bench, complete, fail
+from .bench import DAY, QUEUE, UPDATE, Bench, complete, fail, release
 from .case import Case
 from .chain import OTHER, go_on, ref, then
 
@@ -105,6 +108,79 @@ class ChainEnds(Case):
         assert await bench.store.get(QUEUE, "j") is None
         assert await bench.store.get(OTHER, second.lease.id) is None
 
+    @pytest.mark.parametrize("queue", [QUEUE, OTHER])
+    async def test_an_open_chain_keeps_its_jobs_and_they_go_together(self, bench: Bench, queue: str) -> None:
+        worker = await bench.session(QUEUE, OTHER, lease_ms=10 * 3_600_000)
+        first = await bench.take(worker, "j")
+        second = await go_on(bench, worker, first, queue=queue)
+        third = await go_on(bench, worker, second, queue=QUEUE)
+        ids = ["j", second.lease.id, third.lease.id]
+        bench.clock.advance(2 * 3600)
+        await sweep(bench)
+        assert await ids_of(bench, first) == ids
+        await bench.settle(worker, complete(third, b"3"))
+        bench.clock.advance(3599)
+        await sweep(bench)
+        assert await ids_of(bench, first) == ids
+        bench.clock.advance(2)
+        await sweep(bench)
+        assert (await bench.store.jobs(Filter())).jobs == []
+
+    @pytest.mark.parametrize("end", ["fail", "cancel", "outside"])
+    async def test_a_chain_that_ended_badly_goes_as_one(self, bench: Bench, end: str) -> None:
+        await bench.store.configure(QUEUE, {"retention": {"failed": 7200.0}})
+        worker = await bench.session()
+        first = await bench.take(worker, "j")
+        second = await go_on(bench, worker, first)
+        third = await go_on(bench, worker, second)
+        if end == "fail":
+            await bench.settle(worker, fail(third))
+        elif end == "cancel":
+            await bench.settle(worker, release(third))
+            await bench.store.cancel(QUEUE, third.lease.id)
+        else:
+            await bench.store.complete_chain(QUEUE, "j", None, b"3")
+        bench.clock.advance(7199 if end == "fail" else 3599)
+        await sweep(bench)
+        assert len(await ids_of(bench, first)) == 3
+        bench.clock.advance(2)
+        await sweep(bench)
+        assert (await bench.store.jobs(Filter())).jobs == []
+
+    async def test_a_later_job_with_a_ttl_of_its_own_goes_by_it(self, bench: Bench) -> None:
+        worker = await bench.session()
+        first = await bench.take(worker, "j")
+        second = await go_on(bench, worker, first, result_ttl_ms=1000)
+        await go_on(bench, worker, second)
+        bench.clock.advance(2)
+        await sweep(bench)
+        assert [second.lease.id in await ids_of(bench, first), len(await ids_of(bench, first))] == [False, 2]
+
+    async def test_an_endless_chain_keeps_its_first_thousand_jobs(self, bench: Bench) -> None:
+        worker = await bench.session(lease_ms=10 * 3_600_000)
+        first = await bench.take(worker, "j")
+        last = first
+        for _ in range(1003):
+            (last,) = (await bench.turn(worker, then(last), queues=(QUEUE,), room=1)).claimed
+        bench.clock.advance(3601)
+        await sweep(bench)
+        kept = (await bench.store.jobs(Filter(chain=ref(first)), limit=2000)).jobs
+        assert sorted(job.position for job in kept) == [*range(1000), 1003]
+        await bench.settle(worker, complete(last, b"at last"))
+
+    async def test_jobs_whose_first_job_is_lost_go_by_their_own_time(self, bench: Bench) -> None:
+        worker = await bench.session(QUEUE, OTHER)
+        first = await bench.take(worker, "j")
+        second = await go_on(bench, worker, first, queue=OTHER)
+        third = await go_on(bench, worker, second, queue=OTHER)
+        await bench.harness.lose(bench.store, QUEUE, "j")
+        assert (await bench.settle(worker, complete(third))).reply is Reply.OK
+        await sweep(bench)
+        assert (await bench.get(third.lease.id, queue=OTHER)).state is State.COMPLETED
+        bench.clock.advance(3601)
+        await sweep(bench)
+        assert (await bench.store.jobs(Filter())).jobs == []
+
     async def test_a_result_ttl_set_meanwhile_counts_from_the_chains_end(self, bench: Bench) -> None:
         worker = await bench.session()
         second = await go_on(bench, worker, await bench.take(worker, "j"))
@@ -151,3 +227,15 @@ class ChainEnds(Case):
         assert [id for _, id, _ in started] == ["j"]
         (anew,) = await bench.claim(worker)
         assert (anew.payload, anew.chain) == (b"j", None)
+
+
+async def sweep(bench: Bench) -> None:
+    """Whatever is over is gone, in both queues, and whatever went from one to the other has arrived."""
+    for queue in (QUEUE, OTHER, QUEUE, OTHER):
+        await bench.store.expire(queue, 2000)
+
+
+async def ids_of(bench: Bench, first: Claimed) -> list[str]:
+    """Return the ids of a chain's jobs that are there, in order."""
+    jobs = (await bench.store.jobs(Filter(chain=ref(first)))).jobs
+    return [job.id for job in sorted(jobs, key=lambda job: job.position)]

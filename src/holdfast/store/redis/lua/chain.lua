@@ -23,6 +23,11 @@ function H.chain_parts(text)
   return { queue, id, tonumber(run) }, (struct.unpack('>I4', text))
 end
 
+-- Jobs that go with their chain, and not before; from a thousand on they go by their own time, for a chain may be endless.
+function H.goes_with_chain(text)
+  return text and (struct.unpack('>I4', text)) < WITH_CHAIN
+end
+
 -- How far a chain is: position, queue and id of its latest job, by the run of its first.
 
 function H.tail_of(q, rid)

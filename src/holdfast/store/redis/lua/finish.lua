@@ -5,10 +5,42 @@ function H.chain_over(q, first, state)
   H.tell_watchers(q, first, state)
 end
 
+-- Jobs of a chain whose first job is gone go by their own time: nothing else will take them along.
+local function orphan(q, chain)
+  for _, rid in ipairs(H.members(q, chain)) do
+    local job = H.load(q, rid)
+    if job and FINISHED[job.state] and not job.more.expires_at then
+      job.more.expires_at = q.now + H.result_ttl(q)
+      redis.call('ZADD', q.key[job.state], job.more.expires_at, rid)
+      H.store(q, job)
+    end
+  end
+end
+
+-- A first job whose record was lost leaves nothing that points to it.
+local function forget_first(q, chain)
+  local rid, id = H.rid(chain[3]), H.short(chain[2])
+  for state in pairs(FINISHED) do redis.call('ZREM', q.key[state], rid) end
+  redis.call('ZREM', q.key.chains, rid)
+  redis.call('HDEL', q.key.tails, rid)
+  if redis.call('HGET', q.key.ids, id) == rid then redis.call('HDEL', q.key.ids, id) end
+end
+
+local function orphan_all(q, chain, last)
+  forget_first(q, chain)
+  orphan(q, chain)
+  local told = { [q.name] = true }
+  for _, queue in ipairs({ last, unpack(H.take_places(q, chain)) }) do
+    if not told[queue] then H.send(q, queue, 'orphaned', { chain = chain }) end
+    told[queue] = true
+  end
+end
+
 -- A chain whose home is here has ended, with the job at this position.
 local function ended(q, chain, position, outcome)
   local first = H.first_of(q, chain)
-  if not first or first.more.chain_state ~= 'open' or position < H.tail_of(q, first.rid) then return end
+  if not first then return orphan_all(q, chain, outcome.queue) end
+  if first.more.chain_state ~= 'open' or position < H.tail_of(q, first.rid) then return end
   local more, ttl = first.more, nil
   ttl = more.ttl or H.result_ttl(q)
   more.chain_state, more.ended_at, more.last = outcome.state, q.now, { outcome.queue, outcome.task or false }
@@ -65,3 +97,5 @@ function H.receive.ended(q, body)
 end
 
 function H.receive.reopened(q, body) reopen(q, body.chain, body.position) end
+
+function H.receive.orphaned(q, body) orphan(q, body.chain) end

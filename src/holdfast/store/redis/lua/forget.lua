@@ -15,20 +15,23 @@ local function remove(q, job, transition)
 end
 
 local function forget(q, chain, transition)
-  for _, rid in ipairs(H.members(q, chain)) do
+  local found = H.members(q, chain)
+  for _, rid in ipairs(found) do
     local job = H.load(q, rid)
     if job then remove(q, job, transition) end
   end
+  return #found
 end
 
--- Jobs of the chain other than its first are gone, here and, by a message, elsewhere.
+-- Jobs of the chain other than its first are gone, here and, by a message, elsewhere. Return how many here.
 function H.forget_others(q, first, transition)
-  if not first.more.chain_state then return end
+  if not first.more.chain_state then return 0 end
   local chain = { q.name, H.long(first.id), first.run }
-  forget(q, chain, transition)
+  local count = forget(q, chain, transition)
   for _, queue in ipairs(H.take_places(q, chain)) do
     H.send(q, queue, 'forget', { chain = chain, transition = transition })
   end
+  return count
 end
 
 -- Every job of the chain is gone; whoever waits for it hears that it was cancelled.

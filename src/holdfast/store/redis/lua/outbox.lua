@@ -11,6 +11,7 @@
 --   moved, renamed: to a chain's home: which `queue`, `id` and `position` the `chain` is at
 --   ended: to a chain's home: its `outcome` (state, result, error, queue, task, id of the last job) at a `position`
 --   reopened: to a chain's home: its last job, at that `position`, runs anew
+--   orphaned: jobs of the `chain` go by their own time, for its first is gone
 --   forget: jobs of the `chain` are to go, as `transition` says; cascade: so is the chain of `id` and `run`
 --   register, unregister: `from` (queue, run, place, id) waits for the chain of `id` and `run`, or no longer
 --   done: the chain for which the run `rid` waits at a `place` is over, with this `outcome`
