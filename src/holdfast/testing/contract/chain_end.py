@@ -72,6 +72,8 @@ class ChainEnds(Case):
         second = await go_on(bench, worker, first)
         later = await bench.add("j", UPDATE, payload=b"once more")
         assert (later.status, await bench.claim(worker, 10)) == ("successor", [])
+        page = await bench.store.jobs(Filter(ids=("j",)))
+        assert [job.successor for job in [await bench.get("j"), *page.jobs]] == [True, True]
         await bench.settle(worker, complete(second))
         (successor,) = await bench.claim(worker, 10)
         assert (successor.payload, successor.chain, successor.lease.run) == (b"once more", None, later.run)

@@ -11,7 +11,6 @@ from ..bench import QUEUE
 from .base import Base
 from .step import ids, often
 
-
 LOOK_EVERY = 4
 """Each of these looks is a call for each chain and each blocked job: not after every step."""
 
