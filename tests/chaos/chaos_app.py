@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import random
 
 from holdfast import Holdfast, Job, Retry
 
@@ -31,7 +29,7 @@ async def rescue(job: Job, number: int) -> None:
 async def work(job: Job, number: int) -> int:
     """Take a little time; every tenth fails at first, every fiftieth always."""
     note(job, "ran")
-    await asyncio.sleep(random.uniform(0, 0.03))
+    await job.progress(0.5)  # a round trip, in which a kill may come
     if number % 50 == 49 or (number % 10 == 9 and job.attempt == 1):
         raise RuntimeError(f"number {number} does not work")
     return number * 2

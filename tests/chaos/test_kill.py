@@ -15,6 +15,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from support import eventually
+
 from holdfast import Holdfast
 from holdfast.core.state import UNFINISHED, State
 
@@ -39,8 +41,9 @@ async def attack(app: Holdfast, environment: dict[str, str], rng: random.Random)
             batch = [work.options(job_id=f"job-{number + i}").args(number + i) for i in range(rng.randint(1, 40))]
             await work.enqueue_many(batch)
             number += len(batch)
-            await asyncio.sleep(rng.uniform(0, 0.1))
-            if rng.random() < 0.15:
+            begun = number - rng.randint(0, 40)
+            await eventually(lambda begun=begun: started(environment) >= begun, "handlers have started")
+            if rng.random() < 0.15 or not kills:
                 victim = rng.randrange(WORKERS)
                 workers[victim].send_signal(signal.SIGKILL)
                 workers[victim].wait()
@@ -52,6 +55,12 @@ async def attack(app: Holdfast, environment: dict[str, str], rng: random.Random)
         for worker in workers:
             worker.wait(60)
     return number, kills
+
+
+def started(environment: dict[str, str]) -> int:
+    """Return how many times a handler has begun so far, by the ledger."""
+    ledger = Path(environment["CHAOS_LEDGER"])
+    return ledger.read_bytes().count(b"\nran ") + 1 if ledger.exists() else 0
 
 
 async def unfinished(app: Holdfast) -> int:

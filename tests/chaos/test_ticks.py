@@ -5,7 +5,6 @@ CHAOS_SECONDS (default 20) says for how long, for all stores together; longer wh
 
 from __future__ import annotations
 
-import asyncio
 import os
 import random
 import subprocess
@@ -62,8 +61,8 @@ async def attack(app: Holdfast, url: str, rng: random.Random) -> None:
     try:
         while kills < KILLS or time.monotonic() < deadline:
             before = await fired(app)
-            await eventually(lambda before=before: _more(app, before), "some ticks are fired")
-            await asyncio.sleep(rng.uniform(0, 2 * PERIOD))
+            wanted = before + rng.randint(0, 2 * len(NAMES))
+            await eventually(lambda wanted=wanted: _more(app, wanted), "some ticks are fired")
             victim = rng.randrange(WORKERS)
             workers[victim].kill()
             workers[victim].wait()

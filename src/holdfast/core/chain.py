@@ -9,6 +9,8 @@ import msgspec
 OnBlockerFailed = Literal["fail", "cancel", "ignore"]
 OPEN = "open"
 """What a store notes of a chain that goes on."""
+WITH_CHAIN = 1000
+"""Jobs before this position go with their chain; those behind by their own time, since a chain may be endless."""
 _LONGEST_ID = 1024
 
 

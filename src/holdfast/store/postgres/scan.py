@@ -29,7 +29,7 @@ _JOB = {
     "worker": "session",
     "holds_id": "(held AND (free_at_ms IS NULL OR free_at_ms > holdfast.clock(NULL)))",
     "cancel_requested": "cancel",
-    "successor": "(state = 'active' AND EXISTS (SELECT 1 FROM holdfast.successor s"
+    "successor": "((state = 'active' OR chain_state = 'open') AND EXISTS (SELECT 1 FROM holdfast.successor s"
     " WHERE s.queue = e.queue AND s.id = e.id))",
 }
 _NAMES: dict[Table, dict[str, str]] = {"events": _EVENT, "jobs": _JOB}

@@ -12,23 +12,24 @@ from .base import Base
 class Delivering(Base):
     """Carries messages from outboxes to queues; see `lua/outbox.lua`."""
 
-    async def _deliver_all(self, queues: Sequence[str]) -> None:
+    async def _deliver_all(self, queues: Sequence[str], messages: list[Any] | None = None) -> None:
         for queue in queues:
             try:
-                await self._deliver(queue)
+                await self._deliver(queue, messages)
             except StoreError:
                 return  # it is written down, and the next upkeep of anybody delivers it
 
-    async def _deliver(self, queue: str) -> None:
-        """What the queue has for others is applied there, and so is what follows from it."""
+    async def _deliver(self, queue: str, messages: list[Any] | None = None) -> None:
+        """What the queue has for others is applied there, and so is what follows; `messages` are known to be first."""
         todo = [queue]
         while todo:
             sender = todo.pop()
             key = self._keys.declared(sender)
-            flat = await self._server.call("outbox", [key], "")
+            flat = messages if messages is not None else await self._server.call("outbox", [key], "")
+            messages = None
             while flat:
-                for name, messages in _by_target(flat):
-                    if await self._hand_over(sender, name, messages) and name not in todo:
+                for name, part in _by_target(flat):
+                    if await self._hand_over(sender, name, part) and name not in todo:
                         todo.append(name)
                 flat = await self._server.call("outbox", [key], flat[-4])
 

@@ -8,7 +8,7 @@ from importlib.resources import files
 from .keys import ENDINGS
 
 MAJOR = 1
-MINOR = 4
+MINOR = 5
 """Raise it with every change of the Lua: a server with an older library gets this one."""
 NAME = f"holdfast_{MAJOR}"
 PREFIX = f"{NAME}_"
@@ -18,7 +18,7 @@ TRANSITIONS = (
 )  # fmt: skip
 FILES = (
     "prelude", "record", "hold", "log", "tell", "policy", "outbox", "plain", "lane", "reader", *TRANSITIONS, "chain",
-    "turn", "schedule", "steer",
+    "go_on", "finish", "outside", "forget", "turn", "schedule", "steer",
 )  # fmt: skip
 
 

@@ -48,8 +48,9 @@ def arguments(entry: Settlement) -> tuple[Any, ...]:
 def _going_on(entry: Complete, then: Continuation) -> bytes:
     job = then.job
     options = spec(job)
-    if then.queue == entry.lease.queue and not options and entry.result_ttl_ms is None:
-        return f">{job.id}\0{job.task or ''}".encode()  # which the server need not decode
+    if not options and entry.result_ttl_ms is None:  # which the server need not decode
+        where = ">" if then.queue == entry.lease.queue else f"@{then.queue}\0"
+        return f"{where}{job.id}\0{job.task or ''}".encode()
     following = {"queue": then.queue, "id": job.id, "task": job.task, "spec": options}
     return _json({"ttl": entry.result_ttl_ms, "next": following} if entry.result_ttl_ms else {"next": following})
 
@@ -89,7 +90,8 @@ class Work:
         self.settings: dict[str, QueueSettings] = {}
         self.aborts: dict[str, list[tuple[Lease, Abort]]] = {}
         self.waiting: dict[str, bool] = {}
-        self.posted: list[str] = []
+        self.posted: list[tuple[str, list[Any]]] = []
+        """Queues with messages for others, and the first of these."""
         self.now = 0
         self.late = self.more = self.evicted = False
 

@@ -13,7 +13,7 @@ import msgspec
 from ...core.job import Progress
 from ...core.limit import QueueSettings
 from ...core.transition import Reply
-from ..contract import Claimed, Declaration, Extended, Lease, Reaped, Session, Settlement, Turn
+from ..contract import Claimed, Complete, Declaration, Extended, Lease, Reaped, Session, Settlement, Turn
 from . import record, steer
 from .deliver import Delivering
 from .keys import short
@@ -62,7 +62,8 @@ class Working(Delivering):
             )
         if work.evicted:
             return Turn(evicted=True, now_ms=work.now)
-        await self._deliver_all(work.posted)
+        for queue, messages in work.posted:
+            await self._deliver_all([queue], messages)
         return work.turn()
 
     async def _turn(self, work: Work, queues: Sequence[str], ranks: Mapping[str, int], park: bool) -> None:
@@ -78,6 +79,8 @@ class Working(Delivering):
             for _, entry in entries:
                 args += arguments(entry)
             work.asked[queue] = entries
+        for queue in await self._next_queues(work):
+            args += (self._keys.declared(queue), queue)
         keys = [self._keys.declared(queue) for queue in queues]
         claims = work.room > 0 and any(rank > 0 for rank in ranks.values())
         reply = await self._server.call("turn", keys, *args, repeat=not claims)
@@ -88,6 +91,17 @@ class Working(Delivering):
         work.late = work.late or bool(reply[2])
         for queue, part in zip(queues, reply[3], strict=True):
             self._note(work, queue, part)
+        work.posted += ((name.decode(), flat) for name, flat in zip(reply[4][::2], reply[4][1::2], strict=True))
+
+    async def _next_queues(self, work: Work) -> list[str]:
+        """Return other queues in which chains go on; in a cluster they are sent messages."""
+        if self.place.kind == "cluster":
+            return []
+        asked = (entry for entries in work.asked.values() for _, entry in entries)
+        found = {entry.then.queue for entry in asked if isinstance(entry, Complete) and entry.then is not None}
+        names = sorted(found.difference(work.session.queues))
+        await self._know(*names)
+        return names
 
     def _note(self, work: Work, queue: str, part: list[Any]) -> None:
         words, flat, next_at, more, settings, aborts, posted, waiting = part
@@ -106,7 +120,7 @@ class Working(Delivering):
         work.aborts[queue] = aborts_of(queue, aborts)
         work.waiting[queue] = bool(waiting)
         if posted:
-            work.posted.append(queue)
+            work.posted.append((queue, posted))
 
     async def _turn_by_turn(self, work: Work, park: bool) -> None:
         """The same in a cluster: all queues settle at once, and those that have something are claimed from in order."""

@@ -45,7 +45,11 @@ def end(tx: Tx, row: Row, state: State) -> Row | None:
     if not row["position"]:
         return row
     first = tx.job(row["chain"])
-    if first is None or first["chain_state"] != OPEN or first["tail"] != row["run"]:
+    if first is None:  # nothing else will take its jobs along
+        queue_ttl = tx.queue(row["queue"]).settings.result_ttl_ms
+        tx.run("chain", "orphan", chain=row["chain"], now=tx.now, queue_ttl=queue_ttl)
+        return None
+    if first["chain_state"] != OPEN or first["tail"] != row["run"]:
         return None
     settings = tx.queue(first["queue"]).settings
     retention = settings.retention

@@ -22,7 +22,7 @@ _JOB = {
     "worker": "session",
     "holds_id": "(held = 1 AND (free_at_ms IS NULL OR free_at_ms > {now}))",
     "cancel_requested": "(cancel = 1)",
-    "successor": "(state = 'active' AND EXISTS (SELECT 1 FROM holdfast_successor s"
+    "successor": "((state = 'active' OR chain_state = 'open') AND EXISTS (SELECT 1 FROM holdfast_successor s"
     " WHERE s.queue = j.queue AND s.id = j.id))",
 }
 _NAMES: dict[Table, dict[str, str]] = {"events": _EVENT, "jobs": _JOB}

@@ -10,6 +10,8 @@ _PARTS = (
     "cancel",
     "case",
     "chain",
+    "chain_end",
+    "chain_whole",
     "conflict",
     "counter",
     "effect",
@@ -29,6 +31,8 @@ from .bench import Bench  # noqa: E402
 from .blocker import Blockers  # noqa: E402
 from .cancel import Cancels  # noqa: E402
 from .chain import Chains  # noqa: E402
+from .chain_end import ChainEnds  # noqa: E402
+from .chain_whole import WholeChains  # noqa: E402
 from .conflict import Conflicts  # noqa: E402
 from .counter import Counting  # noqa: E402
 from .effect import Effects  # noqa: E402
@@ -57,6 +61,8 @@ class StoreContract(
     Oddities,
     Races,
     Chains,
+    ChainEnds,
+    WholeChains,
     Blockers,
     ScheduleKeeping,
     Machine,

@@ -1,11 +1,12 @@
-"""Chains: a job continues with the next in one step, and everything that hangs at its end hangs at the chain's."""
+"""Chains: a job continues with the next in one step, in its own queue or in another."""
 
 from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from ...core.chain import ChainRef, continuation_id
-from ...core.policy import Policy
 from ...core.state import State
 from ...core.transition import Reply
 from ...store.contract import (
@@ -13,13 +14,10 @@ from ...store.contract import (
     Complete,
     Conflict,
     Continuation,
-    Declaration,
-    DedupSpec,
     Filter,
-    Finished,
     Session,
 )
-from .bench import DAY, QUEUE, UPDATE, Bench, complete, fail, new, release
+from .bench import QUEUE, Bench, complete, fail, new
 from .case import Case
 
 OTHER = "other"
@@ -114,8 +112,48 @@ class Chains(Case):
             assert (ended.transition, ended.state, ended.worker) == ("complete", State.COMPLETED, worker.id)
             assert (ended.run_ms, ended.attempt, ended.wait_ms) == (2000, 1, None)
             record = await bench.get(job.lease.id)
-            assert (record.finished_at_ms, record.expires_at_ms) == (bench.now, bench.now + 3_600_000)
+            assert (record.finished_at_ms, record.expires_at_ms) == (bench.now, None), "it goes with its chain"
             assert (record.payload, record.chain, record.position) == (b"next", ref(job), 2)
+
+    async def test_many_chains_step_together_from_queue_to_queue(self, bench: Bench) -> None:
+        worker = await bench.session(QUEUE, OTHER)
+        await bench.store.enqueue(QUEUE, [new(f"j{number}") for number in range(20)])
+        claimed = await bench.claim(worker, 20)
+        for step, queue in enumerate((OTHER, QUEUE, OTHER), start=1):
+            bench.clock.advance(2)
+            steps = [then(job, queue=queue) for job in claimed]
+            turn = await bench.turn(worker, *steps)
+            assert {settled.reply for settled in turn.settled} == {Reply.OK}
+            before, claimed = claimed, await bench.claim(worker, 20)
+            assert [(job.lease.queue, job.position) for job in claimed] == [(queue, step)] * 20
+            for job in claimed:
+                chain = await bench.store.chain(job.lease.queue, job.lease.id)
+                assert chain is not None
+                assert (chain.ref, chain.current.id, chain.position) == (ref(job), job.lease.id, step)
+            ended = (await bench.events(before[0].lease.id))[-1]
+            assert (ended.transition, ended.state, ended.run_ms) == ("complete", State.COMPLETED, 2000)
+        await bench.turn(worker, *(complete(job, job.lease.id.encode()) for job in claimed))
+        for job in claimed:
+            assert (await bench.get(ref(job).id)).result == job.lease.id.encode()
+
+    @pytest.mark.parametrize("queue", [QUEUE, OTHER])
+    async def test_a_worker_of_one_queue_continues_in_another(self, bench: Bench, queue: str) -> None:
+        here, there = await bench.session(), await bench.session(OTHER)
+        first = await bench.take(here, "j")
+        await bench.settle(here, then(first, queue=OTHER))
+        (second,) = await bench.claim(there)
+        await bench.settle(there, then(second, queue=queue))
+        (third,) = await bench.claim(here if queue == QUEUE else there)
+        assert (third.position, third.chain) == (2, ref(first))
+        await bench.settle(here if queue == QUEUE else there, complete(third, b"3"))
+        assert (await bench.get("j")).result == b"3"
+
+    async def test_a_deleted_chain_stays_gone_though_its_worker_goes_on(self, bench: Bench) -> None:
+        worker = await bench.session(QUEUE, OTHER)
+        second = await go_on(bench, worker, await bench.take(worker, "j"), queue=OTHER)
+        await bench.store.delete_chain(QUEUE, "j")
+        assert (await bench.settle(worker, then(second, queue=QUEUE))).reply is Reply.MISSING
+        assert (await bench.store.jobs(Filter())).jobs == []
 
     async def test_a_repeated_continuation_gives_one(self, bench: Bench) -> None:
         worker = await bench.session()
@@ -196,237 +234,6 @@ class Chains(Case):
         second = await go_on(bench, worker, await bench.take(worker, "j"))
         (held,) = await bench.store.held(worker)
         assert (held.chain, held.position) == (second.chain, 1)
-
-    # --- everything hangs at the chain's end
-
-    async def test_an_open_chain_holds_its_id(self, bench: Bench) -> None:
-        worker = await bench.session()
-        second = await go_on(bench, worker, await bench.take(worker, "j"))
-        await bench.tick(2 * 3600)
-        await bench.store.expire(QUEUE)
-        answer = await bench.add("j")
-        assert (answer.status, answer.state, answer.run) == (
-            "duplicate",
-            State.ACTIVE,
-            second.chain and second.chain.run,
-        )
-        await bench.store.settle_and_claim(worker, [complete(second, b"2")], [], 0)
-
-    async def test_a_finished_chain_answers_from_its_result(self, bench: Bench) -> None:
-        worker = await bench.session()
-        second = await go_on(bench, worker, await bench.take(worker, "j"))
-        await bench.settle(worker, complete(second, b"2"))
-        answer = await bench.add("j")
-        assert (answer.status, answer.state, answer.result) == ("completed", State.COMPLETED, b"2")
-        await bench.tick(3600)
-        assert (await bench.add("j")).status == "queued"
-
-    async def test_whoever_waits_for_a_first_job_hears_of_the_chains_end(self, bench: Bench) -> None:
-        worker = await bench.session()
-        listener, finished, _ = await bench.listen()
-        first = await bench.take(worker, "j", watcher=listener.address)
-        second = await go_on(bench, worker, first)
-        assert await bench.store.watch(listener, QUEUE, "j", first.lease.run)
-        await bench.settle(worker, complete(second, b"2"))
-        await bench.heard(finished, 1)
-        assert finished == [Finished(QUEUE, "j", first.lease.run, State.COMPLETED)]
-        assert not await bench.store.watch(listener, QUEUE, "j", first.lease.run)
-
-    async def test_whoever_waits_for_a_later_job_hears_when_it_continues(self, bench: Bench) -> None:
-        worker = await bench.session()
-        listener, finished, _ = await bench.listen()
-        second = await go_on(bench, worker, await bench.take(worker, "j"))
-        assert await bench.store.watch(listener, QUEUE, second.lease.id, second.lease.run)
-        await go_on(bench, worker, second)
-        await bench.heard(finished, 1)
-        assert (await bench.get(second.lease.id)).continued
-
-    async def test_a_successor_starts_when_the_chain_is_over(self, bench: Bench) -> None:
-        worker = await bench.session()
-        first = await bench.take(worker, "j")
-        assert (await bench.add("j", UPDATE, payload=b"again")).status == "successor"
-        second = await go_on(bench, worker, first)
-        later = await bench.add("j", UPDATE, payload=b"once more")
-        assert (later.status, await bench.claim(worker, 10)) == ("successor", [])
-        await bench.settle(worker, complete(second))
-        (successor,) = await bench.claim(worker, 10)
-        assert (successor.payload, successor.chain, successor.lease.run) == (b"once more", None, later.run)
-
-    async def test_update_of_a_later_job_is_refused(self, bench: Bench) -> None:
-        worker = await bench.session()
-        first = await bench.take(worker, "j")
-        await bench.settle(worker, then(first))
-        id = continuation_id(ref(first), 1, QUEUE)
-        answer = await bench.add(id, UPDATE, payload=b"other")
-        assert answer.status == "refused"
-        assert (await bench.get(id)).payload == b"next"
-
-    async def test_dedup_looks_at_the_whole_chain(self, bench: Bench) -> None:
-        worker = await bench.session()
-        spec = DedupSpec(key="k")
-        second = await go_on(bench, worker, await bench.take(worker, "j", dedup=spec))
-        answer = await bench.add("i", dedup=spec)
-        assert (answer.status, answer.id, answer.state) == ("duplicate", "j", State.ACTIVE)
-        await bench.settle(worker, complete(second, b"2"))
-        answer = await bench.add("i", dedup=DedupSpec(key="k", scope="any"))
-        assert (answer.status, answer.id, answer.result) == ("completed", "j", b"2")
-        assert (await bench.add("i", dedup=spec)).status == "queued"
-
-    async def test_a_chain_expires_as_a_whole(self, bench: Bench) -> None:
-        worker = await bench.session(QUEUE, OTHER)
-        await bench.store.configure(OTHER, {"result_ttl_ms": round(40 * DAY * 1000)})
-        first = await bench.take(worker, "j")
-        second = await go_on(bench, worker, first, queue=OTHER)
-        await bench.settle(worker, complete(second, b"2"))
-        await bench.tick(3601)
-        for queue in (QUEUE, OTHER, QUEUE, OTHER):
-            await bench.store.expire(queue)
-        assert await bench.store.get(QUEUE, "j") is None
-        assert await bench.store.get(OTHER, second.lease.id) is None
-
-    async def test_a_result_ttl_set_meanwhile_counts_from_the_chains_end(self, bench: Bench) -> None:
-        worker = await bench.session()
-        second = await go_on(bench, worker, await bench.take(worker, "j"))
-        assert await bench.store.set_result_ttl(QUEUE, "j", 60_000) is Reply.OK
-        await bench.tick(100)
-        assert (await bench.add("j")).status == "duplicate"
-        await bench.settle(worker, complete(second, b"2"))
-        assert (await bench.get("j")).expires_at_ms == bench.now + 60_000
-
-    async def test_a_fail_handler_is_for_the_job_that_failed(self, bench: Bench) -> None:
-        await bench.store.declare([Declaration(queue=QUEUE, tasks={"next": Policy(on_failure=(QUEUE, "mourn"))})])
-        worker = await bench.session()
-        second = await go_on(bench, worker, await bench.take(worker, "j"), task="next")
-        await bench.settle(worker, fail(second))
-        (handler,) = await bench.claim(worker)
-        assert (handler.task, handler.chain) == ("mourn", None)
-
-    # --- running anew
-
-    async def test_a_dead_letter_of_a_chain_goes_on_where_it_failed(self, bench: Bench) -> None:
-        worker = await bench.session()
-        first = await bench.take(worker, "j")
-        second = await go_on(bench, worker, first)
-        await bench.settle(worker, fail(second))
-        ((queue, id, _),) = await bench.store.requeue(Filter(queue=QUEUE))
-        assert (queue, id) == (QUEUE, second.lease.id)
-        (again,) = await bench.claim(worker)
-        assert (again.chain, again.position) == (ref(first), 1)
-        chain = await bench.store.chain(QUEUE, "j")
-        assert chain is not None
-        assert chain.state is State.ACTIVE
-        await bench.settle(worker, complete(again, b"at last"))
-        assert ((await bench.get("j")).outcome, (await bench.get("j")).result) == (State.COMPLETED, b"at last")
-
-    async def test_only_the_end_of_a_chain_runs_anew(self, bench: Bench) -> None:
-        worker = await bench.session()
-        first = await bench.take(worker, "j")
-        second = await go_on(bench, worker, first)
-        third = await go_on(bench, worker, second)
-        every = Filter(queue=QUEUE, states=(State.COMPLETED, State.FAILED, State.CANCELLED))
-        assert await bench.store.requeue(every) == []
-        await bench.settle(worker, complete(third))
-        started = await bench.store.requeue(Filter(queue=QUEUE, ids=("j",), states=(State.COMPLETED,)))
-        assert [id for _, id, _ in started] == ["j"]
-        (anew,) = await bench.claim(worker)
-        assert (anew.payload, anew.chain) == (b"j", None)
-
-    # --- from outside
-
-    async def test_a_chain_is_completed_from_outside(self, bench: Bench) -> None:
-        worker = await bench.session()
-        first = await bench.take(worker, "j")
-        second = await go_on(bench, worker, first)
-        assert await bench.store.complete_chain(QUEUE, "j", first.lease.run, b"approved") is Reply.OK
-        chain = await bench.store.chain(QUEUE, "j")
-        assert chain is not None
-        assert (chain.state, chain.result) == (State.COMPLETED, b"approved")
-        (event,) = [event for event in await bench.events(second.lease.id) if event.transition == "complete"]
-        assert (event.cause, event.state) == ("outside", State.COMPLETED)
-        aborts = (await bench.store.extend(worker)).aborts
-        assert aborts == [(second.lease, "completed_elsewhere")]
-        assert (await bench.settle(worker, complete(second))).reply is Reply.STALE
-        assert (await bench.store.extend(worker)).aborts == []
-        assert (await bench.store.chain(QUEUE, "j")) == chain
-
-    async def test_a_chain_is_completed_from_outside_while_nobody_works_on_it(self, bench: Bench) -> None:
-        worker = await bench.session()
-        await bench.settle(worker, then(await bench.take(worker, "j"), delay_ms=60_000))
-        assert await bench.store.complete_chain(QUEUE, "j", None, b"approved") is Reply.OK
-        assert (await bench.get("j")).result == b"approved"
-        await bench.tick(61)
-        assert await bench.claim(worker, 10) == []
-        assert await bench.store.complete_chain(QUEUE, "j", None, b"twice") is Reply.WRONG_STATE
-        assert await bench.store.complete_chain(QUEUE, "nobody", None, b"") is Reply.MISSING
-
-    async def test_a_repeat_of_a_completion_from_outside_gets_the_first_answer(self, bench: Bench) -> None:
-        await bench.add("j")
-        for _ in range(2):
-            assert await bench.store.complete_chain(QUEUE, "j", None, b"1", request="r") is Reply.OK
-        assert await bench.told("j") == ["enqueue", "complete"]
-
-    async def test_completion_from_outside_frees_the_room_that_was_taken(self, bench: Bench) -> None:
-        await bench.store.configure(QUEUE, {"key_concurrency": 1})
-        worker = await bench.session()
-        await bench.take(worker, "j", key="k")
-        await bench.add("next", key="k")
-        assert await bench.claim(worker) == []
-        await bench.store.complete_chain(QUEUE, "j", None, b"1")
-        assert await bench.order(worker) == ["next"]
-
-    async def test_one_of_many_completes_from_outside(self, bench: Bench) -> None:
-        worker = await bench.session()
-        first = await bench.take(worker, "j")
-        words = await asyncio.gather(
-            *(bench.store.complete_chain(QUEUE, "j", None, str(number).encode()) for number in range(5)),
-            bench.turn(worker, then(first)),
-        )
-        assert words[:5].count(Reply.OK) == 1
-
-    # --- looking and deleting
-
-    async def test_chains_are_listed(self, bench: Bench) -> None:
-        worker = await bench.session(QUEUE, OTHER)
-        for number in range(3):
-            await go_on(bench, worker, await bench.take(worker, f"j{number}"), queue=OTHER)
-        await bench.add("plain", delay_ms=60_000)
-        found = (await bench.store.chains(Filter())).chains
-        assert [chain.ref.id for chain in found] == ["j2", "j1", "j0"]
-        page = await bench.store.chains(Filter(queue=QUEUE, states=(State.ACTIVE,)), limit=2)
-        assert [chain.ref.id for chain in page.chains] == ["j2", "j1"]
-        page = await bench.store.chains(Filter(queue=QUEUE), limit=2, cursor=page.cursor)
-        assert ([chain.ref.id for chain in page.chains], page.cursor) == (["j0"], None)
-        assert (await bench.store.chains(Filter(queue=OTHER))).chains == []
-        members = (await bench.store.jobs(Filter(chain=found[0].ref))).jobs
-        assert sorted(job.position for job in members) == [0, 1]
-
-    async def test_a_chain_is_deleted_as_a_whole(self, bench: Bench) -> None:
-        worker = await bench.session(QUEUE, OTHER)
-        second = await go_on(bench, worker, await bench.take(worker, "j"), queue=OTHER)
-        third = await go_on(bench, worker, second, queue=OTHER)
-        deleted = await bench.store.delete_chain(QUEUE, "j")
-        assert (deleted.reply, deleted.chains) == (Reply.OK, 1)
-        assert (await bench.store.jobs(Filter())).jobs == []
-        assert (await bench.store.extend(worker)).aborts == [(third.lease, "deleted")]
-        assert (await bench.settle(worker, then(third))).reply is Reply.MISSING
-        assert (await bench.store.delete_chain(QUEUE, "j")).reply is Reply.MISSING
-
-    async def test_deleting_the_current_job_ends_its_chain(self, bench: Bench) -> None:
-        worker = await bench.session()
-        first = await bench.take(worker, "j")
-        second = await go_on(bench, worker, first)
-        assert await bench.store.delete(QUEUE, second.lease.id) is Reply.OK
-        chain = await bench.store.chain(QUEUE, "j", first.lease.run)
-        assert chain is not None
-        assert chain.state is State.CANCELLED
-        assert (await bench.add("j")).status == "queued"
-
-    async def test_a_later_job_that_is_released_stays_in_its_chain(self, bench: Bench) -> None:
-        worker = await bench.session()
-        second = await go_on(bench, worker, await bench.take(worker, "j"))
-        await bench.settle(worker, release(second))
-        (again,) = await bench.claim(worker)
-        assert (again.chain, again.position, again.lease.attempt) == (second.chain, 1, 2)
 
 
 def ref(claimed: Claimed) -> ChainRef:

@@ -11,7 +11,8 @@ DECLARE
 BEGIN
     UPDATE holdfast.job
     SET state = 'cancelled', exit = p_exit, held = false, finished_at_ms = p_now, free_at_ms = p_now,
-        expires_at_ms = greatest(p_now + coalesce(result_ttl_ms, q.result_ttl_ms), coalesce(dedup_until_ms, 0))
+        expires_at_ms = CASE WHEN holdfast.goes_alone(position, result_ttl_ms)
+            THEN greatest(p_now + coalesce(result_ttl_ms, q.result_ttl_ms), coalesce(dedup_until_ms, 0)) END
     WHERE run = j.run;
     PERFORM holdfast.displace(j);
     PERFORM holdfast.fade(ARRAY[j.run]);

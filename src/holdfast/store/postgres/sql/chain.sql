@@ -93,7 +93,13 @@ DECLARE
     v_kept bigint;
 BEGIN
     SELECT * INTO f FROM holdfast.job WHERE run = j.chain FOR UPDATE;
-    IF NOT FOUND OR f.chain_state IS DISTINCT FROM 'open' OR f.tail IS DISTINCT FROM j.run THEN
+    IF NOT FOUND THEN  -- nothing else will take its jobs along
+        q := holdfast.settings(j.queue);
+        UPDATE holdfast.job SET expires_at_ms = p_now + coalesce(result_ttl_ms, q.result_ttl_ms)
+        WHERE chain = j.chain AND expires_at_ms IS NULL AND finished_at_ms IS NOT NULL;
+        PERFORM holdfast.fade(ARRAY(SELECT run FROM holdfast.job WHERE chain = j.chain));
+        RETURN NULL;
+    ELSIF f.chain_state IS DISTINCT FROM 'open' OR f.tail IS DISTINCT FROM j.run THEN
         RETURN NULL;
     END IF;
     q := holdfast.settings(f.queue);
@@ -163,8 +169,9 @@ BEGIN
     UPDATE holdfast.job
     SET state = 'completed', exit = 'outside', result = p_result, finished_at_ms = p_now, error = NULL,
         free_at_ms = p_now + coalesce(p_ttl, result_ttl_ms, q.result_ttl_ms),
-        expires_at_ms = greatest(p_now + greatest(coalesce(p_ttl, result_ttl_ms, q.result_ttl_ms),
-            coalesce(q.completed_ms, 0)), coalesce(dedup_until_ms, 0))
+        expires_at_ms = CASE WHEN holdfast.goes_alone(position, coalesce(p_ttl, result_ttl_ms))
+            THEN greatest(p_now + greatest(coalesce(p_ttl, result_ttl_ms, q.result_ttl_ms),
+                coalesce(q.completed_ms, 0)), coalesce(dedup_until_ms, 0)) END
     WHERE run = j.run;
     PERFORM holdfast.displace(j);
     PERFORM holdfast.fade(ARRAY[j.run]);

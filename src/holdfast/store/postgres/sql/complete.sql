@@ -32,7 +32,8 @@ BEGIN
             chain_state = CASE WHEN h.next IS NOT NULL AND t.position = 0 THEN 'open' END,
             free_at_ms = CASE WHEN h.next IS NULL OR t.position > 0
                 THEN p_now + coalesce(h.ttl, t.result_ttl_ms, h.result_ttl_ms) END,
-            expires_at_ms = CASE WHEN h.next IS NULL OR t.position > 0
+            expires_at_ms = CASE WHEN (h.next IS NULL OR t.position > 0)
+                    AND holdfast.goes_alone(t.position, coalesce(h.ttl, t.result_ttl_ms))
                 THEN greatest(p_now + greatest(coalesce(h.ttl, t.result_ttl_ms, h.result_ttl_ms), h.kept),
                     coalesce(t.dedup_until_ms, 0)) END
         FROM entry h

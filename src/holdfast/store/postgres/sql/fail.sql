@@ -19,8 +19,9 @@ BEGIN
     SET state = 'failed', exit = p_exit, error = p_error, finished_at_ms = p_now,
         failures = j.failures, stalls = j.stalls, timeouts = j.timeouts, releases = j.releases,
         free_at_ms = p_now + coalesce(p_ttl, result_ttl_ms, q.result_ttl_ms),
-        expires_at_ms = greatest(p_now + greatest(q.failed_ms, coalesce(p_ttl, result_ttl_ms, q.result_ttl_ms)),
-            coalesce(dedup_until_ms, 0))
+        expires_at_ms = CASE WHEN holdfast.goes_alone(position, coalesce(p_ttl, result_ttl_ms))
+            THEN greatest(p_now + greatest(q.failed_ms, coalesce(p_ttl, result_ttl_ms, q.result_ttl_ms)),
+                coalesce(dedup_until_ms, 0)) END
     WHERE run = j.run;
     PERFORM holdfast.displace(j);
     PERFORM holdfast.fade(ARRAY[j.run]);

@@ -2,7 +2,7 @@
 
 -- :columns
 j.*, holdfast.clock(%(now)s::bigint) AS now_ms,
-    EXISTS (SELECT 1 FROM holdfast.successor s WHERE s.queue = j.queue AND s.id = j.id AND j.state = 'active')
+    EXISTS (SELECT 1 FROM holdfast.successor s WHERE s.queue = j.queue AND s.id = j.id AND (j.state = 'active' OR j.chain_state = 'open'))
         AS successor,
     (SELECT ARRAY[f.queue, f.id] FROM holdfast.job f WHERE f.run = j.chain) AS chain_ref;
 

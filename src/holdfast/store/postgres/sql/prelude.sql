@@ -128,6 +128,11 @@ LANGUAGE sql STABLE AS $$
     WHERE g.session = p_session AND j.state = 'active' AND j.grip = g.number AND (p_queue IS NULL OR j.queue = p_queue)
 $$;
 
+-- False for a later job of a chain, without a TTL of its own, which goes with its chain; but a chain may be endless.
+CREATE OR REPLACE FUNCTION holdfast.goes_alone(p_position integer, p_ttl bigint) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    SELECT p_position NOT BETWEEN 1 AND 999 OR p_ttl IS NOT NULL
+$$;
+
 -- Those of the runs that are over will be removed in their time.
 CREATE OR REPLACE FUNCTION holdfast.fade(p_runs bigint[]) RETURNS void LANGUAGE sql AS $$
     INSERT INTO holdfast.expiry (queue, at_ms, runs) SELECT queue, expires_at_ms, array_agg(run)

@@ -23,7 +23,7 @@ local function bury(q, id, new)
   H.end_times(q, job)
   job.more.free_at = q.now
   H.to_past(q, job)
-  redis.call('ZADD', q.key.cancelled, job.more.expires_at, job.rid)
+  redis.call('ZADD', q.key.cancelled, job.more.expires_at or '+inf', job.rid)
   H.store(q, job)
   H.append(q, 'cancel', job, { cause = 'successor' })
   H.tell_watchers(q, job, 'cancelled')

@@ -2,17 +2,19 @@
 -- guard: the caller holds the lease
 -- effects: drop lease, store result, continue or end the chain, start the successor, append event, tell waiters
 
--- How long a run that ends now holds its id, and when it is gone.
+-- How long a run that ends now holds its id, and when it is gone: a later job of a chain, with the chain.
 function H.end_times(q, job, ttl)
-  local more, kept = job.more, H.kept_ms(q, job.state)
-  ttl = ttl or more.ttl or H.result_ttl(q)
-  more.finished_at, more.free_at = q.now, q.now + ttl
-  more.expires_at = math.max(q.now + math.max(ttl, kept), more.dedup_until or 0)
+  local more, kept, own = job.more, H.kept_ms(q, job.state), ttl or job.more.ttl
+  ttl = own or H.result_ttl(q)
+  more.finished_at, more.free_at, more.expires_at = q.now, q.now + ttl, nil
+  if own or not H.goes_with_chain(more.chain) then
+    more.expires_at = math.max(q.now + math.max(ttl, kept), more.dedup_until or 0)
+  end
 end
 
 -- The run is over, in its new state; so is its chain, and whoever waits for it hears of it.
 function H.over(q, job)
-  redis.call('ZADD', q.key[job.state], job.more.expires_at, job.rid)
+  redis.call('ZADD', q.key[job.state], job.more.expires_at or '+inf', job.rid)
   if job.state == 'failed' then redis.call('ZADD', q.key.letters, job.run, job.rid) end
   H.store(q, job)
   H.abandon(q, job)

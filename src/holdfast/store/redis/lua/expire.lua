@@ -2,22 +2,24 @@
 -- guard: its retention is over
 -- effects: remove the run and everything that points to it, append event
 
+-- Return how many runs are gone: this one, and with the first of a chain the others of it that are here.
 local function expire(q, rid, index)
-  local job = H.load(q, rid)
+  local job, count = H.load(q, rid), 1
   if job then
-    H.forget_others(q, job, 'expire')
+    count = count + H.forget_others(q, job, 'expire')
     H.append(q, 'expire', job, { gone = true })
     H.remove(q, job)
   end
   redis.call('ZREM', q.key[index], rid)
+  return count
 end
 
 local function aged(q, limit)
   local gone = 0
   for index in pairs(FINISHED) do
     for _, rid in ipairs(redis.call('ZRANGEBYSCORE', q.key[index], '-inf', q.now, 'LIMIT', 0, limit - gone)) do
-      expire(q, rid, index)
-      gone = gone + 1
+      gone = gone + expire(q, rid, index)
+      if gone >= limit then break end
     end
     if gone >= limit then break end
   end
@@ -35,8 +37,7 @@ local function crowded(q, limit)
     if not job then
       redis.call('ZREM', q.key.letters, rid)
     elseif job.more.past or job.more.free_at <= q.now then
-      expire(q, rid, 'failed')
-      gone = gone + 1
+      gone = gone + expire(q, rid, 'failed')
     end
     if gone >= limit then break end
   end

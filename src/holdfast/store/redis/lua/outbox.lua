@@ -2,7 +2,8 @@
 --
 -- A step that concerns another queue is a message, written down by the sender's transition in its own slot (`send`),
 -- carried over by Python (deliver.py: `outbox`, then `receive`), and applied once, because the
--- receiver remembers the last number of each sender (`inbox`). Messages of one sender come in order.
+-- receiver remembers the last number of each sender (`inbox`). Messages of one sender come in order. A turn that has both
+-- queues at hand does all of this in its one step, without writing anything down.
 --
 -- A message: { number, target, kind, body (packed itself) }, in MessagePack. Kinds, and what their bodies are:
 --   enqueue: a job that is wanted, as `H.enqueue` takes it: id, task, payload, spec (a fail handler)
@@ -10,6 +11,7 @@
 --   moved, renamed: to a chain's home: which `queue`, `id` and `position` the `chain` is at
 --   ended: to a chain's home: its `outcome` (state, result, error, queue, task, id of the last job) at a `position`
 --   reopened: to a chain's home: its last job, at that `position`, runs anew
+--   orphaned: jobs of the `chain` go by their own time, for its first is gone
 --   forget: jobs of the `chain` are to go, as `transition` says; cascade: so is the chain of `id` and `run`
 --   register, unregister: `from` (queue, run, place, id) waits for the chain of `id` and `run`, or no longer
 --   done: the chain for which the run `rid` waits at a `place` is over, with this `outcome`
@@ -27,15 +29,52 @@ function H.once(q, request, work)
   return reply
 end
 
-function H.send(q, target, kind, body)
+local function post(q, target, kind, body)
   local number = redis.call('HINCRBY', q.key.queue, 'sent', 1)
   redis.call('ZADD', q.key.outbox, number, cmsgpack.pack({ number, target, kind, cmsgpack.pack(body) }))
   q.posted = true
 end
 
+-- Where the other queue is at hand in the same call (`know_each_other`), nothing is written down: see `hand_over`.
+function H.send(q, target, kind, body)
+  if q.near and q.near[target] then
+    q.letters[#q.letters + 1] = { target, kind, body }
+  else
+    post(q, target, kind, body)
+  end
+end
+
 H.receive = {
   enqueue = function(q, body) H.enqueue(q, { body }, {}) end,
 }
+
+-- These queues may hand messages over to each other, until `hand_over`. One that still has something to deliver may not:
+-- its messages come in order.
+function H.know_each_other(queues)
+  local all = {}
+  for _, q in ipairs(queues) do all[q.name] = q end
+  for _, q in ipairs(queues) do
+    local free = #queues > 1 and redis.call('EXISTS', q.key.outbox) == 0
+    q.letters, q.near = {}, free and all or { [q.name] = q }
+  end
+end
+
+-- Every message between these queues is applied, and what follows from it. One that fails is for the outbox.
+function H.hand_over(queues)
+  local found
+  repeat
+    found = false
+    for _, q in ipairs(queues) do
+      local letters = q.letters
+      found, q.letters = found or #letters > 0, {}
+      for _, letter in ipairs(letters) do
+        local target, kind, body = unpack(letter)
+        if not pcall(H.receive[kind], q.near[target], body, q.name) then post(q, target, kind, body) end
+      end
+    end
+  until not found
+  for _, q in ipairs(queues) do q.near = nil end
+end
 
 H.serve('receive', function(keys, args)
   local arg = H.reader(args)
@@ -54,15 +93,20 @@ H.serve('receive', function(keys, args)
   return q.posted and 'posted' or 'ok'
 end)
 
--- What is still to be delivered, oldest first: number, target, kind and body of each. What is done, up to a number, goes.
-H.serve('outbox', function(keys, args)
-  local arg = H.reader(args)
-  local q, done = H.queue(keys[1], 0), H.optional(arg())
-  if done then redis.call('ZREMRANGEBYSCORE', q.key.outbox, '-inf', done) end
+-- What is still to be delivered, oldest first: number, target, kind and body of each.
+function H.undelivered(q)
   local reply = {}
   for _, text in ipairs(redis.call('ZRANGE', q.key.outbox, 0, 99)) do
     local entry = cmsgpack.unpack(text)
     for index = 1, 4 do reply[#reply + 1] = entry[index] end
   end
   return reply
+end
+
+-- The same; what is done, up to a number, goes.
+H.serve('outbox', function(keys, args)
+  local arg = H.reader(args)
+  local q, done = H.queue(keys[1], 0), H.optional(arg())
+  if done then redis.call('ZREMRANGEBYSCORE', q.key.outbox, '-inf', done) end
+  return H.undelivered(q)
 end)

@@ -78,15 +78,16 @@ function H.claim_plain(q, session, rid, raw)
     made.holder, timeout
 end
 
-local function ends_of(q, made, watched)
-  local known = made.ends[watched]
+local function ends_of(q, made, watched, with_chain)
+  local kind = with_chain and 'chain' or watched
+  local known = made.ends[kind]
   if not known then
     local times = { state = 'completed', more = {} }
     H.end_times(q, times)
     local expires_at = math.max(times.more.expires_at, watched and q.now + KEPT_FOR_WATCHERS_MS or 0)
-    local text = struct.pack('>I7I7I7', q.now, times.more.free_at, expires_at)
-    known = { text .. '\8complete' .. made.named, expires_at }
-    made.ends[watched] = known
+    local text = struct.pack('>I7I7I7', q.now, times.more.free_at, with_chain and 0 or expires_at)
+    known = { text .. '\8complete' .. made.named, with_chain and '+inf' or expires_at }
+    made.ends[kind] = known
   end
   return known[1], known[2]
 end
@@ -120,12 +121,11 @@ function H.complete_plain(q, session, token, raw, result, watched)
   return record, expires_at
 end
 
--- True for the record of a later job whose chain began in the queue of this name (and a zero byte).
-function H.is_home(raw, home)
+-- The queue in which the chain began whose later job has this record.
+function H.home_of(raw)
   local flags = string.byte(raw, 2)
-  if not flags or flags < CHAIN then return false end
-  local at = HEAD_SIZE + 7 + (flags % 2 == 1 and 7 or 0) + (flags % 4 >= 2 and 2 or 0)
-  return string.sub(raw, at, at + #home - 1) == home
+  if not flags or flags < CHAIN then return nil end
+  return string.match(raw, '^%Z+', HEAD_SIZE + 7 + (flags % 2 == 1 and 7 or 0) + (flags % 4 >= 2 and 2 or 0))
 end
 
 -- A later job of a chain that the session holds, and that goes on with another in the same queue, is completed: its new
@@ -145,12 +145,12 @@ function H.go_on_plain(q, session, token, raw)
   local claimed_at = string.sub(raw, at + 4, at + 10)
   local ran = struct.pack('>I6I6', 0, math.max(0, q.now - struct.unpack('>I7', claimed_at)) + 1)
   local task = string.sub(raw, after + id_size, after + id_size + task_size - 1)
-  local ends, expires_at = ends_of(q, made, false)
+  local chain_at = HEAD_SIZE + 1 + (flags % 2 == 1 and 7 or 0) + (flags % 4 >= 2 and 2 or 0)
+  local chain = string.sub(raw, chain_at + 2, at - 1)
+  local ends, expires_at = ends_of(q, made, false, H.goes_with_chain(chain))
   local rid = string.sub(token, 1, 6)
   log(q, id, '\8completec' .. rid .. string.sub(raw, at, at + 3) .. made.now .. place .. ran .. tail_of(made, task))
-  local chain_at = HEAD_SIZE + 1 + (flags % 2 == 1 and 7 or 0) + (flags % 4 >= 2 and 2 or 0)
-  return 'c' .. string.sub(raw, 2, at + 10) .. ends .. string.sub(raw, after), expires_at,
-    string.sub(raw, chain_at + 2, at - 1)
+  return 'c' .. string.sub(raw, 2, at + 10) .. ends .. string.sub(raw, after), expires_at, chain
 end
 
 -- A new later job of a chain, which waits from now on: its record and its place.

@@ -6,6 +6,7 @@ local H = {}
 local MOST_PROMOTED = 200
 local MOST_WOKEN = 64
 local AT_ONCE = 1000 -- arguments of one command; Lua's stack has room for 8,000
+local WITH_CHAIN = 1000 -- as in core/chain.py
 local KEPT_FOR_WATCHERS_MS = 60000
 local DEFAULT_LEASE_MS = 15000
 local REMEMBERED_MS = 600000

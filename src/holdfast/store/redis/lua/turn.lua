@@ -27,9 +27,9 @@ end
 local function entry_of(q, given)
   local run, attempt = struct.unpack('>I6I4', given.token)
   local entry = { name = 'complete', run = run, attempt = attempt, id = string.sub(given.token, 11), body = given.body }
-  if string.byte(given.more, 1) == 62 then -- see `go_on_all`
-    local next_id, task = string.match(given.more, '^>(.*)%z(.*)$')
-    entry.next = { queue = q.name, id = next_id, task = H.optional(task), spec = {} }
+  local plain = H.next_of(q, given.more)
+  if plain then
+    entry.next = { queue = plain.queue, id = plain.long, task = H.optional(plain.task), spec = {} }
   elseif given.more ~= '' then
     for name, value in pairs(cjson.decode(given.more)) do entry[name] = value end
   end
@@ -115,7 +115,7 @@ local function look(q, reply)
 end
 
 -- For each queue: its settlements (three arguments each), and its place in the order of claiming (0: none, -1: only
--- say whether there is something).
+-- say whether there is something). Then, if any, keys and names of queues that jobs of these go on in.
 H.serve('turn', function(keys, args)
   local arg = H.reader(args)
   local now, shift, id, lease = H.now(arg()), tonumber(arg()), arg(), tonumber(arg())
@@ -132,12 +132,17 @@ H.serve('turn', function(keys, args)
   for index, q in ipairs(queues) do
     local rank, count, entries = tonumber(arg()), tonumber(arg()), {}
     for number = 1, count do entries[number] = { token = arg(), body = arg(), more = arg() } end
-    local words = settle_all(q, id, entries)
-    freed[index] = count
+    q.entries, freed[index] = entries, count
     if rank > 0 then order[rank] = index end
     q.only_look = rank < 0
-    replies[index] = { words, {}, -1, 0, q.settings_text, {}, 0, 0 }
   end
+  local around = { unpack(queues) }
+  for key in arg do around[#around + 1] = H.opened(key, now, arg()) end
+  H.know_each_other(around)
+  for index, q in ipairs(queues) do
+    replies[index] = { settle_all(q, id, q.entries), {}, -1, 0, q.settings_text, {}, 0, 0 }
+  end
+  H.hand_over(around)
   for _, index in ipairs(order) do
     if room > 0 then
       local q, reply = queues[index], replies[index]
@@ -152,8 +157,13 @@ H.serve('turn', function(keys, args)
     decline(q, q.offered)
     if park and room > 0 then redis.call('ZADD', q.key.parked, room, id) end
     replies[index][6] = H.aborts(q, id)
-    replies[index][7] = q.posted and 1 or 0
+    replies[index][7] = q.posted and H.undelivered(q) or NOTHING
     if q.only_look then look(q, replies[index]) end
   end
-  return { 'alive', now, late, replies }
+  local posted = {}
+  for index = #queues + 1, #around do
+    local q = around[index]
+    if q.posted then posted[#posted + 1], posted[#posted + 2] = q.name, H.undelivered(q) end
+  end
+  return { 'alive', now, late, replies, posted }
 end)

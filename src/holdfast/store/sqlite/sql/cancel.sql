@@ -5,7 +5,8 @@
 -- :finish
 UPDATE holdfast_job
 SET state = 'cancelled', exit = :exit, held = 0, finished_at_ms = :now, free_at_ms = :now,
-    expires_at_ms = max(:now + coalesce(result_ttl_ms, :queue_ttl), coalesce(dedup_until_ms, 0))
+    expires_at_ms = CASE WHEN position NOT BETWEEN 1 AND 999 OR result_ttl_ms IS NOT NULL
+        THEN max(:now + coalesce(result_ttl_ms, :queue_ttl), coalesce(dedup_until_ms, 0)) END
 WHERE run = :run;
 
 -- :bury

@@ -1,11 +1,13 @@
--- Chains: what the first job's row says of all of them.
+-- Chains: what the first job's row says of all of them. A later job, before position 1,000 and without a TTL of its own,
+-- goes with its chain: here and wherever else a run ends, its `expires_at_ms` is NULL.
 
 -- :continue_all
 UPDATE holdfast_job
 SET state = 'completed', exit = 'complete', finished_at_ms = :now, error = NULL, chain = coalesce(chain, run),
     chain_state = CASE WHEN position = 0 THEN 'open' END,
     free_at_ms = CASE WHEN position > 0 THEN :now + coalesce(result_ttl_ms, :queue_ttl) END,
-    expires_at_ms = CASE WHEN position > 0 THEN :now + max(coalesce(result_ttl_ms, :queue_ttl), :kept) END
+    expires_at_ms = CASE WHEN position > 999 OR position > 0 AND result_ttl_ms IS NOT NULL
+        THEN :now + max(coalesce(result_ttl_ms, :queue_ttl), :kept) END
 WHERE run IN (SELECT value FROM json_each(:runs));
 
 -- :places
@@ -33,6 +35,10 @@ SET chain_state = :state, ended_at_ms = :now, held = CASE WHEN :state = 'cancell
     free_at_ms = CASE WHEN :state = 'cancelled' THEN :now ELSE :now + coalesce(result_ttl_ms, :queue_ttl) END,
     expires_at_ms = max(:now + max(coalesce(result_ttl_ms, :queue_ttl), :kept), coalesce(dedup_until_ms, 0))
 WHERE run = :run AND chain_state = 'open';
+
+-- :orphan
+UPDATE holdfast_job SET expires_at_ms = :now + coalesce(result_ttl_ms, :queue_ttl)
+WHERE chain = :chain AND expires_at_ms IS NULL AND state IN ('completed', 'failed', 'cancelled');
 
 -- :ref
 SELECT queue, id, run FROM holdfast_job WHERE run = :run;

@@ -7,5 +7,6 @@ UPDATE holdfast_job
 SET state = 'failed', exit = :exit, error = :error, finished_at_ms = :now,
     failures = :failures, stalls = :stalls, timeouts = :timeouts, releases = :releases,
     free_at_ms = :now + coalesce(:ttl, result_ttl_ms, :queue_ttl),
-    expires_at_ms = max(:now + max(:kept, coalesce(:ttl, result_ttl_ms, :queue_ttl)), coalesce(dedup_until_ms, 0))
+    expires_at_ms = CASE WHEN position NOT BETWEEN 1 AND 999 OR coalesce(:ttl, result_ttl_ms) IS NOT NULL
+        THEN max(:now + max(:kept, coalesce(:ttl, result_ttl_ms, :queue_ttl)), coalesce(dedup_until_ms, 0)) END
 WHERE run = :run;

@@ -14,7 +14,7 @@ SELECT *, 0 AS successor FROM holdfast_job WHERE queue = :queue AND id = :id AND
 ORDER BY run DESC LIMIT 1;
 
 -- :run
-SELECT j.*, EXISTS (SELECT 1 FROM holdfast_successor s WHERE s.queue = j.queue AND s.id = j.id AND j.state = 'active')
+SELECT j.*, EXISTS (SELECT 1 FROM holdfast_successor s WHERE s.queue = j.queue AND s.id = j.id AND (j.state = 'active' OR j.chain_state = 'open'))
     AS successor
 FROM holdfast_job j
 WHERE j.run = :run OR j.run IN (
@@ -26,7 +26,7 @@ WHERE j.run = :run OR j.run IN (
 ORDER BY j.run = :run DESC LIMIT 1;
 
 -- :list
-SELECT j.*, EXISTS (SELECT 1 FROM holdfast_successor s WHERE s.queue = j.queue AND s.id = j.id AND j.state = 'active')
+SELECT j.*, EXISTS (SELECT 1 FROM holdfast_successor s WHERE s.queue = j.queue AND s.id = j.id AND (j.state = 'active' OR j.chain_state = 'open'))
     AS successor
 FROM holdfast_job j
 WHERE j.run < :before

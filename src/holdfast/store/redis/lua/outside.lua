@@ -1,0 +1,35 @@
+-- complete, from outside: the job is over with this result, whoever works on it, and so is its chain.
+local function complete_outside(q, job, result, ttl)
+  local was_active = job.state == 'active'
+  local event = was_active and H.ending(q, job) or {}
+  event.cause = 'outside'
+  local holder = { more = { session = job.more.session, attempts = job.more.attempts }, id = job.id, run = job.run }
+  if was_active then H.let_go(q, job.rid) else H.take_away(q, job) end
+  job.state, job.result, job.more.exit, job.more.error = 'completed', result, 'outside', nil
+  H.end_times(q, job, ttl)
+  H.append(q, 'complete', job, event)
+  H.over(q, job)
+  H.recheck(q, job.more.key)
+  if was_active then
+    H.abort(q, holder, 'completed_elsewhere')
+    H.wake(q, 1)
+  end
+end
+
+H.serve('complete_chain', function(keys, args)
+  local arg = H.reader(args)
+  local now, request, id, run, result, ttl = H.now(arg()), arg(), arg(), tonumber(arg()), arg(), tonumber(arg())
+  local q = H.queue(keys[1], now)
+  if request ~= '' then -- only a completion is remembered: a chain that went on is looked for elsewhere
+    local known = redis.call('HGET', q.key.requests, request)
+    if known then return cmsgpack.unpack(known) end
+  end
+  local job
+  if run then job = H.find(q, id, run) else job = H.answering(q, id) end
+  if not job then return 'missing' end
+  if FINISHED[job.state] then return 'wrong_state' end
+  return H.once(q, request, function()
+    complete_outside(q, job, result, ttl)
+    return 'ok'
+  end)
+end)

@@ -1,0 +1,143 @@
+"""What workers do to a queue: claiming, settling, vanishing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from ...core.limit import Bucket, refill
+from ...core.policy import COUNTER, Cause, verdict
+from ...core.state import State
+from ...core.transition import Reply, judge
+from ...store.contract import Complete, Failed, Released, Retried, Settlement, Snoozed
+from .produce import Producing
+from .run import Run, by_time, counted
+
+NAMES: dict[type, str] = {
+    Complete: "complete",
+    Retried: "retry",
+    Failed: "fail",
+    Snoozed: "snooze",
+    Released: "release",
+}
+
+
+class Model(Producing):
+    """One queue as it must stand. Every method is told the time."""
+
+    def promote_due(self, now: int) -> None:
+        """What a claim does first."""
+        for run in self.runs.values():
+            if run.state is State.SCHEDULED and run.run_at <= now:
+                run.state = State.WAITING
+
+    def claim(self, now: int, session: str, claimed: Iterable[tuple[str, int, int]], room: int) -> None:
+        """The session was given these (id, run, attempt), and nothing less would have been right."""
+        if self.settings.paused:
+            assert not list(claimed), "a paused queue gave something"
+            return
+        self.promote_due(now)
+        self.note_turns(now)
+        if self.settings.rate is not None:
+            self.bucket = refill(self.settings.rate, self.bucket, now)
+        count = 0
+        for id, number, attempt in claimed:
+            self._claim_one(now, session, id, number, attempt)
+            count += 1
+        assert count <= room, "more than there was room for"
+        assert count == room or not self.claimable(now), "something could have been claimed, and was not"
+
+    def _claim_one(self, now: int, session: str, id: str, number: int, attempt: int) -> None:
+        run = self.runs[number]
+        assert (run.id, run.state) == (id, State.WAITING), f"{id} was {run.state}"
+        assert run is self.waiting(run.key)[0], f"{id} jumped the queue of its key"
+        assert self._queue_room() > 0, "over the queue's concurrency"
+        assert self._queue_token_at(now) <= now, "over the queue's rate"
+        assert self.has_room(run.key), f"{run.key} is over its concurrency"
+        assert self.key_token_at(run.key, now) <= now, f"{run.key} is over its rate"
+        before = self.served.get(run.key, -1)
+        passed_over = [group for group in self.ready_groups(now) if self.ready_since[group] < before]
+        assert passed_over in ([], [run.key]), f"{run.key} has its second turn while {passed_over} had none"
+        if self.bucket is not None and self.settings.rate is not None:
+            self.bucket = Bucket(self.bucket.tokens - 1, now)
+        if run.key is not None and self.settings.key_rate is not None:
+            bucket = refill(self.settings.key_rate, self.key_buckets.get(run.key), now)
+            self.key_buckets[run.key] = Bucket(bucket.tokens - 1, now)
+        run.state, run.session = State.ACTIVE, session
+        run.counters = counted(run.counters, "attempts")
+        assert run.counters.attempts == attempt
+        self.turn += 1
+        self.served[run.key] = self.ready_since[run.key] = self.turn
+
+    def settle(
+        self, now: int, session: str, entry: Settlement, number: Callable[[str], int]
+    ) -> set[tuple[Reply, State | None]]:
+        """Return the words that are right for a settlement of a session that is alive.
+
+        `number` tells which run an id is, of a job that this settlement goes on with.
+        """
+        name, lease = NAMES[type(entry)], entry.lease
+        run = self.runs.get(lease.run)
+        if run is None:
+            return {(Reply.MISSING, None)}
+        ours = run.session == session and run.counters.attempts == lease.attempt
+        if ours and run.state is State.ACTIVE:
+            run.exits[lease.attempt] = (session, name)
+            return {(Reply.OK, self._apply(now, run, entry, number))}
+        if run.exits.get(lease.attempt) == (session, name):
+            right: set[tuple[Reply, State | None]] = {(Reply.OK, run.state)}
+            # Only the last two attempts need be remembered.
+            return right if lease.attempt >= run.counters.attempts - 1 else right | {(Reply.STALE, None)}
+        return {(judge(name, run.state), None)}
+
+    def _apply(self, now: int, run: Run, entry: Settlement, number: Callable[[str], int]) -> State:
+        if isinstance(entry, Complete):
+            if entry.then is not None:
+                self.go_on(now, run, entry.then.job, number(entry.then.job.id))
+            else:
+                run.result = entry.result
+                self.finish(now, run, State.COMPLETED, 0)
+            return State.COMPLETED
+        if run.cancel:
+            self.cancelled(now, run)
+            return State.CANCELLED
+        if isinstance(entry, Retried):
+            return self._come_back(now, run, entry.cause, wait=True)
+        if isinstance(entry, Failed):
+            return self._fail(now, run, COUNTER.get(entry.cause, "failures"))
+        if isinstance(entry, Released):
+            return self._come_back(now, run, entry.cause, delay=entry.delay_ms)
+        run_at = now + (entry.delay_ms or 0) if entry.run_at_ms is None else max(now, entry.run_at_ms)
+        return self._put_back(now, run, run_at, State.SCHEDULED)
+
+    def _come_back(self, now: int, run: Run, cause: Cause, *, wait: bool = False, delay: int = 0) -> State:
+        counter = COUNTER[cause]
+        nth = getattr(run.counters, counter) + 1
+        if verdict(self.retry, cause, nth) == "fail":
+            return self._fail(now, run, counter)
+        run.counters = counted(run.counters, counter)
+        if wait:
+            return self._put_back(now, run, now + self.retry.backoff_ms(nth), State.SCHEDULED)
+        run_at = now + delay if delay else run.run_at
+        return self._put_back(now, run, run_at, by_time(now, run_at))
+
+    def _put_back(self, now: int, run: Run, run_at: int, state: State) -> State:
+        run.state, run.run_at = state, run_at
+        if successor := self.successors.pop(run.id, None):
+            self.merge(now, run, successor)
+        return run.state
+
+    def _fail(self, now: int, run: Run, counter: str) -> State:
+        run.counters = counted(run.counters, counter)
+        self.finish(now, run, State.FAILED, self.settings.retention.failed_ms)
+        return State.FAILED
+
+    def reap(self, now: int, session: str) -> tuple[int, int]:
+        """The session is dead: return how many of its jobs came back, and how many failed."""
+        states = []
+        for run in [run for run in self.active() if run.session == session]:
+            if run.cancel:
+                self.cancelled(now, run)
+                states.append(State.CANCELLED)
+            else:
+                states.append(self._come_back(now, run, Cause.STALL))
+        return sum(state in (State.WAITING, State.SCHEDULED) for state in states), states.count(State.FAILED)
