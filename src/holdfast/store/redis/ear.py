@@ -11,16 +11,19 @@ import logging
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 import msgspec
+from hiredis import pack_command
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import RedisError
 
 from ...errors import StoreError
 from ..contract import Finished
 from .keys import Keys
-from .link import REPLIES, Unsent
+from .link import Unsent
 from .server import Server
+from .wire import Wire
 
 log = logging.getLogger("holdfast")
 QUIET = 15.0
@@ -59,6 +62,8 @@ class Ear:
         self._task: asyncio.Task[None] | None = None
         self._subscribed = asyncio.Event()
         self._before = False
+        self._heard = self._asked = False
+        """Whether anything was heard lately; and whether the connection was tried because it was not."""
 
     async def listen(self, on_wake: Callable[[], None], on_finished: Callable[[Finished], None]) -> Listener:
         """Return a listener that hears from now on."""
@@ -92,29 +97,44 @@ class Ear:
             pause = min(pause * 2, LONGEST_PAUSE)
 
     async def _hear(self, connection: AbstractConnection) -> None:
-        await connection.send_command("SUBSCRIBE", self.channel, check_health=False)
-        silent = False
+        """Everybody hears until the connection ends, which raises."""
+        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def end(reason: str) -> None:
+            if not over.done():
+                over.set_exception(OSError(reason))
+
+        def hear(reply: Any) -> None:
+            self._heard = True
+            if isinstance(reply, list):
+                self._on_message(reply)
+            elif isinstance(reply, Exception):
+                end(str(reply))
+
+        wire = Wire(connection, hear, end)
+        subscribe: tuple[Any, ...] = ("SUBSCRIBE", self.channel)
+        wire.transport.write(pack_command(subscribe))
+        self._asked = False
         while True:
-            try:
-                async with asyncio.timeout(QUIET):
-                    reply = await connection.read_response(disable_decoding=True, disconnect_on_error=False)
-            except TimeoutError:
-                if silent:
-                    raise
-                silent = True
-                await connection.send_command("PING", check_health=False)
-                continue
-            except REPLIES as error:
-                raise OSError(str(error)) from error
-            silent = False
-            if isinstance(reply, list) and reply[0] == b"message":
-                self._tell(reply[2])
-            elif isinstance(reply, list) and reply[0] == b"subscribe":
-                if self._before:
-                    for listener in list(self.listeners.values()):
-                        listener.on_wake()  # whatever was said meanwhile was missed
-                self._before = True
-                self._subscribed.set()
+            self._heard = False
+            done, _ = await asyncio.wait([over], timeout=QUIET)
+            if done:
+                over.result()
+            if not self._heard:
+                if self._asked:
+                    raise TimeoutError(f"no word within {2 * QUIET:g} s")
+                wire.transport.write(pack_command(("PING",)))
+            self._asked = not self._heard
+
+    def _on_message(self, reply: list[Any]) -> None:
+        if reply[0] == b"message":
+            self._tell(reply[2])
+        elif reply[0] == b"subscribe":
+            if self._before:
+                for listener in list(self.listeners.values()):
+                    listener.on_wake()  # whatever was said meanwhile was missed
+            self._before = True
+            self._subscribed.set()
 
     def _tell(self, message: bytes) -> None:
         number, bracket, rest = message.partition(b"[")

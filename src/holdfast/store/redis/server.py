@@ -153,7 +153,18 @@ class Server:
 
     async def ask(self, command: Command, key: str | None, *, repeat: bool = True) -> Any:
         """Return what a command answers, at the node that has the key."""
-        return (await self.ask_all([command], key, repeat=repeat))[0]
+        if self.place.kind == "cluster" or not self._open or not self.here:
+            return (await self.ask_all([command], key, repeat=repeat))[0]
+        link = self._link(self.place.hosts[0])
+        problem: Exception
+        try:
+            reply = await link.ask(command)
+            if not isinstance(reply, Exception):
+                return reply
+            problem = reply
+        except (Unsent, Lost) as error:
+            problem = error
+        return (await self._insist([command], key, repeat, (problem, link)))[0]
 
     async def ask_all(self, commands: Sequence[Command], key: str | None, *, repeat: bool = True) -> list[Any]:
         """The same for several commands, in one packet; when one of them must be repeated, all are."""
@@ -162,20 +173,34 @@ class Server:
         if self._loop is not None and not self.here:
             asked = asyncio.run_coroutine_threadsafe(self.ask_all(commands, key, repeat=repeat), self._loop)
             return await asyncio.wrap_future(asked)
-        deadline = time.monotonic() + self.place.retry_for
-        began, pause, asking = time.monotonic(), FIRST_PAUSE, False
+        return await self._insist(commands, key, repeat)
+
+    async def _insist(
+        self,
+        commands: Sequence[Command],
+        key: str | None,
+        repeat: bool,
+        failed: tuple[Exception, Link] | None = None,
+    ) -> list[Any]:
+        """Return the replies, however often it must be tried; `failed` is how the first try ended."""
+        began = time.monotonic()
+        deadline, pause, asking = began + self.place.retry_for, FIRST_PAUSE, False
         while True:
-            problem: Exception
             try:
-                link = await self._to(key)
-                sent = [["ASKING"], *commands] if asking else commands
-                replies = (await link.send(sent))[-len(commands) :]
-                bad = next((reply for reply in replies if isinstance(reply, Exception)), None)
-                if bad is None:
-                    return replies
-                problem, asking = bad, False
-                if await self._mend(bad, link, len(commands) == 1 or repeat, began):
-                    asking = isinstance(bad, AskError)
+                if failed is None:
+                    link = await self._to(key)
+                    sent = [["ASKING"], *commands] if asking else commands
+                    replies = (await link.send(sent))[-len(commands) :]
+                    bad = next((reply for reply in replies if isinstance(reply, Exception)), None)
+                    if bad is None:
+                        return replies
+                    failed = bad, link
+                problem, link = failed
+                failed, asking = None, False
+                if isinstance(problem, Unsent | Lost):
+                    raise problem
+                if await self._mend(problem, link, len(commands) == 1 or repeat, began):
+                    asking = isinstance(problem, AskError)
                     if time.monotonic() < deadline:
                         continue
             except Unsent as error:
