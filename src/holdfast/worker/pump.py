@@ -237,7 +237,10 @@ class Pump:
             flight.ask = self.capacity.cut(flight.ask, self._free())
             self._unsure = False
         ask = flight.ask
-        return await self._store.settle_and_claim(session, flight.settlements, ask.queues, ask.room, park=self.claiming)
+        idle = not self.running and len(self._flights) <= 1
+        return await self._store.settle_and_claim(
+            session, flight.settlements, ask.queues, ask.room, park=self.claiming, idle=idle
+        )
 
     async def _look_for_hungry(self, session: Session) -> None:
         """It is known which queues have jobs waiting that are too large for the room of the moment."""

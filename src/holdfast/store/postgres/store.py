@@ -245,6 +245,7 @@ class PostgresStore(Looking):
         queues: Sequence[str],
         room: int,
         park: bool = False,
+        idle: bool = False,
     ) -> Turn:
         self._doubt.settle(session.id)
         ear = self._switchboard.find(session.address) if park else None

@@ -9,19 +9,22 @@ import asyncio
 import itertools
 import logging
 import os
-from collections.abc import Callable
+import re
+import struct
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
-import msgspec
 from hiredis import pack_command
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import RedisError
 
 from ...errors import StoreError
 from ..contract import Finished
-from .keys import Keys
+from .gift import Gifts
+from .keys import Keys, long
 from .link import Unsent
+from .record import STATES
 from .server import Server
 from .wire import Wire
 
@@ -31,7 +34,20 @@ QUIET = 15.0
 LONGEST_PAUSE = 2.0
 
 
-_finished = msgspec.json.Decoder(list[Finished]).decode
+_NEWS = struct.Struct(">c6sHI")
+_MESSAGE = re.compile(rb"(\d+)([=!]?)").match
+
+
+def watched_words(text: bytes) -> Iterator[Finished]:
+    """Yield what a message says of watched runs of one queue; `news` in tell.lua writes it."""
+    at = 2 + int.from_bytes(text[:2], "big")
+    queue = text[2:at].decode()
+    while at < len(text):
+        letter, run, id_size, result_size = _NEWS.unpack_from(text, at)
+        result_at = at + _NEWS.size + id_size
+        at_id, at = at + _NEWS.size, result_at + max(0, result_size - 1)
+        result = text[result_at:at] if result_size else None
+        yield Finished(queue, long(text[at_id:result_at]), int.from_bytes(run, "big"), STATES[letter], result)
 
 
 class Listener:
@@ -45,6 +61,8 @@ class Listener:
         self.address = f"{ear.channel}#{number}"
         self.on_wake = on_wake
         self.on_finished = on_finished
+        self.gifts: Gifts | None = None
+        """What the session that hears here was given."""
 
     def close(self) -> None:
         """Hear nothing more."""
@@ -103,6 +121,7 @@ class Ear:
         def end(reason: str) -> None:
             if not over.done():
                 over.set_exception(OSError(reason))
+                over.exception()  # when the ear is being closed, nobody listens any more
 
         def hear(reply: Any) -> None:
             self._heard = True
@@ -136,17 +155,24 @@ class Ear:
             self._before = True
             self._subscribed.set()
 
+    def find(self, address: str | None) -> Listener | None:
+        """Return the listener with an address of this ear."""
+        channel, _, number = (address or "").rpartition("#")
+        return self.listeners.get(int(number)) if channel == self.channel and number.isdigit() else None
+
     def _tell(self, message: bytes) -> None:
-        number, bracket, rest = message.partition(b"[")
-        listener = self.listeners.get(int(number)) if number.isdigit() else None
-        if listener is None:
+        """A message is the number of a listener, a mark, and what it is told: nothing (wake up), news or a gift."""
+        found = _MESSAGE(message)
+        listener = self.listeners.get(int(found[1])) if found else None
+        if found is None or listener is None:
             return
-        if not bracket:
-            listener.on_wake()
-            return
-        with suppress(msgspec.MsgspecError, ValueError):
-            for finished in _finished(bracket + rest):
+        if found[2] == b"=":
+            for finished in watched_words(message[found.end() :]):
                 listener.on_finished(finished)
+            return
+        if found[2] == b"!" and listener.gifts is not None:
+            listener.gifts.hear(message[found.end() :])
+        listener.on_wake()
 
     async def close(self) -> None:
         """Nothing is heard any more."""

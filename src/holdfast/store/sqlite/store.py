@@ -243,6 +243,7 @@ class SqliteStore:
         queues: Sequence[str],
         room: int,
         park: bool = False,
+        idle: bool = False,
     ) -> Turn:
         # An idle worker has much room and finds little: that is done at once. One that finds much gets it in batches.
         small = len(settlements) <= SMALL and session_.id not in self._busy

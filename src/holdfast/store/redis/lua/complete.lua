@@ -62,7 +62,7 @@ function H.complete_all(q, session, entries)
         done[rid], words[index] = true, 'ok completed'
         records[at + 1], records[at + 2], ends[at + 1], ends[at + 2] = rid, record, expires_at, rid
         at, gone[#gone + 1] = at + 2, rid
-        if watched then told[#told + 1] = { string.sub(entry.token, 11), H.run_of(rid), watched } end
+        if watched then told[#told + 1] = { string.sub(entry.token, 11), H.run_of(rid), watched, entry.body } end
       end
     end
   end

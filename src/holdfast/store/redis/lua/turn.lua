@@ -95,7 +95,7 @@ local function hear(queues, id, lease)
     if session.expires_at <= q.now or q.now - session.heard_at > lease / 3 then H.renew(q, id, session, lease) end
     q.was_parked = redis.call('ZREM', q.key.parked, id) == 1
   end
-  return late
+  return late, sessions
 end
 
 -- A wake-up that this worker has no room to follow goes to the next.
@@ -115,18 +115,19 @@ local function look(q, reply)
 end
 
 -- For each queue: its settlements (three arguments each), and its place in the order of claiming (0: none, -1: only
--- say whether there is something).
+-- say whether there is something). `park` is empty, "park", or "idle" for a worker that may be given to; last comes the
+-- number of the latest gift that it knows of.
 H.serve('turn', function(keys, args)
   local arg = H.reader(args)
   local now, shift, id, lease = H.now(arg()), tonumber(arg()), arg(), tonumber(arg())
-  local room, park, seed = tonumber(arg()), arg() == 'park', tonumber(arg())
+  local room, park, seed = tonumber(arg()), arg(), tonumber(arg())
   local queues = {}
   for index, key in ipairs(keys) do
     queues[index] = H.queue(key, now)
     queues[index].seed = seed
     H.catch_up(queues[index], shift)
   end
-  local late = hear(queues, id, lease)
+  local late, sessions = hear(queues, id, lease)
   if not late then return { 'evicted', now } end
   local order, replies, freed = {}, {}, {}
   for index, q in ipairs(queues) do
@@ -138,6 +139,8 @@ H.serve('turn', function(keys, args)
     q.only_look = rank < 0
     replies[index] = { words, {}, -1, 0, q.settings_text, {}, 0, 0 }
   end
+  local gift = H.given_again(queues[1], id, sessions[1], tonumber(arg() or ''))
+  if gift then room = room - (#gift - 1) / 3 end
   for _, index in ipairs(order) do
     if room > 0 then
       local q, reply = queues[index], replies[index]
@@ -150,10 +153,10 @@ H.serve('turn', function(keys, args)
   for index, q in ipairs(queues) do
     pass_on(q, freed[index])
     decline(q, q.offered)
-    if park and room > 0 then redis.call('ZADD', q.key.parked, room, id) end
+    if park ~= '' and room > 0 then redis.call('ZADD', q.key.parked, park == 'idle' and room + 0.5 or room, id) end
     replies[index][6] = H.aborts(q, id)
     replies[index][7] = q.posted and 1 or 0
     if q.only_look then look(q, replies[index]) end
   end
-  return { 'alive', now, late, replies }
+  return { 'alive', now, late, replies, gift }
 end)
