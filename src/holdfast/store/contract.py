@@ -519,7 +519,13 @@ class Store(Protocol):
         """Every settlement has its word, and up to `room` jobs are claimed, from the queues in that order.
 
         With `park`, a session that got less than it had room for is woken when there is more. `idle` says that
-        nothing runs in it: a store may then claim for it before it wakes it, and the next call returns those jobs.
+        nothing runs in it: a store may then claim for it before it wakes it (`given`).
+        """
+
+    def given(self, session: Session, room: int) -> list[Claimed]:
+        """Return the jobs that were claimed for an idle session when it was woken, and hand them on once.
+
+        Nothing when there is no room for all of them: the next turn has them, or hands them back.
         """
 
     async def extend(self, session: Session) -> Extended:

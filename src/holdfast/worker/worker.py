@@ -23,7 +23,8 @@ from ..resource import Resource, opened
 from ..store.contract import Extended, Session
 from .lease import Heartbeat
 from .prepare import prepare
-from .pump import FIRST_PAUSE, LONGEST_PAUSE, Pump, Report
+from .pump import FIRST_PAUSE, LONGEST_PAUSE, Pump
+from .report import Report
 from .ticker import Ticker
 from .upkeep import keep_up
 

@@ -51,6 +51,10 @@ class Working(Delivering):
         """Return the queues that one call may have together: all, or in a cluster each alone."""
         return [[queue] for queue in queues] if self.place.kind == "cluster" else [list(queues)]
 
+    def given(self, session: Session, room: int) -> list[Claimed]:
+        gifts = self._gifts.get(session.id)
+        return [] if gifts is None or not gifts.waiting else gifts.take(room)
+
     async def settle_and_claim(
         self,
         session: Session,
@@ -206,7 +210,7 @@ class Working(Delivering):
         while gifts is not None and session.id in self._gifts:  # what was given and not taken up is handed back
             await self.settle_and_claim(session, (), (), 0)
             if not gifts.waiting:
-                del self._gifts[session.id]
+                self._gifts.pop(session.id, None)
         for queue in session.queues:
             await self._server.call("leave", [self._keys.declared(queue)], self._now(), session.id)
 

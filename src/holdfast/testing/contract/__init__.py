@@ -14,6 +14,7 @@ _PARTS = (
     "counter",
     "effect",
     "grid",
+    "idle",
     "lease",
     "limit",
     "log",
@@ -34,6 +35,7 @@ from .counter import Counting  # noqa: E402
 from .effect import Effects  # noqa: E402
 from .grid import Grid  # noqa: E402
 from .harness import Clock, Harness  # noqa: E402
+from .idle import Idling  # noqa: E402
 from .lease import Leases  # noqa: E402
 from .limit import Limits  # noqa: E402
 from .log import Log  # noqa: E402
@@ -52,6 +54,7 @@ class StoreContract(
     Counting,
     Results,
     Leases,
+    Idling,
     Limits,
     Log,
     Oddities,

@@ -2,12 +2,16 @@
 -- guard: the caller holds the lease
 -- effects: drop lease, store result, continue or end the chain, start the successor, append event, tell waiters
 
--- How long a run that ends now holds its id, and when it is gone.
+-- When a run that ends now lets go of its id, and when it is gone.
+function H.times_of(q, state, ttl)
+  ttl = ttl or H.result_ttl(q)
+  return q.now + ttl, q.now + math.max(ttl, H.kept_ms(q, state))
+end
+
 function H.end_times(q, job, ttl)
-  local more, kept = job.more, H.kept_ms(q, job.state)
-  ttl = ttl or more.ttl or H.result_ttl(q)
-  more.finished_at, more.free_at = q.now, q.now + ttl
-  more.expires_at = math.max(q.now + math.max(ttl, kept), more.dedup_until or 0)
+  local more = job.more
+  local free_at, expires_at = H.times_of(q, job.state, ttl or more.ttl)
+  more.finished_at, more.free_at, more.expires_at = q.now, free_at, math.max(expires_at, more.dedup_until or 0)
 end
 
 -- The run is over, in its new state; so is its chain, and whoever waits for it hears of it.

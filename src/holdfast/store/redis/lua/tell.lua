@@ -58,6 +58,11 @@ end
 
 -- Each entry is an id, a run and an address; no id twice.
 function H.watch_all(q, entries)
+  if #entries == 1 then -- mostly the first for its id
+    local id, run, address = unpack(entries[1])
+    q.any_watchers = true
+    if redis.call('HSETNX', q.key.watchers, id, with_watcher(nil, run, address)) == 1 then return end
+  end
   for first = 1, #entries, AT_ONCE do
     local ids, pairs_of = {}, {}
     for index = first, math.min(first + AT_ONCE - 1, #entries) do ids[#ids + 1] = entries[index][1] end
@@ -78,11 +83,15 @@ local function news(id, run, state, result)
 end
 
 local function address_news(addressed, watcher, text)
-  addressed[watcher[2]] = (addressed[watcher[2]] or '') .. text
+  local texts = addressed[watcher[2]] or {}
+  texts[#texts + 1] = text
+  addressed[watcher[2]] = texts
 end
 
 local function send_news(q, addressed)
-  for address, texts in pairs(addressed) do H.ring(address, '=' .. struct.pack('>I2', #q.name) .. q.name .. texts) end
+  for address, texts in pairs(addressed) do
+    H.ring(address, '=' .. struct.pack('>I2', #q.name) .. q.name .. table.concat(texts))
+  end
 end
 
 -- Those of the watchers that wait for one of these runs, and the others.
@@ -135,7 +144,7 @@ function H.tell_progress(q, job)
   if not H.any(q, 'watchers') then return end
   local text = redis.call('HGET', q.key.watchers, job.id)
   for _, each in ipairs(text and cmsgpack.unpack(text) or {}) do
-    if each[1] >= job.run then send_news(q, { [each[2]] = news(job.id, each[1], 'active') }) end
+    if each[1] >= job.run then send_news(q, { [each[2]] = { news(job.id, each[1], 'active') } }) end
   end
 end
 
