@@ -69,12 +69,8 @@ def _made(place: Place, options: dict[str, Any]) -> AbstractConnection:
         unix = {name: value for name, value in options.items() if name not in ("host", "port")}
         return UnixDomainSocketConnection(path=place.socket, **unix)
     if not place.tls:
-        return Connection(**options)
-    if place.ca is not None:
-        options["ssl_ca_certs"] = place.ca
-    if not place.verify:
-        options.update(ssl_cert_reqs="none", ssl_check_hostname=False)
-    return SSLConnection(**options)
+        return Connection(**{name: value for name, value in options.items() if not name.startswith("ssl_")})
+    return SSLConnection(**{**options, **place.tls_settings()})
 
 
 class Link:

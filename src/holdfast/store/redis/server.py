@@ -96,7 +96,7 @@ class Server:
         raise Unsent(problem)
 
     async def _ask_sentinel(self, host: str, port: int) -> Any:
-        connection = await connect(Place(timeout=self.place.timeout), host, port)
+        connection = await connect(self.place.of_sentinel(host, port), host, port)
         try:
             async with asyncio.timeout(self.place.timeout):
                 await connection.send_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.place.master)
