@@ -27,8 +27,6 @@ from .ident import new_id
 from .look import Looking
 from .wait import OnProgress, Waiting
 
-_CHANGES = ("enqueue", "requeue", "update")
-
 
 class Client(Looking):
     """Talks to one store, in one event loop."""
@@ -61,7 +59,8 @@ class Client(Looking):
     async def enqueue(self, queue: str, jobs: Sequence[NewJob], conflict: Conflict) -> list[Answer]:
         """Every job has its answer."""
         answers = await self.store.enqueue(queue, jobs, conflict, _request(jobs))
-        if any(self.hooks.wanted(name) for name in _CHANGES):
+        wanted = self.hooks.wanted
+        if wanted("enqueue") or wanted("requeue") or wanted("update"):
             for answer in answers:
                 if answer.status in ("queued", "requeued", "updated", "successor"):
                     self.hooks.tell(_enqueued(queue, answer))

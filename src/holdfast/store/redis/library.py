@@ -37,6 +37,7 @@ def source() -> str:
     return head + prelude + "".join(f"do\n{part}end\n" for part in parts)
 
 
+@cache
 def function(name: str) -> bytes:
     """Return a function's name on the server."""
     return (PREFIX + name).encode()

@@ -92,7 +92,7 @@ class Link:
         """Return the reply, or the error that the server answered with."""
         connection = self._connection or await self._connected()
         future = asyncio.get_running_loop().create_future()
-        data = pack_command(tuple(command))
+        data = pack_command(command if type(command) is tuple else tuple(command))
         self._put(connection, data, (future,))
         if len(data) > LARGE:
             await self._drained(connection)

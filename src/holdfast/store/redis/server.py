@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from redis.asyncio.connection import AbstractConnection
@@ -143,13 +143,13 @@ class Server:
 
     # --- asking
 
-    async def call(self, name: str, keys: Sequence[str], *args: Any, repeat: bool = True) -> Any:
+    def call(self, name: str, keys: Sequence[str], *args: Any, repeat: bool = True) -> Coroutine[Any, Any, Any]:
         """Return what a function answers. `repeat` says that it may be called again after a lost reply."""
-        return await self.ask(["FCALL", library.function(name), len(keys), *keys, *args], keys[0], repeat=repeat)
+        return self.ask(("FCALL", library.function(name), len(keys), *keys, *args), keys[0], repeat=repeat)
 
-    async def look(self, name: str, keys: Sequence[str], *args: Any) -> Any:
+    def look(self, name: str, keys: Sequence[str], *args: Any) -> Coroutine[Any, Any, Any]:
         """The same for a function that changes nothing."""
-        return await self.ask(["FCALL_RO", library.function(name), len(keys), *keys, *args], keys[0])
+        return self.ask(("FCALL_RO", library.function(name), len(keys), *keys, *args), keys[0])
 
     async def ask(self, command: Command, key: str | None, *, repeat: bool = True) -> Any:
         """Return what a command answers, at the node that has the key."""
