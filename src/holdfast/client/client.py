@@ -34,7 +34,7 @@ class Client(Looking):
     def __init__(self, store: Store, hooks: Hooks) -> None:
         super().__init__(store)
         self.hooks = hooks
-        self._waiting = Waiting(store)
+        self._waiting = Waiting(self)
         self._opened = 0
 
     async def open(self) -> None:

@@ -11,8 +11,8 @@ from ..core.duration import Duration, to_ms
 from ..core.job import JobRecord, Progress
 from ..core.state import State
 from ..errors import JobCancelled, JobFailed, JobTimeout
-from ..store.contract import Finished, Listener, Store
-from .look import missing
+from ..store.contract import Finished, Listener
+from .look import Looking, missing
 
 DEFAULT_WAIT = 30.0
 POLL = 1.0
@@ -25,8 +25,8 @@ OnProgress = Callable[[Progress], None]
 class Waiting:
     """Everybody of one client who waits for a run, with one ear for all of them."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, looking: Looking) -> None:
+        self._looking = looking
         self._listener: Listener | None = None
         self._waiters: dict[Run, set[Waiter]] = {}
         self._early: dict[Run, Finished] = {}
@@ -39,7 +39,7 @@ class Waiting:
             return self._listener
         if self.loop is not None and self.loop is not asyncio.get_running_loop():
             return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self.listener(), self.loop))
-        made = await self._store.listen(lambda: None, self._on_finished)
+        made = await self._looking.store.listen(lambda: None, self._on_finished)
         if self._listener is None:
             self._listener = made
         else:
@@ -109,8 +109,8 @@ class Waiting:
             while True:
                 if told is not None and told.result is not None:
                     return told.result
-                gone = not (watched or look) and not await self._store.watch(listener, *which)
-                record = await self._store.get(*which) if look or gone else None
+                gone = not (watched or look) and not await self._looking.store.watch(listener, *which)
+                record = await self._looking.store.get(*which) if look or gone else None
                 if (gone and record is None) or (record is not None and record.outcome.finished):
                     return record
                 if record is not None and record.progress is not None and on_progress is not None:

@@ -8,29 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
-import time
 from collections.abc import Callable
 from typing import Protocol
 
-from ..core.job import ErrorRecord
 from ..core.state import State
 from ..errors import StoreError
 from ..executor import PoolOptions
 from ..hook import Hooks
 from ..registry import Registry
-from ..store.contract import Filter, Released, Retried, Session, Settlement, Store, Turn
+from ..store.contract import Filter, Session, Settlement, Store, Turn
 from .alarm import Alarm
 from .capacity import SLOTS, Ask, Capacity
-from .crew import Crew
 from .flight import Flight, Flights
 from .round import Round
+from .trouble import FIRST_PAUSE, Persistent
 from .wakeup import WakeUps
 
 log = logging.getLogger("holdfast")
-FIRST_PAUSE = 0.05
-LONGEST_PAUSE = 5.0
-UNWRITABLE = "UnwritableOutcome"
 NOTHING = Ask("", (), 0)
 
 
@@ -40,7 +34,7 @@ class Pulse(Protocol):
     def __call__(self) -> None: ...
 
 
-class Pump(Crew):
+class Pump(Persistent):
     """Keeps the slots full and the store told, for one session at a time."""
 
     def __init__(
@@ -51,20 +45,16 @@ class Pump(Crew):
         self._pulse = pulse
         self.capacity = Capacity(registry, self.pool.room)
         self._round = Round()
-        self._unsure = False
         self._flights = Flights()
         self._share = -(-slots // store.turns_at_once)
         """How much one turn claims at most, so that the others have their part."""
         self._loaded = False
         """The last turn found as many jobs as there was room for."""
         self._ordered = True
-        self._pause = FIRST_PAUSE
         self._listening = False
         self._called = False
         self._wake_ups = WakeUps(hooks)
         self._turns = 0
-        self.last_try: float | None = None
-        """When to stop telling a store that does not answer; set at the end of a shutdown."""
         self._served: dict[str, int] = {}
         self._priority: dict[str, int] = {}
         self.idle = False
@@ -169,22 +159,6 @@ class Pump(Crew):
         self._ordered = True
         return True
 
-    async def _failed(self, session: Session, settlements: list[Settlement], error: Exception) -> bool:
-        """What could not be told will be told again, after a pause. False: it is too late for that."""
-        if settlements and not isinstance(error, StoreError):
-            log.error("an outcome could not be written, so each is told by itself: %s", error)
-            await self._tell_apart(session, settlements)
-            return True
-        self._finished = settlements + self._finished
-        self._unsure = True
-        self.trouble(error)
-        if self.last_try is not None and time.monotonic() > self.last_try:
-            self._give_up_telling()
-            return False
-        await self.alarm.wait(self._pause * random.uniform(0.5, 1.0))
-        self._pause = min(self._pause * 2, LONGEST_PAUSE)
-        return True
-
     async def _turn(self, session: Session, flight: Flight) -> Turn:
         if self._unsure:
             await self._take_stock(session, flight.settlements)
@@ -207,14 +181,6 @@ class Pump(Crew):
         except StoreError:
             return False  # the turn that follows finds that out, too
 
-    def _give_up_telling(self) -> None:
-        log.error(
-            "the store cannot be told of %d attempts that ended: their jobs come back when the lease is over",
-            len(self._finished),
-        )
-        self.report.lost += len(self._finished)
-        self._finished = []
-
     def call(self) -> None:
         """The store has something to say: a job, or a handler that must stop. Ask it even with no slot free."""
         self._wake_ups.heard()
@@ -227,38 +193,9 @@ class Pump(Crew):
         self._called = True
         self.alarm.ring()
 
-    async def _tell_apart(self, session: Session, settlements: list[Settlement]) -> None:
-        """One outcome that cannot be written does not hold up the others: it becomes a failure that says so."""
-        for entry in settlements:
-            try:
-                turn = await self._store.settle_and_claim(session, [entry], (), 0)
-                if turn.evicted:
-                    return  # the next turn finds that out, too, and ends the session
-                self._after(turn, [entry])
-            except StoreError:
-                self._finished.append(entry)
-            except Exception as error:
-                if getattr(getattr(entry, "error", None), "type", "") == UNWRITABLE:
-                    log.error("%s/%s cannot be settled at all: %s", entry.lease.queue, entry.lease.id, error)
-                    self.report.lost += 1
-                    continue
-                told = f"its outcome could not be written: {type(error).__name__}"
-                self._finished.append(Retried(entry.lease, ErrorRecord(type=UNWRITABLE, message=told)))
-
     def _order(self, queue: str) -> tuple[int, int]:
         """Higher priority first, then whoever was served least recently."""
         return -self._priority.get(queue, 0), self._served.get(queue, 0)
-
-    async def _take_stock(self, session: Session, settlements: list[Settlement]) -> None:
-        """After a lost reply: what the store says we hold, and we do not know of, is taken up or handed back."""
-        known = set(self.running) | {entry.lease for entry in settlements}
-        for claimed in await self._store.held(session):
-            if claimed.lease in known:
-                continue
-            if self._fits(claimed):
-                self._start([claimed])
-            else:
-                settlements.append(Released(claimed.lease))
 
     def _after(self, turn: Turn, settlements: list[Settlement]) -> None:
         self._pulse()

@@ -23,9 +23,10 @@ from ..resource import Resource, opened
 from ..store.contract import Extended, Session
 from .lease import Heartbeat
 from .prepare import prepare
-from .pump import FIRST_PAUSE, LONGEST_PAUSE, Pump
+from .pump import Pump
 from .report import Report
 from .ticker import Ticker
+from .trouble import FIRST_PAUSE, LONGEST_PAUSE
 from .upkeep import keep_up
 
 if TYPE_CHECKING:
