@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 from typing import Any, cast
 
+import msgspec
+
 from ..core.duration import Duration
 from ..core.state import State
 from ..core.transition import Reply
@@ -102,7 +104,8 @@ class Client(Looking):
             if chain is None or chain.state.finished or chain.position == 0:
                 break
             current = chain.current
-            answer = await self.store.cancel(current.queue, current.id, running, new_id())
+            later = await self.store.cancel(current.queue, current.id, running, new_id())
+            answer = msgspec.structs.replace(later, successor=later.successor or answer.successor)
         if answer.reply is Reply.OK and not answer.signalled:
             self._tell("cancel", queue, id, answer.run, "cancelled")
         return answer
