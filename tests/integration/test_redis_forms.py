@@ -19,6 +19,7 @@ from support import burst, eventually, working
 from holdfast import Holdfast
 from holdfast.errors import ConfigError, StoreError
 from holdfast.store.redis import RedisStore
+from holdfast.store.redis.place import parse
 
 VALKEY, REDIS = servers.valkey_binary(), servers.redis_binary()
 BINARY = VALKEY or REDIS
@@ -34,6 +35,15 @@ async def echo_through(app: Holdfast) -> None:
 
     async with working(app, lease=1):
         assert await echo.call("hello") == "hello"
+
+
+async def read_whole(app: Holdfast) -> None:
+    """What reads whole tables finds the log there, too; it is synchronous, and has a connection of its own."""
+    scan = app.store.scan()
+    try:
+        assert "echo" in await asyncio.to_thread(scan.end)
+    finally:
+        scan.close()
 
 
 # --- TLS
@@ -91,8 +101,10 @@ Serving = Callable[[Authority], contextlib.AbstractAsyncContextManager[int]]
 async def test_tls_is_spoken_and_the_certificate_checked(serving: Serving, tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     async with serving(authority) as port:
-        await echo_through(Holdfast(f"rediss://127.0.0.1:{port}?ca={authority.ca}"))
-        await echo_through(Holdfast(f"rediss://127.0.0.1:{port}?verify=0"))
+        for how in (f"ca={authority.ca}", "verify=0"):
+            app = Holdfast(f"rediss://127.0.0.1:{port}?{how}")
+            await echo_through(app)
+            await read_whole(app)
         with pytest.raises(StoreError, match="certificate"):
             await Holdfast(f"rediss://127.0.0.1:{port}?retry_for=0.1").open()
 
@@ -101,9 +113,9 @@ async def test_tls_is_spoken_and_the_certificate_checked(serving: Serving, tmp_p
 
 
 class Sentinel:
-    """A master, its replica, and one sentinel that may decide alone."""
+    """A master, its replica, and one sentinel that may decide alone, and may want a password."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, password: str | None = None) -> None:
         assert BINARY is not None
         self.master = servers.RedisServer(BINARY)
         self.replica = servers.RedisServer(BINARY, "--replicaof", "127.0.0.1", str(self.master.port))
@@ -111,9 +123,9 @@ class Sentinel:
         config.write_text(
             f"sentinel monitor main 127.0.0.1 {self.master.port} 1\n"
             "sentinel down-after-milliseconds main 300\n"
-            "sentinel failover-timeout main 3000\n"
+            "sentinel failover-timeout main 3000\n" + (f"requirepass {password}\n" if password else "")
         )
-        self.sentinel = servers.RedisServer(BINARY, config=str(config), mode="--sentinel")
+        self.sentinel = servers.RedisServer(BINARY, config=str(config), mode="--sentinel", password=password)
 
     @property
     def url(self) -> str:
@@ -165,6 +177,56 @@ async def test_a_master_that_no_sentinel_knows_is_named(sentinel: Sentinel) -> N
     url = sentinel.url.replace("/main", "/other").replace("retry_for=15", "retry_for=0.1")
     with pytest.raises(StoreError, match="no master named 'other'"):
         await Holdfast(url).open()
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[Sentinel]:
+    made = Sentinel(tmp_path, "watch/ful")
+    yield made
+    made.close()
+
+
+async def test_a_sentinel_is_asked_with_its_own_password(guarded: Sentinel) -> None:
+    app = Holdfast(f"{guarded.url}&sentinel_password=watch%2Fful")
+    await echo_through(app)
+    await read_whole(app)
+    assert "watch" not in repr(app)
+    hasty = guarded.url.replace("retry_for=15", "retry_for=0.1")
+    with pytest.raises(StoreError, match=r"cannot be reached: .*Auth.*check .* password"):
+        await Holdfast(hasty).open()
+    with pytest.raises(StoreError, match=r"cannot be reached: .*check .* password"):
+        await Holdfast(f"{hasty}&sentinel_password=other").open()
+
+
+async def test_an_existing_client_brings_the_password_of_its_sentinels(guarded: Sentinel) -> None:
+    from redis.asyncio.sentinel import Sentinel as Client
+
+    asked = Client([("127.0.0.1", guarded.sentinel.port)], sentinel_kwargs={"password": "watch/ful"})
+    client: Any = asked.master_for("main")
+    app = Holdfast(client)
+    await echo_through(app)
+    await read_whole(app)
+    for each in (client, *asked.sentinels):
+        await each.aclose()
+
+
+async def test_sentinels_speak_tls_where_the_server_does(sentinel: Sentinel, tmp_path: Path) -> None:
+    """The address that the sentinel tells is the master's own: only the sentinel is behind the terminator here."""
+    authority = Authority(tmp_path)
+    async with Proxy(sentinel.sentinel.port, authority.context()) as proxy:
+        url = f"redis+sentinel://127.0.0.1:{proxy.port}/main?sentinel_tls=1&ca={authority.ca}"
+        app = Holdfast(url)
+        await echo_through(app)
+        await read_whole(app)
+        place = parse(url.replace("redis+", "rediss+").replace("sentinel_tls=1&", ""))
+        assert place.of_sentinel("127.0.0.1", proxy.port).tls
+        with pytest.raises(StoreError, match="cannot be reached"):
+            await Holdfast(url.replace("sentinel_tls=1", "sentinel_tls=0&retry_for=0.1&timeout=0.5")).open()
+
+
+def test_the_password_of_sentinels_is_for_sentinels() -> None:
+    with pytest.raises(ConfigError, match=r"sentinel_password is for redis\+sentinel:// alone"):
+        parse("redis://localhost?sentinel_password=x")
 
 
 # --- a server that is not ready
@@ -233,6 +295,7 @@ async def test_an_existing_client_is_taken_in_the_place_of_a_url(server: servers
     client = clients(server.port)[form]
     app = Holdfast(client)
     await echo_through(app)
+    await read_whole(app)
     assert repr(app) == f"<Holdfast redis://127.0.0.1:{server.port}>"
     with redis.Redis(port=server.port, password="secret", db=3) as seen:
         assert seen.exists("{holdfast:echo}:events")
@@ -262,6 +325,20 @@ async def test_an_existing_client_of_a_cluster_is_taken() -> None:
     cluster = servers.cluster(BINARY)
     with redis.RedisCluster(host="127.0.0.1", port=cluster.nodes[0].port) as client:
         await echo_through(Holdfast(store=RedisStore(client, namespace="taken")))
+
+
+async def test_a_unix_socket_is_taken_with_the_client_that_uses_it(tmp_path: Path) -> None:
+    assert BINARY is not None
+    path = tmp_path / "redis.sock"
+    server = servers.RedisServer(BINARY, "--unixsocket", str(path))
+    try:
+        with redis.Redis(unix_socket_path=str(path)) as client:
+            app = Holdfast(client)
+            await echo_through(app)
+            await read_whole(app)
+        assert repr(app) == f"<Holdfast unix://{path}>"
+    finally:
+        server.close()
 
 
 def test_what_is_neither_a_url_nor_a_client_is_refused() -> None:

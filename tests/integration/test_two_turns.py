@@ -23,7 +23,7 @@ class Slow:
         app.store.turns_at_once = 2
         app.store.settle_and_claim = self  # type: ignore[method-assign]
 
-    async def __call__(self, session: Any, settlements: Any, queues: Any, room: int, park: bool = False) -> Turn:
+    async def __call__(self, session: Any, settlements: Any, queues: Any, room: int, **how: bool) -> Turn:
         self.under_way += 1
         self.most = max(self.most, self.under_way)
         self.rooms.append(room)
@@ -31,7 +31,7 @@ class Slow:
             await self.gate.wait()
             for _ in range(20):  # long enough for handlers that do nothing
                 await asyncio.sleep(0)
-            return await self._real(session, settlements, queues, room, park=park)
+            return await self._real(session, settlements, queues, room, **how)
         finally:
             self.under_way -= 1
 

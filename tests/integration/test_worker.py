@@ -111,7 +111,7 @@ async def test_a_coroutine_in_a_thread_of_its_own_calls_other_jobs(
     app: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It waits in another event loop than the app's, and is told of the end there, without a poll."""
-    monkeypatch.setattr("holdfast.client.POLL", 300.0)
+    monkeypatch.setattr("holdfast.client.wait.POLL", 300.0)
     go = asyncio.Event()
 
     @app.task()

@@ -57,7 +57,7 @@ from holdfast.core.transition import TRANSITIONS
 from holdfast.hook import KNOWN as HOOKS
 from holdfast.option import Options
 from holdfast.store.contract import Cancelled, EventPage, JobPage, QueueInfo, SessionInfo
-from holdfast.worker.pump import Report
+from holdfast.worker.report import Report
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

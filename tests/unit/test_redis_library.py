@@ -8,7 +8,7 @@ from holdfast.store.redis import library
 
 RECORDED = {
     4: "257f91c4bbff889b",
-    5: "dd2874a01c5deca0",
+    5: "049531063b0ee40b",
 }
 """By `library.MINOR`: the digest of its source. Add a line for a new one; one that was released is never changed."""
 

@@ -14,6 +14,7 @@ from holdfast.store import shown
         ("redis://:secret@h:1/0", "redis://:***@h:1/0"),
         ("redis://me:a@secret@h:1", "redis://me:***@h:1"),
         ("postgresql://me@h/db", "postgresql://me@h/db"),
+        ("redis+sentinel://h/m?sentinel_password=secret", "redis+sentinel://h/m?sentinel_password=***"),
         ("postgresql://h/db?user=me&password=secret&schema=x", "postgresql://h/db?user=me&password=***&schema=x"),
         ("sqlite:////home/a:b@c/jobs.db", "sqlite:////home/a:b@c/jobs.db"),
         ("memory://", "memory://"),

@@ -18,7 +18,7 @@ from ..errors import ConfigError, HoldfastError, MissingExtra
 from ..find import load_app
 from ..store import shown
 from ..worker.fleet import Fleet, stop_with_parent
-from ..worker.pump import Report
+from ..worker.report import Report
 from ..worker.worker import Worker
 from .group import Command
 from .show import json_line

@@ -413,6 +413,8 @@ class Finished(msgspec.Struct, frozen=True):
     id: str
     run: int
     state: State
+    result: bytes | None = None
+    """That of a completed run which is no part of a chain, where the store sends it along; else it is asked for."""
 
 
 HELD = 10
@@ -512,10 +514,18 @@ class Store(Protocol):
         queues: Sequence[str],
         room: int,
         park: bool = False,
+        idle: bool = False,
     ) -> Turn:
         """Every settlement has its word, and up to `room` jobs are claimed, from the queues in that order.
 
-        With `park`, a session that got less than it had room for is woken when there is more.
+        With `park`, a session that got less than it had room for is woken when there is more. `idle` says that
+        nothing runs in it: a store may then claim for it before it wakes it (`given`).
+        """
+
+    def given(self, session: Session, room: int) -> list[Claimed]:
+        """Return the jobs that were claimed for an idle session when it was woken, and hand them on once.
+
+        Nothing when there is no room for all of them: the next turn has them, or hands them back.
         """
 
     async def extend(self, session: Session) -> Extended:

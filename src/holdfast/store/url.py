@@ -56,7 +56,7 @@ def shown(url: str) -> str:
         login, at, place = "", "", rest  # the @ is part of a path
     user, colon, _ = login.partition(":")
     hidden = f"{head}{mark}{user}{colon and ':***'}{at}{place}"
-    return re.sub(r"(?i)([?&](?:ssl)?password=)[^&]*", r"\1***", hidden)
+    return re.sub(r"(?i)([?&](?:ssl|sentinel_)?password=)[^&]*", r"\1***", hidden)
 
 
 def _of_object(given: Any) -> Factory:

@@ -1,6 +1,6 @@
 """Running jobs: claim, run, settle, and let nothing fall."""
 
-from .pump import Report
+from .report import Report
 from .worker import Worker
 
 __all__ = ["Report", "Worker"]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 from ..store.contract import Settlement, Turn
 from .capacity import SLOTS, Ask
@@ -19,7 +18,7 @@ class Flight:
     def __init__(self, settlements: list[Settlement], ask: Ask) -> None:
         self.settlements = settlements
         self.ask = ask
-        self.call: asyncio.Future[Turn]
+        self.call: Awaitable[Turn]
 
 
 class Flights:
@@ -51,19 +50,29 @@ class Flights:
         """The group of queues that the latest of them asks."""
         return self._flights[-1].ask.group
 
-    def send(self, flight: Flight, call: Coroutine[Any, Any, Turn], landed: Callable[[], None]) -> None:
-        """The turn is under way; `landed` is called when it ends, in whatever way."""
+    def add(self, flight: Flight) -> None:
+        """Room is kept for what the turn may claim."""
         self._flights.append(flight)
-        flight.call = asyncio.get_running_loop().create_task(call)
-        flight.call.add_done_callback(lambda _: landed())
+
+    def send(self, flight: Flight, landed: Callable[[], None]) -> None:
+        """The turn is under way by itself; `landed` is called when it ends, in whatever way."""
+        flight.call = task = asyncio.ensure_future(flight.call)
+        task.add_done_callback(lambda _: landed())
 
     def land(self) -> Flight | None:
-        """Return the oldest turn, which is then no longer under way, if it has ended."""
-        if self._flights and self._flights[0].call.done():
-            return self._flights.popleft()
+        """Return the oldest turn, if it has ended."""
+        if self._flights and isinstance(call := self._flights[0].call, asyncio.Future) and call.done():
+            return self._flights[0]
         return None
+
+    def forget(self, flight: Flight) -> None:
+        """The turn is no longer under way."""
+        if flight in self._flights:
+            self._flights.remove(flight)
 
     def cancel(self) -> None:
         """Nobody waits for a reply any more."""
         while self._flights:
-            self._flights.popleft().call.cancel()
+            call = self._flights.popleft().call
+            if isinstance(call, asyncio.Future):
+                call.cancel()

@@ -25,8 +25,10 @@ from .burst import until_empty
 from .guard import Guard
 from .lease import Heartbeat
 from .prepare import prepare
-from .pump import FIRST_PAUSE, LONGEST_PAUSE, Pump, Report
+from .pump import Pump
+from .report import Report
 from .ticker import Ticker
+from .trouble import FIRST_PAUSE, LONGEST_PAUSE
 from .upkeep import keep_up
 
 if TYPE_CHECKING:

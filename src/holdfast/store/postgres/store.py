@@ -237,6 +237,9 @@ class PostgresStore(Looking):
             self._now(), session.id, texts(session.queues), blob(_json(session)), session.lease_ms, session.address,
         )  # fmt: skip
 
+    def given(self, session: Session, room: int) -> list[Claimed]:
+        return []  # whoever is woken asks
+
     async def settle_and_claim(
         self,
         session: Session,
@@ -244,6 +247,7 @@ class PostgresStore(Looking):
         queues: Sequence[str],
         room: int,
         park: bool = False,
+        idle: bool = False,
     ) -> Turn:
         self._doubt.settle(session.id)
         ear = self._switchboard.find(session.address) if park else None

@@ -9,18 +9,24 @@ import asyncio
 import itertools
 import logging
 import os
-from collections.abc import Callable
+import re
+import struct
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import Any
 
-import msgspec
+from hiredis import pack_command
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import RedisError
 
 from ...errors import StoreError
 from ..contract import Finished
-from .keys import Keys
-from .link import REPLIES, Unsent
+from .gift import Gifts
+from .keys import Keys, long
+from .link import Unsent
+from .record import STATES
 from .server import Server
+from .wire import Wire
 
 log = logging.getLogger("holdfast")
 QUIET = 15.0
@@ -28,7 +34,20 @@ QUIET = 15.0
 LONGEST_PAUSE = 2.0
 
 
-_finished = msgspec.json.Decoder(list[Finished]).decode
+_NEWS = struct.Struct(">c6sHI")
+_MESSAGE = re.compile(rb"(\d+)([=!]?)").match
+
+
+def watched_words(text: bytes) -> Iterator[Finished]:
+    """Yield what a message says of watched runs of one queue; `news` in tell.lua writes it."""
+    at = 2 + int.from_bytes(text[:2], "big")
+    queue = text[2:at].decode()
+    while at < len(text):
+        letter, run, id_size, result_size = _NEWS.unpack_from(text, at)
+        result_at = at + _NEWS.size + id_size
+        at_id, at = at + _NEWS.size, result_at + max(0, result_size - 1)
+        result = text[result_at:at] if result_size else None
+        yield Finished(queue, long(text[at_id:result_at]), int.from_bytes(run, "big"), STATES[letter], result)
 
 
 class Listener:
@@ -42,6 +61,8 @@ class Listener:
         self.address = f"{ear.channel}#{number}"
         self.on_wake = on_wake
         self.on_finished = on_finished
+        self.gifts: Gifts | None = None
+        """What the session that hears here was given."""
 
     def close(self) -> None:
         """Hear nothing more."""
@@ -59,6 +80,8 @@ class Ear:
         self._task: asyncio.Task[None] | None = None
         self._subscribed = asyncio.Event()
         self._before = False
+        self._heard = self._asked = False
+        """Whether anything was heard lately; and whether the connection was tried because it was not."""
 
     async def listen(self, on_wake: Callable[[], None], on_finished: Callable[[Finished], None]) -> Listener:
         """Return a listener that hears from now on."""
@@ -92,41 +115,64 @@ class Ear:
             pause = min(pause * 2, LONGEST_PAUSE)
 
     async def _hear(self, connection: AbstractConnection) -> None:
-        await connection.send_command("SUBSCRIBE", self.channel, check_health=False)
-        silent = False
+        """Everybody hears until the connection ends, which raises."""
+        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def end(reason: str) -> None:
+            if not over.done():
+                over.set_exception(OSError(reason))
+                over.exception()  # when the ear is being closed, nobody listens any more
+
+        def hear(reply: Any) -> None:
+            self._heard = True
+            if isinstance(reply, list):
+                self._on_message(reply)
+            elif isinstance(reply, Exception):
+                end(str(reply))
+
+        wire = Wire(connection, hear, end)
+        subscribe: tuple[Any, ...] = ("SUBSCRIBE", self.channel)
+        wire.transport.write(pack_command(subscribe))
+        self._asked = False
         while True:
-            try:
-                async with asyncio.timeout(QUIET):
-                    reply = await connection.read_response(disable_decoding=True, disconnect_on_error=False)
-            except TimeoutError:
-                if silent:
-                    raise
-                silent = True
-                await connection.send_command("PING", check_health=False)
-                continue
-            except REPLIES as error:
-                raise OSError(str(error)) from error
-            silent = False
-            if isinstance(reply, list) and reply[0] == b"message":
-                self._tell(reply[2])
-            elif isinstance(reply, list) and reply[0] == b"subscribe":
-                if self._before:
-                    for listener in list(self.listeners.values()):
-                        listener.on_wake()  # whatever was said meanwhile was missed
-                self._before = True
-                self._subscribed.set()
+            self._heard = False
+            done, _ = await asyncio.wait([over], timeout=QUIET)
+            if done:
+                over.result()
+            if not self._heard:
+                if self._asked:
+                    raise TimeoutError(f"no word within {2 * QUIET:g} s")
+                wire.transport.write(pack_command(("PING",)))
+            self._asked = not self._heard
+
+    def _on_message(self, reply: list[Any]) -> None:
+        if reply[0] == b"message":
+            self._tell(reply[2])
+        elif reply[0] == b"subscribe":
+            if self._before:
+                for listener in list(self.listeners.values()):
+                    listener.on_wake()  # whatever was said meanwhile was missed
+            self._before = True
+            self._subscribed.set()
+
+    def find(self, address: str | None) -> Listener | None:
+        """Return the listener with an address of this ear."""
+        channel, _, number = (address or "").rpartition("#")
+        return self.listeners.get(int(number)) if channel == self.channel and number.isdigit() else None
 
     def _tell(self, message: bytes) -> None:
-        number, bracket, rest = message.partition(b"[")
-        listener = self.listeners.get(int(number)) if number.isdigit() else None
-        if listener is None:
+        """A message is the number of a listener, a mark, and what it is told: nothing (wake up), news or a gift."""
+        found = _MESSAGE(message)
+        listener = self.listeners.get(int(found[1])) if found else None
+        if found is None or listener is None:
             return
-        if not bracket:
-            listener.on_wake()
-            return
-        with suppress(msgspec.MsgspecError, ValueError):
-            for finished in _finished(bracket + rest):
+        if found[2] == b"=":
+            for finished in watched_words(message[found.end() :]):
                 listener.on_finished(finished)
+            return
+        if found[2] == b"!" and listener.gifts is not None:
+            listener.gifts.hear(message[found.end() :])
+        listener.on_wake()
 
     async def close(self) -> None:
         """Nothing is heard any more."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import msgspec
+
 from ...errors import ConfigError
 from .place import Place
 
@@ -24,7 +26,14 @@ def place_of(client: Any) -> Place:
     if hasattr(pool, "sentinel_manager"):
         sentinels = [each.connection_pool.connection_kwargs for each in pool.sentinel_manager.sentinels]
         hosts = tuple((str(each["host"]), int(each["port"])) for each in sentinels)
-        return _place("sentinel", pool.connection_kwargs, hosts, pool.service_name, _is_tls(pool))
+        found = _place("sentinel", pool.connection_kwargs, hosts, pool.service_name, _is_tls(pool))
+        asked = pool.sentinel_manager.sentinels[0].connection_pool
+        return msgspec.structs.replace(
+            found,
+            sentinel_username=asked.connection_kwargs.get("username"),
+            sentinel_password=asked.connection_kwargs.get("password"),
+            sentinel_tls=_is_tls(asked),
+        )
     if not hasattr(pool, "connection_kwargs"):
         raise ConfigError(f"{client!r} is no client or pool of redis-py: give a URL, or a client that is one")
     settings = pool.connection_kwargs

@@ -33,7 +33,11 @@ ENDINGS = {
     "sessions": (":sessions", "hash", "session -> who it is, when it was heard, whether it is dead"),
     "expiries": (":expiries", "zset", "living sessions by the end of their lease"),
     "dead": (":dead", "set", "sessions declared dead that still hold jobs"),
-    "parked": (":parked", "zset", "sessions that wait to be woken, by the room they have"),
+    "parked": (
+        ":parked",
+        "zset",
+        "sessions that wait to be woken, by their room; half more for who may be given to",
+    ),
     "aborts": (":aborts", "hash", "run/attempt -> whose handler must stop, and why"),
     "watchers": (":watchers", "hash", "id -> runs and the addresses that wait for them"),
     "policies": (":policies", "hash", "task -> its policy in force"),

@@ -17,8 +17,8 @@ TRANSITIONS = (
     "release", "cancel", "reap", "requeue", "expire", "delete",
 )  # fmt: skip
 FILES = (
-    "prelude", "record", "hold", "log", "tell", "policy", "outbox", "plain", "lane", "reader", *TRANSITIONS, "chain",
-    "go_on", "finish", "outside", "forget", "turn", "schedule", "steer",
+    "prelude", "record", "hold", "log", "tell", "policy", "outbox", "plain", "give", "lane", "reader", *TRANSITIONS,
+    "chain", "go_on", "finish", "outside", "forget", "turn", "schedule", "steer",
 )  # fmt: skip
 
 
@@ -37,6 +37,7 @@ def source() -> str:
     return head + prelude + "".join(f"do\n{part}end\n" for part in parts)
 
 
+@cache
 def function(name: str) -> bytes:
     """Return a function's name on the server."""
     return (PREFIX + name).encode()

@@ -10,29 +10,13 @@ from typing import Any
 
 from hiredis import pack_command
 from redis.asyncio.connection import AbstractConnection, Connection, SSLConnection, UnixDomainSocketConnection
-from redis.exceptions import (
-    AuthenticationError,
-    AuthorizationError,
-    BusyLoadingError,
-    ClusterDownError,
-    MasterDownError,
-    RedisError,
-    ResponseError,
-)
+from redis.exceptions import RedisError
 
 from .place import Place
+from .wire import Wire
 
 Command = Sequence[Any]
 Connect = Callable[[], Awaitable[AbstractConnection]]
-REPLIES = (
-    ResponseError,
-    BusyLoadingError,
-    AuthenticationError,
-    AuthorizationError,
-    ClusterDownError,
-    MasterDownError,
-)
-"""Errors that a server answered with: the connection is fine, and nothing was done."""
 CONNECT_TIMEOUT = 5.0
 GOODBYE = 1.0
 LARGE = 64 * 1024
@@ -85,12 +69,8 @@ def _made(place: Place, options: dict[str, Any]) -> AbstractConnection:
         unix = {name: value for name, value in options.items() if name not in ("host", "port")}
         return UnixDomainSocketConnection(path=place.socket, **unix)
     if not place.tls:
-        return Connection(**options)
-    if place.ca is not None:
-        options["ssl_ca_certs"] = place.ca
-    if not place.verify:
-        options.update(ssl_cert_reqs="none", ssl_check_hostname=False)
-    return SSLConnection(**options)
+        return Connection(**{name: value for name, value in options.items() if not name.startswith("ssl_")})
+    return SSLConnection(**{**options, **place.tls_settings()})
 
 
 class Link:
@@ -100,13 +80,23 @@ class Link:
         self._make = make
         self._timeout = timeout
         self._connection: AbstractConnection | None = None
+        self._transport: Any = None
         self._connecting = asyncio.Lock()
         self._waiting: deque[asyncio.Future[Any]] = deque()
-        self._reader: asyncio.Task[None] | None = None
         self._unwritten: list[bytes] = []
         self._watchdog: asyncio.TimerHandle | None = None
         self._answered = 0
         self._closed = False
+
+    async def ask(self, command: Command) -> Any:
+        """Return the reply, or the error that the server answered with."""
+        connection = self._connection or await self._connected()
+        future = asyncio.get_running_loop().create_future()
+        data = pack_command(command if type(command) is tuple else tuple(command))
+        self._put(connection, data, (future,))
+        if len(data) > LARGE:
+            await self._drained(connection)
+        return await future
 
     async def send(self, commands: Sequence[Command]) -> list[Any]:
         """Return the replies, errors that the server answered with among them."""
@@ -114,21 +104,33 @@ class Link:
         loop = asyncio.get_running_loop()
         data = b"".join([pack_command(tuple(command)) for command in commands])
         futures = [loop.create_future() for _ in commands]
-        self._waiting.extend(futures)
-        if not self._unwritten:
-            loop.call_soon(self._write, connection)  # whatever else is asked in this turn of the loop goes with it
-        self._unwritten.append(data)
-        if self._watchdog is None:
-            self._watchdog = loop.call_later(self._timeout, self._check, connection, self._answered)
+        self._put(connection, data, futures)
         if len(data) > LARGE:
-            self._write(connection)
             await self._drained(connection)
         return [await future for future in futures]
+
+    def _put(self, connection: AbstractConnection, data: bytes, futures: Sequence[asyncio.Future[Any]]) -> None:
+        """The bytes are on their way, or will be at the end of this turn of the loop."""
+        idle = not self._waiting
+        self._waiting.extend(futures)
+        if self._watchdog is None:
+            loop = futures[0].get_loop()
+            self._watchdog = loop.call_later(self._timeout, self._check, connection, self._answered)
+        if self._unwritten:
+            self._unwritten.append(data)
+        elif idle:
+            self._transport.write(data)
+        else:
+            self._unwritten.append(data)
+            # Whatever else is asked in this turn of the loop goes with it.
+            futures[0].get_loop().call_soon(self._write, connection)
+        if len(data) > LARGE:
+            self._write(connection)
 
     def _write(self, connection: AbstractConnection) -> None:
         if self._unwritten and self._connection is connection:
             data, self._unwritten = b"".join(self._unwritten), []
-            connection._writer.write(data)  # type: ignore[union-attr]
+            self._transport.write(data)
 
     async def _drained(self, connection: AbstractConnection) -> None:
         try:
@@ -156,32 +158,24 @@ class Link:
                     cut(connection)
                     raise Unsent("the connection was given up")
                 self._connection = connection
-                self._reader = asyncio.create_task(self._read(connection))
+                wire = Wire(connection, self._on_reply, lambda reason: self._break(connection, reason))
+                self._transport = wire.transport
             return self._connection
 
-    async def _read(self, connection: AbstractConnection) -> None:
-        waiting = self._waiting
-        reason = "the connection was closed"
-        try:
-            while True:
-                try:
-                    reply = await connection.read_response(disable_decoding=True, disconnect_on_error=False)
-                except REPLIES as error:
-                    reply = error
-                future = waiting.popleft()
-                self._answered += 1
-                if not future.done():
-                    future.set_result(reply)
-        except (RedisError, OSError, TimeoutError, IndexError) as error:
-            reason = str(error) or type(error).__name__
-        finally:
-            self._break(connection, reason)
+    def _on_reply(self, reply: Any) -> None:
+        if not self._waiting:
+            self.drop()  # nobody asked: whatever comes next cannot be told apart
+            return
+        future = self._waiting.popleft()
+        self._answered += 1
+        if not future.done():
+            future.set_result(reply)
 
     def _break(self, connection: AbstractConnection, reason: str) -> None:
         """Nobody waits for replies of this connection any more; the next call makes another."""
         if self._connection is not connection:
             return
-        self._connection = None
+        self._connection = self._transport = None
         failed, self._waiting, self._unwritten = self._waiting, deque(), []
         if self._watchdog is not None:
             self._watchdog.cancel()
@@ -191,9 +185,6 @@ class Link:
                 future.set_exception(Lost(reason))
                 future.exception()  # whoever does not listen any more need not hear of it
         cut(connection)  # without waiting: this may run where nothing can be awaited
-        reader, self._reader = self._reader, None
-        if reader is not None and reader is not asyncio.current_task():
-            reader.cancel()
 
     def drop(self) -> None:
         """The next call connects anew."""
@@ -203,12 +194,8 @@ class Link:
     async def close(self) -> None:
         """Nothing is held open."""
         self._closed = True
-        reader = self._reader
         writer = None if self._connection is None else self._connection._writer
         self.drop()
-        if reader is not None:
-            with suppress(asyncio.CancelledError, Exception):
-                await reader
         if writer is not None:
             with suppress(OSError, TimeoutError):
                 async with asyncio.timeout(GOODBYE):

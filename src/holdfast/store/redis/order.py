@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -45,11 +47,22 @@ def spec(job: NewJob) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
+_PLAIN = NewJob(id="", task=None, payload=b"")
+_usual = attrgetter(
+    "run_at_ms", "delay_ms", "priority", "key", "headers", "overrides", "result_ttl_ms", "dedup", "blockers"
+)
+_NOTHING_UNUSUAL = _usual(_PLAIN)
+
+
 def _spec(job: NewJob) -> bytes:
-    given = spec(job)
-    if not given:
-        return b""
-    return _json({"watcher": job.watcher, "only_watched": True} if list(given) == ["watcher"] else given)
+    if _usual(job) == _NOTHING_UNUSUAL:
+        return b"" if job.watcher is None else _watched(job.watcher)
+    return _json(spec(job))
+
+
+@lru_cache(maxsize=100)
+def _watched(address: str) -> bytes:
+    return _json({"watcher": address, "only_watched": True})
 
 
 def asked(jobs: Sequence[NewJob]) -> list[Any]:

@@ -14,7 +14,8 @@ from ..url import shown
 Kind = Literal["single", "cluster", "sentinel"]
 _KINDS: dict[str, Kind] = {"": "single", "cluster": "cluster", "sentinel": "sentinel"}
 _KNOWN = (
-    "namespace=NAME, history=EVENTS, timeout=SECONDS, retry_for=SECONDS, wait_aof=1, wait_replicas=N, ca=FILE, verify=0"
+    "namespace=NAME, history=EVENTS, timeout=SECONDS, retry_for=SECONDS, wait_aof=1, wait_replicas=N, ca=FILE, "
+    "verify=0, sentinel_username=NAME, sentinel_password=SECRET, sentinel_tls=0"
 )
 
 
@@ -44,6 +45,28 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     """The path of a Unix socket, in the place of host and port."""
     settings: dict[str, Any] = {}
     """What a client that the caller brought gives to its connections."""
+    sentinel_username: str | None = None
+    sentinel_password: str | None = None
+    sentinel_tls: bool | None = None
+    """Whether the sentinels are asked by TLS; as the server itself, unless it says so."""
+
+    def tls_settings(self) -> dict[str, Any]:
+        """Return how a certificate is checked, as redis-py spells it."""
+        found: dict[str, Any] = {} if self.ca is None else {"ssl_ca_certs": self.ca}
+        return found if self.verify else {**found, "ssl_cert_reqs": "none", "ssl_check_hostname": False}
+
+    def of_sentinel(self, host: str, port: int) -> Place:
+        """Return one of the sentinels as a server that can be asked."""
+        return Place(
+            hosts=((host, port),),
+            username=self.sentinel_username,
+            password=self.sentinel_password,
+            tls=self.tls if self.sentinel_tls is None else self.sentinel_tls,
+            ca=self.ca,
+            verify=self.verify,
+            timeout=self.timeout,
+            settings={name: value for name, value in self.settings.items() if name.startswith("ssl_")},
+        )
 
     def __str__(self) -> str:
         if self.socket is not None:
@@ -63,6 +86,8 @@ def parse(url: str) -> Place:
     username, _, password = login.partition(":")
     path = parts.path.strip("/")
     given = {name: _option(url, name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True)}
+    if kind != "sentinel" and (lost := [name for name in given if name.startswith("sentinel_")]):
+        raise ConfigError(f"{shown(url)!r}: {lost[0]} is for redis+sentinel:// alone")
     return Place(
         kind=kind,
         hosts=tuple(_host(url, host, kind) for host in hosts.split(",")),
@@ -107,6 +132,8 @@ def _option(url: str, name: str, value: str) -> Any:
         return int(value)
     if name in ("wait_aof", "verify") and value in ("0", "1"):
         return value == "1" if name == "verify" else int(value)
-    if name == "ca" and value:
+    if name == "sentinel_tls" and value in ("0", "1"):
+        return value == "1"
+    if name in ("ca", "sentinel_username", "sentinel_password") and value:
         return value
     raise ConfigError(f"{shown(url)!r}: {name}={value!r} is not an option here; known are {_KNOWN}")

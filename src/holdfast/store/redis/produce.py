@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 import msgspec
@@ -55,8 +55,8 @@ class Producing(Delivering):
             answers += await self._enqueue(queue, part, conflict, name)
         return answers
 
-    async def _enqueue_fresh(self, kind: tuple[str, Conflict], jobs: Sequence[NewJob]) -> list[Answer]:
-        return await self._enqueue(kind[0], jobs, kind[1], "")
+    def _enqueue_fresh(self, kind: tuple[str, Conflict], jobs: Sequence[NewJob]) -> Coroutine[Any, Any, list[Answer]]:
+        return self._enqueue(kind[0], jobs, kind[1], "")
 
     async def _enqueue(self, queue: str, jobs: Sequence[NewJob], conflict: Conflict, request: str) -> list[Answer]:
         args: list[Any] = [self._now(), queue, request, self.place.history, rule(conflict), len(jobs)]

@@ -21,8 +21,8 @@ _RUN_AT, _PRIORITY, _LIFE_THERE, _RESULT, _REST, _LONG_TASK, _CHAIN = 1, 2, 4, 8
 EVENT = struct.Struct(">c6sI7s7sH6s6sH")
 EVENT_FIELDS = ("letter", "run", "attempt", "when", "run_at", "priority", "wait", "ran", "task_size")
 """The fixed part of an event, which comes after its transition's name."""
-_STATES = {b"x" if state is State.CANCELLED else state[0].encode(): state for state in State}
-LETTERS = {letter.decode(): state for letter, state in _STATES.items()}
+STATES = {b"x" if state is State.CANCELLED else state[0].encode(): state for state in State}
+LETTERS = {letter.decode(): state for letter, state in STATES.items()}
 _FRESH = Counters(attempts=1)
 
 
@@ -121,7 +121,7 @@ def parse(raw: bytes) -> Record:
     return Record(
         long(raw[at:task_at]),
         raw[task_at:payload_at].decode() if task_size else None,
-        _STATES[letter],
+        STATES[letter],
         priority,
         enqueued_at,
         run_at,
@@ -320,7 +320,7 @@ def event(queue: str, position: str, fields: dict[bytes, bytes]) -> Event:
         run=_from_bytes(run, "big"),
         attempt=attempt,
         transition=transition,
-        state=_STATES.get(letter),
+        state=STATES.get(letter),
         cause=said.cause,
         task=task or None,
         worker=worker or None,

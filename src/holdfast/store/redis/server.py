@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from redis.asyncio.connection import AbstractConnection
@@ -96,7 +96,7 @@ class Server:
         raise Unsent(problem)
 
     async def _ask_sentinel(self, host: str, port: int) -> Any:
-        connection = await connect(Place(timeout=self.place.timeout), host, port)
+        connection = await connect(self.place.of_sentinel(host, port), host, port)
         try:
             async with asyncio.timeout(self.place.timeout):
                 await connection.send_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.place.master)
@@ -143,17 +143,28 @@ class Server:
 
     # --- asking
 
-    async def call(self, name: str, keys: Sequence[str], *args: Any, repeat: bool = True) -> Any:
+    def call(self, name: str, keys: Sequence[str], *args: Any, repeat: bool = True) -> Coroutine[Any, Any, Any]:
         """Return what a function answers. `repeat` says that it may be called again after a lost reply."""
-        return await self.ask(["FCALL", library.function(name), len(keys), *keys, *args], keys[0], repeat=repeat)
+        return self.ask(("FCALL", library.function(name), len(keys), *keys, *args), keys[0], repeat=repeat)
 
-    async def look(self, name: str, keys: Sequence[str], *args: Any) -> Any:
+    def look(self, name: str, keys: Sequence[str], *args: Any) -> Coroutine[Any, Any, Any]:
         """The same for a function that changes nothing."""
-        return await self.ask(["FCALL_RO", library.function(name), len(keys), *keys, *args], keys[0])
+        return self.ask(("FCALL_RO", library.function(name), len(keys), *keys, *args), keys[0])
 
     async def ask(self, command: Command, key: str | None, *, repeat: bool = True) -> Any:
         """Return what a command answers, at the node that has the key."""
-        return (await self.ask_all([command], key, repeat=repeat))[0]
+        if self.place.kind == "cluster" or not self._open or not self.here:
+            return (await self.ask_all([command], key, repeat=repeat))[0]
+        link = self._link(self.place.hosts[0])
+        problem: Exception
+        try:
+            reply = await link.ask(command)
+            if not isinstance(reply, Exception):
+                return reply
+            problem = reply
+        except (Unsent, Lost) as error:
+            problem = error
+        return (await self._insist([command], key, repeat, (problem, link)))[0]
 
     async def ask_all(self, commands: Sequence[Command], key: str | None, *, repeat: bool = True) -> list[Any]:
         """The same for several commands, in one packet; when one of them must be repeated, all are."""
@@ -162,20 +173,34 @@ class Server:
         if self._loop is not None and not self.here:
             asked = asyncio.run_coroutine_threadsafe(self.ask_all(commands, key, repeat=repeat), self._loop)
             return await asyncio.wrap_future(asked)
-        deadline = time.monotonic() + self.place.retry_for
-        began, pause, asking = time.monotonic(), FIRST_PAUSE, False
+        return await self._insist(commands, key, repeat)
+
+    async def _insist(
+        self,
+        commands: Sequence[Command],
+        key: str | None,
+        repeat: bool,
+        failed: tuple[Exception, Link] | None = None,
+    ) -> list[Any]:
+        """Return the replies, however often it must be tried; `failed` is how the first try ended."""
+        began = time.monotonic()
+        deadline, pause, asking = began + self.place.retry_for, FIRST_PAUSE, False
         while True:
-            problem: Exception
             try:
-                link = await self._to(key)
-                sent = [["ASKING"], *commands] if asking else commands
-                replies = (await link.send(sent))[-len(commands) :]
-                bad = next((reply for reply in replies if isinstance(reply, Exception)), None)
-                if bad is None:
-                    return replies
-                problem, asking = bad, False
-                if await self._mend(bad, link, len(commands) == 1 or repeat, began):
-                    asking = isinstance(bad, AskError)
+                if failed is None:
+                    link = await self._to(key)
+                    sent = [["ASKING"], *commands] if asking else commands
+                    replies = (await link.send(sent))[-len(commands) :]
+                    bad = next((reply for reply in replies if isinstance(reply, Exception)), None)
+                    if bad is None:
+                        return replies
+                    failed = bad, link
+                problem, link = failed
+                failed, asking = None, False
+                if isinstance(problem, Unsent | Lost):
+                    raise problem
+                if await self._mend(problem, link, len(commands) == 1 or repeat, began):
+                    asking = isinstance(problem, AskError)
                     if time.monotonic() < deadline:
                         continue
             except Unsent as error:

@@ -95,13 +95,13 @@ class Work:
         self.now = 0
         self.late = self.more = self.evicted = False
 
-    def turn(self) -> Turn:
-        """Return the whole of it."""
+    def turn(self, given: list[Claimed], told: int) -> Turn:
+        """Return the whole of it, with what was claimed before, and a word for each of the first settlements."""
         instants = [at for at in self.next_at.values() if at >= 0]
         return Turn(
             late=self.late,
-            settled=self.settled,
-            claimed=self.claimed,
+            settled=self.settled[:told],
+            claimed=given + self.claimed,
             next_at_ms=min(instants) if instants else None,
             now_ms=self.now,
             settings=self.settings,

@@ -16,6 +16,7 @@ from ...core.transition import Reply
 from ..contract import Claimed, Complete, Declaration, Extended, Lease, Reaped, Session, Settlement, Turn
 from . import record, steer
 from .deliver import Delivering
+from .gift import Gifts
 from .keys import short
 from .settle import SETTLED, Work, aborts_of, arguments
 
@@ -25,6 +26,10 @@ _json = msgspec.json.encode
 class Working(Delivering):
     """What workers call."""
 
+    def _make(self) -> None:
+        super()._make()
+        self._gifts: dict[str, Gifts] = {}
+
     async def declare(self, declarations: Sequence[Declaration]) -> None:
         for declaration in declarations:
             await self._know(declaration.queue)
@@ -33,6 +38,8 @@ class Working(Delivering):
     async def register(self, session: Session) -> None:
         await self._know(*session.queues)
         await self._hear(session.lease_ms)
+        if len(session.queues) == 1 and (listener := self._ear.find(session.address)) is not None:
+            listener.gifts = self._gifts[session.id] = Gifts(session.queues[0], listener.on_wake)
         for queue in session.queues:
             await self._server.call(
                 "register", [self._keys.declared(queue)], self._now(), self._shift, queue, session.id,
@@ -43,6 +50,10 @@ class Working(Delivering):
         """Return the queues that one call may have together: all, or in a cluster each alone."""
         return [[queue] for queue in queues] if self.place.kind == "cluster" else [list(queues)]
 
+    def given(self, session: Session, room: int) -> list[Claimed]:
+        gifts = self._gifts.get(session.id)
+        return [] if gifts is None or not gifts.waiting else gifts.take(room)
+
     async def settle_and_claim(
         self,
         session: Session,
@@ -50,28 +61,47 @@ class Working(Delivering):
         queues: Sequence[str],
         room: int,
         park: bool = False,
+        idle: bool = False,
     ) -> Turn:
+        gifts = self._gifts.get(session.id)
+        given = gifts.take(room if queues else 0) if gifts is not None else []
+        if gifts is not None and given and not settlements:
+            return gifts.turn(given)
         if self._heard is None or self._clock is not None or time.monotonic() * 1000 - self._heard > 50:
             await self._hear(session.lease_ms)
-        work = Work(session, settlements, [queue for queue in queues if queue in session.queues], room)
+        back = gifts.hand_back() if gifts is not None else []
+        wanted = [queue for queue in queues if queue in session.queues]
+        work = Work(session, [*settlements, *back], wanted, room - len(given))
         if self.place.kind == "cluster" and len(session.queues) > 1:
             await self._turn_by_turn(work, park)
         else:
-            await self._turn(
-                work, session.queues, dict(zip(work.order, range(1, len(work.order) + 1), strict=True)), park
-            )
+            ranks = dict(zip(work.order, range(1, len(work.order) + 1), strict=True))
+            await self._turn(work, session.queues, ranks, park, gifts, idle)
         if work.evicted:
+            self._gifts.pop(session.id, None)
             return Turn(evicted=True, now_ms=work.now)
         for queue, messages in work.posted:
             await self._deliver_all([queue], messages)
-        return work.turn()
+        if gifts is None:
+            return work.turn([], len(settlements))
+        turn = work.turn(given + gifts.take(work.room if queues else 0), len(settlements))
+        gifts.after(turn)
+        return turn
 
-    async def _turn(self, work: Work, queues: Sequence[str], ranks: Mapping[str, int], park: bool) -> None:
+    async def _turn(
+        self,
+        work: Work,
+        queues: Sequence[str],
+        ranks: Mapping[str, int],
+        park: bool,
+        gifts: Gifts | None = None,
+        idle: bool = False,
+    ) -> None:
         """One call: these queues are settled, and claimed from in the order of their ranks."""
         session = work.session
+        parked = "" if not park else "idle" if idle and gifts is not None else "park"
         args: list[Any] = [
-            self._now(), self._shift, session.id, session.lease_ms, work.room, "park" if park else "",
-            random.randrange(1, 2**31),
+            self._now(), self._shift, session.id, session.lease_ms, work.room, parked, random.randrange(1, 2**31),
         ]  # fmt: skip
         for queue in queues:
             entries = work.entries.pop(queue, ())
@@ -79,6 +109,7 @@ class Working(Delivering):
             for _, entry in entries:
                 args += arguments(entry)
             work.asked[queue] = entries
+        args.append("" if gifts is None else gifts.received)
         for queue in await self._next_queues(work):
             args += (self._keys.declared(queue), queue)
         keys = [self._keys.declared(queue) for queue in queues]
@@ -92,6 +123,8 @@ class Working(Delivering):
         for queue, part in zip(queues, reply[3], strict=True):
             self._note(work, queue, part)
         work.posted += ((name.decode(), flat) for name, flat in zip(reply[4][::2], reply[4][1::2], strict=True))
+        if gifts is not None and len(reply) > 5:
+            gifts.hear_again(reply[5], work.now)
 
     async def _next_queues(self, work: Work) -> list[str]:
         """Return other queues in which chains go on; in a cluster they are sent messages."""
@@ -180,9 +213,16 @@ class Working(Delivering):
                 return []
             for run, raw, timeout in zip(flat[::3], flat[1::3], flat[2::3], strict=True):
                 found.append(record.claimed(queue, run, raw, timeout, 0))
+        if session.id in self._gifts:
+            self._gifts[session.id].known(found)
         return found
 
     async def leave(self, session: Session) -> None:
+        gifts = self._gifts.get(session.id)
+        while gifts is not None and session.id in self._gifts:  # what was given and not taken up is handed back
+            await self.settle_and_claim(session, (), (), 0)
+            if not gifts.waiting:
+                self._gifts.pop(session.id, None)
         for queue in session.queues:
             await self._server.call("leave", [self._keys.declared(queue)], self._now(), session.id)
 

@@ -144,6 +144,9 @@ class SqliteStore(Base):
     async def register(self, session_: Session) -> None:
         await self._write(lambda tx: session.register(tx, session_))
 
+    def given(self, session_: Session, room: int) -> list[Claimed]:
+        return []  # whoever is woken asks
+
     async def settle_and_claim(
         self,
         session_: Session,
@@ -151,6 +154,7 @@ class SqliteStore(Base):
         queues: Sequence[str],
         room: int,
         park: bool = False,
+        idle: bool = False,
     ) -> Turn:
         # An idle worker has much room and finds little: that is done at once. One that finds much gets it in batches.
         small = len(settlements) <= SMALL and session_.id not in self._busy

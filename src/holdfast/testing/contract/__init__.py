@@ -16,6 +16,7 @@ _PARTS = (
     "counter",
     "effect",
     "grid",
+    "idle",
     "lease",
     "limit",
     "log",
@@ -38,6 +39,7 @@ from .counter import Counting  # noqa: E402
 from .effect import Effects  # noqa: E402
 from .grid import Grid  # noqa: E402
 from .harness import Clock, Harness  # noqa: E402
+from .idle import Idling  # noqa: E402
 from .lease import Leases  # noqa: E402
 from .limit import Limits  # noqa: E402
 from .log import Log  # noqa: E402
@@ -56,6 +58,7 @@ class StoreContract(
     Counting,
     Results,
     Leases,
+    Idling,
     Limits,
     Log,
     Oddities,

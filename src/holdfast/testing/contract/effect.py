@@ -282,7 +282,19 @@ class Effects(Case):
             await bench.vanish(worker)
         await bench.heard(heard, 1)
         ends = {"complete": State.COMPLETED, "fail": State.FAILED, "stall": State.FAILED}
-        assert heard[0] == type(heard[0])(QUEUE, "j", answer.run, ends.get(how, State.CANCELLED))
+        told = heard[0]
+        assert (told.queue, told.id, told.run) == (QUEUE, "j", answer.run)
+        assert told.state is ends.get(how, State.CANCELLED)
+        assert told.result is None or (how, told.result) == ("complete", b"done")  # a store may send it along
+
+    async def test_a_large_result_is_found_by_whoever_hears_of_its_end(self, bench: Bench) -> None:
+        listener, heard, _ = await bench.listen()
+        worker = await bench.session()
+        claimed = await bench.take(worker, "j", watcher=listener.address)
+        await bench.settle(worker, complete(claimed, b"x" * 1_000_000))
+        await bench.heard(heard, 1)
+        assert heard[0].result in (None, b"x" * 1_000_000)
+        assert (await bench.get("j")).result == b"x" * 1_000_000
 
     @pytest.mark.parametrize("how", [retry, snooze, release])
     async def test_whoever_waits_hears_nothing_while_the_run_goes_on(self, bench: Bench, how: _Way) -> None:

@@ -2,14 +2,18 @@
 -- guard: the caller holds the lease
 -- effects: drop lease, store result, continue or end the chain, start the successor, append event, tell waiters
 
--- How long a run that ends now holds its id, and when it is gone: a later job of a chain, with the chain.
+-- When a run that ends now lets go of its id, and when it is gone.
+function H.times_of(q, state, ttl)
+  ttl = ttl or H.result_ttl(q)
+  return q.now + ttl, q.now + math.max(ttl, H.kept_ms(q, state))
+end
+
+-- The run ends now; a later job of a chain goes with the chain.
 function H.end_times(q, job, ttl)
-  local more, kept, own = job.more, H.kept_ms(q, job.state), ttl or job.more.ttl
-  ttl = own or H.result_ttl(q)
-  more.finished_at, more.free_at, more.expires_at = q.now, q.now + ttl, nil
-  if own or not H.goes_with_chain(more.chain) then
-    more.expires_at = math.max(q.now + math.max(ttl, kept), more.dedup_until or 0)
-  end
+  local more, own = job.more, ttl or job.more.ttl
+  local free_at, expires_at = H.times_of(q, job.state, own)
+  more.finished_at, more.free_at, more.expires_at = q.now, free_at, nil
+  if own or not H.goes_with_chain(more.chain) then more.expires_at = math.max(expires_at, more.dedup_until or 0) end
 end
 
 -- The run is over, in its new state; so is its chain, and whoever waits for it hears of it.
@@ -64,7 +68,7 @@ function H.complete_all(q, session, entries)
         done[rid], words[index] = true, 'ok completed'
         records[at + 1], records[at + 2], ends[at + 1], ends[at + 2] = rid, record, expires_at, rid
         at, gone[#gone + 1] = at + 2, rid
-        if watched then told[#told + 1] = { string.sub(entry.token, 11), H.run_of(rid), watched } end
+        if watched then told[#told + 1] = { string.sub(entry.token, 11), H.run_of(rid), watched, entry.body } end
       end
     end
   end

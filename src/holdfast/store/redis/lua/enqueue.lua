@@ -180,7 +180,7 @@ function H.insert_all(q, batch)
   for key in pairs(pages.keys) do H.recheck(q, key) end
   local letters = table.concat(pages.letters)
   local _, later = string.gsub(letters, 's', '')
-  if later < #batch then H.wake(q, #batch - later) end
+  if later < #batch then H.wake(q, #batch - later, not next(pages.keys)) end
   if pages.soonest then H.wake_for(q, pages.soonest) end
   return { 'new', first, letters }
 end

@@ -4,32 +4,42 @@
 
 local WAITING, ACTIVE = 119, 97 -- w, a
 local HEAD_SIZE, LIFE, CHAIN = 11, 4, 64 -- as in record.lua; a plain record has no flag above the life but the chain
+local ONE, NO_TIMES = '\0\0\0\1', '\0\0\0\0\0\0\0\0\0\0\0\0' -- a first attempt; neither waited nor ran
 local NORMAL = '\3\232' -- a priority of 0, which is 1000 here
 local NO_LIFE_YET = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0' -- finished, free, expires, and the length of no exit
 
--- What the records and events of one call have in common, made once.
-local function common(q, session)
-  q.plain = q.plain or {}
-  local made = q.plain[session]
+-- What never changes of a session, made once for many calls: its name as records and events have it.
+local crew, crew_size = {}, 0
+
+local function member(session)
+  local made = crew[session]
   if not made then
-    local now, named = struct.pack('>I7', q.now), struct.pack('>I2', #session) .. session
-    made = {
-      now = now, named = named, life = struct.pack('>I4', 1) .. now .. NO_LIFE_YET .. named, held = NO_LIFE_YET .. named,
-      first = struct.pack('>I4', 1) .. now, holder = H.holder_text(session), tails = {}, waits = {}, rans = {}, ends = {},
-      timeouts = {},
-    }
-    q.plain[session] = made
+    if crew_size >= 200 then crew, crew_size = {}, 0 end
+    local named = struct.pack('>I2', #session) .. session
+    made = { named = named, held = NO_LIFE_YET .. named, holder = H.holder_text(session), tails = {}, tasks = 0 }
+    crew[session], crew_size = made, crew_size + 1
   end
   return made
 end
 
+-- How an event of a task and a session ends.
 local function tail_of(made, task)
   local tail = made.tails[task]
   if not tail then
+    if made.tasks >= 200 then made.tails, made.tasks = {}, 0 end
     tail = struct.pack('>I2', #task) .. task .. made.named
-    made.tails[task] = tail
+    made.tails[task], made.tasks = tail, made.tasks + 1
   end
   return tail
+end
+
+local function now_text(q)
+  local text = q.now_text
+  if not text then
+    text = struct.pack('>I7', q.now)
+    q.now_text = text
+  end
+  return text
 end
 
 -- Where the head of a record ends; and run_at and priority, as an event has them.
@@ -58,38 +68,40 @@ end
 function H.claim_plain(q, session, rid, raw)
   local state, flags = string.byte(raw, 1, 2)
   if state ~= WAITING or flags % CHAIN >= LIFE or #raw < HEAD_SIZE then return nil end
-  local made = common(q, session)
+  local made = member(session)
   local id_size, task_size = struct.unpack('>I2B', raw, 3)
   local at, place = head_of(raw, flags)
   local task = string.sub(raw, at + id_size, at + id_size + task_size - 1)
-  local waited = made.waits[place]
-  if not waited then
-    waited = made.first .. place .. struct.pack('>I6I6', math.max(0, q.now - struct.unpack('>I7', place)) + 1, 0)
-    made.waits[place] = waited
+  if q.wait_place ~= place then -- many have the same
+    q.wait_place = place
+    q.waited = ONE .. now_text(q) .. place
+      .. struct.pack('>I6I6', math.max(0, q.now - struct.unpack('>I7', place)) + 1, 0)
   end
-  local timeout = made.timeouts[task]
-  if not timeout then
-    local _, _, declared = H.policy(q, { task = task, more = NOTHING })
-    timeout = declared or -1
-    made.timeouts[task] = timeout
-  end
-  log(q, string.sub(raw, at, at + id_size - 1), '\5claima' .. rid .. waited .. tail_of(made, task))
-  return 'a' .. string.char(flags + LIFE) .. string.sub(raw, 3, at - 1) .. made.life .. string.sub(raw, at),
-    made.holder, timeout
+  log(q, string.sub(raw, at, at + id_size - 1), '\5claima' .. rid .. q.waited .. tail_of(made, task))
+  return 'a' .. string.char(flags + LIFE) .. string.sub(raw, 3, at - 1) .. ONE .. now_text(q) .. made.held
+    .. string.sub(raw, at), made.holder, H.task_timeout(q, task) or -1
 end
 
+-- How the life of a run that completes now ends, and when it goes.
 local function ends_of(q, made, watched, with_chain)
   local kind = with_chain and 'chain' or watched
-  local known = made.ends[kind]
-  if not known then
-    local times = { state = 'completed', more = {} }
-    H.end_times(q, times)
-    local expires_at = math.max(times.more.expires_at, watched and q.now + KEPT_FOR_WATCHERS_MS or 0)
-    local text = struct.pack('>I7I7I7', q.now, times.more.free_at, with_chain and 0 or expires_at)
-    known = { text .. '\8complete' .. made.named, with_chain and '+inf' or expires_at }
-    made.ends[kind] = known
+  local ending = q.ending
+  if not ending or ending.kind ~= kind then
+    local free_at, expires_at = H.times_of(q, 'completed')
+    expires_at = math.max(expires_at, watched and q.now + KEPT_FOR_WATCHERS_MS or 0)
+    local text = struct.pack('>I7I7I7', q.now, free_at, with_chain and 0 or expires_at) .. '\8complete' .. made.named
+    ending = { kind = kind, text = text, expires_at = with_chain and '+inf' or expires_at }
+    q.ending = ending
   end
-  return known[1], known[2]
+  return ending.text, ending.expires_at
+end
+
+local function ran_since(q, claimed_at)
+  if q.ran_from ~= claimed_at then
+    q.ran_from = claimed_at
+    q.ran = struct.pack('>I6I6', 0, math.max(0, q.now - struct.unpack('>I7', claimed_at)) + 1)
+  end
+  return q.ran
 end
 
 -- A run that the session holds is completed, and the log says so: its new record, and when that goes. Nil when it is
@@ -97,7 +109,7 @@ end
 function H.complete_plain(q, session, token, raw, result, watched)
   local state, flags = string.byte(raw, 1, 2)
   if state ~= ACTIVE or flags < LIFE or flags >= 2 * LIFE then return nil end
-  local made = common(q, session)
+  local made = member(session)
   local at, place = head_of(raw, flags)
   local after = at + 11 + #made.held
   if string.sub(raw, at, at + 3) ~= string.sub(token, 7, 10) or string.sub(raw, at + 11, after - 1) ~= made.held then
@@ -106,16 +118,11 @@ function H.complete_plain(q, session, token, raw, result, watched)
   local id_size, task_size = struct.unpack('>I2B', raw, 3)
   local id = string.sub(raw, after, after + id_size - 1)
   if id ~= string.sub(token, 11) then return nil end
-  local claimed_at = string.sub(raw, at + 4, at + 10)
-  local ran = made.rans[claimed_at]
-  if not ran then
-    ran = struct.pack('>I6I6', 0, math.max(0, q.now - struct.unpack('>I7', claimed_at)) + 1)
-    made.rans[claimed_at] = ran
-  end
+  local ran = ran_since(q, string.sub(raw, at + 4, at + 10))
   local task = string.sub(raw, after + id_size, after + id_size + task_size - 1)
   local ends, expires_at = ends_of(q, made, watched)
   local rid = string.sub(token, 1, 6)
-  log(q, id, '\8completec' .. rid .. string.sub(raw, at, at + 3) .. made.now .. place .. ran .. tail_of(made, task))
+  log(q, id, '\8completec' .. rid .. string.sub(raw, at, at + 3) .. now_text(q) .. place .. ran .. tail_of(made, task))
   local record = 'c' .. string.char(flags + 8) .. string.sub(raw, 3, at + 10) .. ends .. struct.pack('>I4', #result)
     .. string.sub(raw, after) .. result
   return record, expires_at
@@ -133,7 +140,7 @@ end
 function H.go_on_plain(q, session, token, raw)
   local state, flags = string.byte(raw, 1, 2)
   if state ~= ACTIVE or flags < CHAIN or flags % CHAIN < LIFE or flags % CHAIN >= 2 * LIFE then return nil end
-  local made = common(q, session)
+  local made = member(session)
   local at, place = head_of(raw, flags)
   local after = at + 11 + #made.held
   if string.sub(raw, at, at + 3) ~= string.sub(token, 7, 10) or string.sub(raw, at + 11, after - 1) ~= made.held then
@@ -142,14 +149,13 @@ function H.go_on_plain(q, session, token, raw)
   local id_size, task_size = struct.unpack('>I2B', raw, 3)
   local id = string.sub(raw, after, after + id_size - 1)
   if id ~= string.sub(token, 11) then return nil end
-  local claimed_at = string.sub(raw, at + 4, at + 10)
-  local ran = struct.pack('>I6I6', 0, math.max(0, q.now - struct.unpack('>I7', claimed_at)) + 1)
+  local ran = ran_since(q, string.sub(raw, at + 4, at + 10))
   local task = string.sub(raw, after + id_size, after + id_size + task_size - 1)
   local chain_at = HEAD_SIZE + 1 + (flags % 2 == 1 and 7 or 0) + (flags % 4 >= 2 and 2 or 0)
   local chain = string.sub(raw, chain_at + 2, at - 1)
   local ends, expires_at = ends_of(q, made, false, H.goes_with_chain(chain))
   local rid = string.sub(token, 1, 6)
-  log(q, id, '\8completec' .. rid .. string.sub(raw, at, at + 3) .. made.now .. place .. ran .. tail_of(made, task))
+  log(q, id, '\8completec' .. rid .. string.sub(raw, at, at + 3) .. now_text(q) .. place .. ran .. tail_of(made, task))
   return 'c' .. string.sub(raw, 2, at + 10) .. ends .. string.sub(raw, after), expires_at, chain
 end
 
@@ -162,14 +168,12 @@ end
 
 -- A new job that waits from now on, and the log says so: its record and its place.
 function H.enqueue_plain(q, rid, id, task, payload)
-  local made = common(q, '')
-  local sizes = made.tails[task]
-  if not sizes then
-    sizes = tail_of(made, task)
-    made.now_short, made.new = string.sub(made.now, 2), struct.pack('>I4', 0) .. made.now .. made.now .. NORMAL
-      .. string.rep('\0', 12)
-    made.place = NORMAL .. made.now
+  local new = q.new
+  if not new then
+    local now = now_text(q)
+    new = { event = '\0\0\0\0' .. now .. now .. NORMAL .. NO_TIMES, short = string.sub(now, 2), place = NORMAL .. now }
+    q.new = new
   end
-  log(q, id, '\7enqueuew' .. rid .. made.new .. sizes)
-  return 'w\0' .. struct.pack('>I2B', #id, #task) .. made.now_short .. id .. task .. payload, made.place .. rid
+  log(q, id, '\7enqueuew' .. rid .. new.event .. tail_of(member(''), task))
+  return 'w\0' .. struct.pack('>I2B', #id, #task) .. new.short .. id .. task .. payload, new.place .. rid
 end

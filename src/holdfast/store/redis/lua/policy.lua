@@ -4,15 +4,24 @@ local DEFAULT_RETRY = {
   failures = 3, stalls = 3, timeouts = 3, releases = 100, initial = 2, multiplier = 2, maximum = 300, jitter = 0,
 }
 
-function H.policy(q, job)
+local function declared_for(q, name)
   q.policies = q.policies or {}
-  local name = job.task or ''
   local declared = q.policies[name]
   if declared == nil then
     local text = redis.call('HGET', q.key.policies, name)
-    declared = text and H.json(text) or {}
+    declared = text and H.json(text) or NOTHING
     q.policies[name] = declared
   end
+  return declared
+end
+
+-- The time-out of a task whose job overrides nothing.
+function H.task_timeout(q, name)
+  return H.given(declared_for(q, name).timeout_ms)
+end
+
+function H.policy(q, job)
+  local declared = declared_for(q, job.task or '')
   if not job.more.overrides then return declared, H.given(declared.retry) or DEFAULT_RETRY, H.given(declared.timeout_ms) end
   local fine, own = pcall(H.json, job.more.overrides)
   if not fine then own = {} end -- an unreadable override must not keep the job from being put back

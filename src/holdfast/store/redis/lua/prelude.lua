@@ -5,6 +5,8 @@
 local H = {}
 local MOST_PROMOTED = 200
 local MOST_WOKEN = 64
+local MOST_GIVEN = 16
+local MOST_TOLD = 8192 -- bytes of a result that go along with the word that it is there
 local AT_ONCE = 1000 -- arguments of one command; Lua's stack has room for 8,000
 local WITH_CHAIN = 1000 -- as in core/chain.py
 local KEPT_FOR_WATCHERS_MS = 60000

@@ -8,19 +8,25 @@ function H.ring(address, message)
 end
 
 function H.ring_session(q, session)
-  local text = redis.call('HGET', q.key.sessions, session)
-  local address = text and cmsgpack.unpack(text).address
-  if address then H.ring(address) end
+  local found = H.session(q, session)
+  if found and found.address then H.ring(found.address) end
 end
 
--- Enough parked workers for so many jobs are woken, no more; those with the most room first.
-function H.wake(q, jobs)
+-- Enough parked workers for so many jobs are woken, no more; those with the most room first. With `give`, one that has
+-- nothing to do gets them at once.
+function H.wake(q, jobs, give)
   local woken = 0
+  give = give and jobs <= MOST_GIVEN
   while jobs > 0 and woken < MOST_WOKEN do
     local found = redis.call('ZPOPMAX', q.key.parked)
     if #found == 0 then return end
-    H.ring_session(q, found[1])
-    jobs = jobs - tonumber(found[2])
+    local id, score = found[1], tonumber(found[2])
+    local room, session = math.floor(score), H.session(q, id)
+    if session then
+      local given = give and H.may_give(score) and H.give(q, id, session, math.min(jobs, room), room)
+      if not given and session.address then H.ring(session.address) end
+    end
+    jobs = jobs - room
     woken = woken + 1
   end
 end
@@ -52,6 +58,11 @@ end
 
 -- Each entry is an id, a run and an address; no id twice.
 function H.watch_all(q, entries)
+  if #entries == 1 then -- mostly the first for its id
+    local id, run, address = unpack(entries[1])
+    q.any_watchers = true
+    if redis.call('HSETNX', q.key.watchers, id, with_watcher(nil, run, address)) == 1 then return end
+  end
   for first = 1, #entries, AT_ONCE do
     local ids, pairs_of = {}, {}
     for index = first, math.min(first + AT_ONCE - 1, #entries) do ids[#ids + 1] = entries[index][1] end
@@ -65,18 +76,22 @@ function H.watch_all(q, entries)
   end
 end
 
-local function news(q, id, run, state)
-  return { queue = q.name, id = H.long(id), run = run, state = state }
+-- What a watcher hears of one run; `watched_words` in ear.py reads it. A result goes along where it is known and small.
+local function news(id, run, state, result)
+  local told = result and #result <= MOST_TOLD
+  return struct.pack('>c1I6I2I4', LETTER[state], run, #id, told and #result + 1 or 0) .. id .. (told and result or '')
 end
 
-local function address_news(addressed, q, id, watcher, state)
-  local list = addressed[watcher[2]] or {}
-  list[#list + 1] = news(q, id, watcher[1], state)
-  addressed[watcher[2]] = list
+local function address_news(addressed, watcher, text)
+  local texts = addressed[watcher[2]] or {}
+  texts[#texts + 1] = text
+  addressed[watcher[2]] = texts
 end
 
-local function send_news(addressed)
-  for address, list in pairs(addressed) do H.ring(address, cjson.encode(list)) end
+local function send_news(q, addressed)
+  for address, texts in pairs(addressed) do
+    H.ring(address, '=' .. struct.pack('>I2', #q.name) .. q.name .. table.concat(texts))
+  end
 end
 
 -- Those of the watchers that wait for one of these runs, and the others.
@@ -107,28 +122,29 @@ function H.tell_watchers(q, job, state)
     H.store(q, job)
   end
   local addressed = {}
-  for _, each in ipairs(found) do address_news(addressed, q, job.id, each, state) end
-  send_news(addressed)
+  for _, each in ipairs(found) do address_news(addressed, each, news(job.id, each[1], state)) end
+  send_news(q, addressed)
 end
 
--- The same for many runs at once, with one message for each listener. An entry is an id, a run and the id's watchers.
+-- The same for many runs at once, with one message for each listener. An entry is an id, a run, the id's
+-- watchers and the result.
 function H.tell_all(q, entries, state)
   local addressed, over = {}, {}
   for _, entry in ipairs(entries) do
     local id, run = entry[1], entry[2]
     local found, kept = parted(entry[3], run, run)
-    for _, each in ipairs(found) do address_news(addressed, q, id, each, state) end
+    for _, each in ipairs(found) do address_news(addressed, each, news(id, run, state, entry[4])) end
     if #kept == 0 then over[#over + 1] = id else redis.call('HSET', q.key.watchers, id, cmsgpack.pack(kept)) end
   end
   if #over > 0 then redis.call('HDEL', q.key.watchers, unpack(over)) end
-  send_news(addressed)
+  send_news(q, addressed)
 end
 
 function H.tell_progress(q, job)
   if not H.any(q, 'watchers') then return end
   local text = redis.call('HGET', q.key.watchers, job.id)
   for _, each in ipairs(text and cmsgpack.unpack(text) or {}) do
-    if each[1] >= job.run then H.ring(each[2], cjson.encode({ news(q, job.id, each[1], 'active') })) end
+    if each[1] >= job.run then send_news(q, { [each[2]] = { news(job.id, each[1], 'active') } }) end
   end
 end
 

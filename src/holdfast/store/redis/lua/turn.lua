@@ -95,7 +95,7 @@ local function hear(queues, id, lease)
     if session.expires_at <= q.now or q.now - session.heard_at > lease / 3 then H.renew(q, id, session, lease) end
     q.was_parked = redis.call('ZREM', q.key.parked, id) == 1
   end
-  return late
+  return late, sessions
 end
 
 -- A wake-up that this worker has no room to follow goes to the next.
@@ -115,18 +115,19 @@ local function look(q, reply)
 end
 
 -- For each queue: its settlements (three arguments each), and its place in the order of claiming (0: none, -1: only
--- say whether there is something). Then, if any, keys and names of queues that jobs of these go on in.
+-- say whether there is something). `park` is empty, "park", or "idle" for a worker that may be given to. Then comes the
+-- number of the latest gift that it knows of, and, if any, keys and names of queues that jobs of these go on in.
 H.serve('turn', function(keys, args)
   local arg = H.reader(args)
   local now, shift, id, lease = H.now(arg()), tonumber(arg()), arg(), tonumber(arg())
-  local room, park, seed = tonumber(arg()), arg() == 'park', tonumber(arg())
+  local room, park, seed = tonumber(arg()), arg(), tonumber(arg())
   local queues = {}
   for index, key in ipairs(keys) do
     queues[index] = H.queue(key, now)
     queues[index].seed = seed
     H.catch_up(queues[index], shift)
   end
-  local late = hear(queues, id, lease)
+  local late, sessions = hear(queues, id, lease)
   if not late then return { 'evicted', now } end
   local order, replies, freed = {}, {}, {}
   for index, q in ipairs(queues) do
@@ -136,6 +137,7 @@ H.serve('turn', function(keys, args)
     if rank > 0 then order[rank] = index end
     q.only_look = rank < 0
   end
+  local known = tonumber(arg())
   local around = { unpack(queues) }
   for key in arg do around[#around + 1] = H.opened(key, now, arg()) end
   H.know_each_other(around)
@@ -143,6 +145,8 @@ H.serve('turn', function(keys, args)
     replies[index] = { settle_all(q, id, q.entries), {}, -1, 0, q.settings_text, {}, 0, 0 }
   end
   H.hand_over(around)
+  local gift = H.given_again(queues[1], id, sessions[1], known)
+  if gift then room = room - (#gift - 1) / 3 end
   for _, index in ipairs(order) do
     if room > 0 then
       local q, reply = queues[index], replies[index]
@@ -155,7 +159,7 @@ H.serve('turn', function(keys, args)
   for index, q in ipairs(queues) do
     pass_on(q, freed[index])
     decline(q, q.offered)
-    if park and room > 0 then redis.call('ZADD', q.key.parked, room, id) end
+    if park ~= '' and room > 0 then redis.call('ZADD', q.key.parked, park == 'idle' and room + 0.5 or room, id) end
     replies[index][6] = H.aborts(q, id)
     replies[index][7] = q.posted and H.undelivered(q) or NOTHING
     if q.only_look then look(q, replies[index]) end
@@ -165,5 +169,5 @@ H.serve('turn', function(keys, args)
     local q = around[index]
     if q.posted then posted[#posted + 1], posted[#posted + 2] = q.name, H.undelivered(q) end
   end
-  return { 'alive', now, late, replies, posted }
+  return { 'alive', now, late, replies, posted, gift }
 end)

@@ -1,0 +1,172 @@
+"""Producing and steering: everything that needs a store but no handler."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from ..core.duration import Duration
+from ..core.state import State
+from ..core.transition import Reply
+from ..errors import ConfigError, StoreClosed
+from ..hook import Happening, Hooks
+from ..store.contract import (
+    Answer,
+    Cancelled,
+    Conflict,
+    Deleted,
+    Filter,
+    Listener,
+    NewJob,
+    Running,
+    Store,
+    Transactional,
+)
+from .ident import new_id
+from .look import Looking
+from .wait import OnProgress, Waiting
+
+
+class Client(Looking):
+    """Talks to one store, in one event loop."""
+
+    def __init__(self, store: Store, hooks: Hooks) -> None:
+        super().__init__(store)
+        self.hooks = hooks
+        self._waiting = Waiting(self)
+        self._opened = 0
+
+    async def open(self) -> None:
+        """The store can be used. May be nested."""
+        await self.store.open()
+        self._waiting.loop = asyncio.get_running_loop()
+        self._opened += 1
+
+    async def close(self) -> None:
+        """Nothing is held open, once every `open` has its `close`."""
+        self._opened -= 1
+        if self._opened == 0:
+            self._waiting.close()
+        await self.store.close()
+
+    async def listener(self) -> Listener:
+        """Return the one ear of this client, for all who wait."""
+        if self._opened == 0:
+            raise StoreClosed("the app is not open; use it inside `async with app:`")
+        return await self._waiting.listener()
+
+    async def enqueue(self, queue: str, jobs: Sequence[NewJob], conflict: Conflict) -> list[Answer]:
+        """Every job has its answer."""
+        answers = await self.store.enqueue(queue, jobs, conflict, _request(jobs))
+        wanted = self.hooks.wanted
+        if wanted("enqueue") or wanted("requeue") or wanted("update"):
+            for answer in answers:
+                if answer.status in ("queued", "requeued", "updated", "successor"):
+                    self.hooks.tell(_enqueued(queue, answer))
+        return answers
+
+    def enqueue_in(
+        self, connection: Any, queue: str, jobs: Sequence[NewJob], conflict: Conflict
+    ) -> list[Answer] | Awaitable[list[Answer]]:
+        """Every job has its answer, in the caller's own transaction. Hooks are not told: it may be rolled back."""
+        return transactional(self.store, "connection=").join(connection).enqueue(queue, jobs, conflict)
+
+    async def wait(
+        self,
+        queue: str,
+        id: str,
+        run: int,
+        timeout: Duration | None,
+        known: Answer | None = None,
+        watched: bool = False,
+        on_progress: OnProgress | None = None,
+    ) -> bytes:
+        """Return the encoded result of a run and the chain it belongs to, once there is one; raise when there is none.
+
+        `watched` says that its enqueue registered this client's listener already.
+        """
+        if known is not None and known.state is State.COMPLETED and known.result is not None:
+            return known.result
+        listener = await self.listener()
+        over = known is not None and known.state.finished
+        return await self._waiting.result(listener, (queue, id, run), timeout, watched, over, on_progress)
+
+    async def cancel(self, queue: str, id: str, running: Running = "refuse") -> Cancelled:
+        """The job and its successor are cancelled, or the answer says why not."""
+        if running not in ("refuse", "signal", "kill"):
+            raise ConfigError(f'running={running!r}: "refuse", "signal" or "kill"')
+        answer = await self.store.cancel(queue, id, running, new_id())
+        while answer.state is State.COMPLETED:  # the first job of a chain that goes on: its current one is meant
+            chain = await self.store.chain(queue, id, answer.run)
+            if chain is None or chain.state.finished or chain.position == 0:
+                break
+            current = chain.current
+            later = await self.store.cancel(current.queue, current.id, running, new_id())
+            answer = msgspec.structs.replace(later, successor=later.successor or answer.successor)
+        if answer.reply is Reply.OK and not answer.signalled:
+            self._tell("cancel", queue, id, answer.run, "cancelled")
+        return answer
+
+    async def promote(self, queue: str, id: str) -> Reply:
+        """A scheduled job may run now."""
+        reply = await self.store.promote(queue, id)
+        if reply is Reply.OK:
+            self._tell("promote", queue, id, None, "waiting")
+        return reply
+
+    async def delete(self, queue: str, id: str) -> Reply:
+        """The job is gone, in whatever state it was."""
+        reply = await self.store.delete(queue, id)
+        if reply is Reply.OK:
+            self._tell("delete", queue, id, None, None)
+        return reply
+
+    async def complete_chain(
+        self, queue: str, id: str, run: int | None, result: bytes, result_ttl_ms: int | None = None
+    ) -> Reply:
+        """The chain is over with this result, whoever works on its current job."""
+        reply = await self.store.complete_chain(queue, id, run, result, result_ttl_ms, new_id())
+        if reply is Reply.OK:
+            self._tell("complete", queue, id, run, "completed")
+        return reply
+
+    async def delete_chain(self, queue: str, id: str, run: int | None = None, cascade: bool = False) -> Deleted:
+        """Every job of the chain is gone, or the answer says who waits for it."""
+        deleted = await self.store.delete_chain(queue, id, run, cascade)
+        if deleted.reply is Reply.OK:
+            self._tell("delete", queue, id, run, None)
+        return deleted
+
+    async def requeue(self, which: Filter, limit: int, dry_run: bool) -> list[tuple[str, str, int]]:
+        """Finished jobs that match run anew: (queue, id, run) of each."""
+        started = await self.store.requeue(which, limit=limit, dry_run=dry_run, request=None if dry_run else new_id())
+        for queue, id, run in () if dry_run else started:
+            self._tell("requeue", queue, id, run, "waiting")
+        return started
+
+    def _tell(self, name: str, queue: str, id: str, run: int | None, state: str | None) -> None:
+        if self.hooks.wanted(name):
+            self.hooks.tell(Happening(name=name, queue=queue, id=id, run=run, state=state))
+
+
+def transactional(store: Store, what: str) -> Transactional:
+    """Return the store as one with transactions, or say that it has none."""
+    if not store.transactional:
+        raise ConfigError(
+            f"{what}: {store.url.partition('://')[0]}:// has no transactions that a caller could share; "
+            "PostgreSQL and SQLite files have"
+        )
+    return cast(Transactional, store)
+
+
+def _request(jobs: Sequence[NewJob]) -> str | None:
+    """Return a request id. Generated ids are their own: a repeat finds them there."""
+    return None if all(job.fresh for job in jobs) else new_id()
+
+
+def _enqueued(queue: str, answer: Answer) -> Happening:
+    name = {"queued": "enqueue", "requeued": "requeue"}.get(answer.status, "update")
+    return Happening(name=name, queue=queue, id=answer.id, run=answer.run, state=answer.state)

@@ -1,0 +1,100 @@
+"""What an enqueue answered, and a way back to the job."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from ..core.duration import Duration
+from ..core.job import JobRecord
+from ..core.state import State
+from ..errors import ConfigError
+from ..store.contract import Answer, Cancelled, ChainRecord, Running, Status
+from .wait import DEFAULT_WAIT, OnProgress
+
+if TYPE_CHECKING:
+    from .client import Client
+
+R = TypeVar("R")
+Decode = Callable[[bytes], Any]
+
+
+class Handle(Generic[R]):
+    """What an enqueue answered, and a way back to the job.
+
+    status: "queued" (new), "duplicate" (another holds the id), "completed" (with its cached result),
+    "updated", "successor" (runs after the active one), "requeued" (a failed one, started again) or, among
+    many, "refused" (a later job of a chain, which cannot be updated).
+    """
+
+    __slots__ = ("_answer", "_client", "_decode", "_watched", "queue")
+
+    def __init__(self, client: Client, queue: str, answer: Answer, decode: Decode, watched: bool = False) -> None:
+        self._client = client
+        self._answer = answer
+        self._decode = decode
+        self._watched = watched
+        self.queue = queue
+
+    def __repr__(self) -> str:
+        return f"<Handle {self.queue}/{self.id} run {self.run}: {self.status}>"
+
+    @property
+    def status(self) -> Status:
+        """What became of the enqueue."""
+        return self._answer.status
+
+    @property
+    def id(self) -> str:
+        """The job's id."""
+        return self._answer.id
+
+    @property
+    def run(self) -> int:
+        """The run that answers: the new one, or the one that was there."""
+        return self._answer.run
+
+    @property
+    def state(self) -> State:
+        """The state of that run when the enqueue was answered."""
+        return self._answer.state
+
+    async def result(self, timeout: Duration | None = DEFAULT_WAIT, *, on_progress: OnProgress | None = None) -> R:
+        """Return the result of the run, or of the chain that it began, waiting for it.
+
+        Raise when it fails, is cancelled or takes too long.
+
+        `on_progress` is called with what the handler reports meanwhile.
+        """
+        data = await self._client.wait(self.queue, self.id, self.run, timeout, self._answer, self._watched, on_progress)
+        value: R = self._decode(data)
+        return value
+
+    async def job(self) -> JobRecord:
+        """Return the run as it stands now."""
+        return await self._client.status(self.queue, self.id, self.run)
+
+    async def chain(self) -> ChainRecord:
+        """Return the chain of the run as it stands now."""
+        return await self._client.chain(self.queue, self.id, self.run)
+
+    async def cancel(self, running: Running = "refuse") -> Cancelled:
+        """The job is cancelled, or the answer says why not."""
+        return await self._client.cancel(self.queue, self.id, running)
+
+
+async def handed_over(
+    client: Client, queue: str, answers: list[Answer] | Awaitable[list[Answer]], decode: Decode
+) -> Handle[Any]:
+    """Return the handle of a job that was taken in by a caller's connection, or is now."""
+    found = answers if isinstance(answers, list) else await answers
+    return Handle(client, queue, found[0], decode)
+
+
+def refuse_update(queue: str, answer: Answer) -> None:
+    """Raise when an update was refused, so that no dispatch is dropped unheard."""
+    if answer.status == "refused":
+        raise ConfigError(
+            f'{queue}/{answer.id} is a later job of a chain, which on_conflict="update" cannot change: '
+            "give your job another id"
+        )

@@ -1,0 +1,99 @@
+"""Inspecting: jobs, chains, queues, workers and events as they stand."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+
+from ..core.event import Event
+from ..core.job import JobRecord
+from ..errors import ConfigError, JobMissing
+from ..store.contract import ChainPage, ChainRecord, Filter, JobPage, QueueInfo, SessionInfo, Store
+
+OnGap = Callable[[int | None], None]
+log = logging.getLogger("holdfast")
+
+
+class Looking:
+    """What changes nothing."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    async def find(self, queue: str, id: str, run: int | None = None) -> JobRecord | None:
+        """Return a job as it stands, or `None`."""
+        return await self.store.get(queue, id, run)
+
+    async def status(self, queue: str, id: str, run: int | None = None) -> JobRecord:
+        """Return a job as it stands; raise when there is none."""
+        record = await self.store.get(queue, id, run)
+        if record is None:
+            raise missing(queue, id, run)
+        return record
+
+    async def chain(self, queue: str, id: str, run: int | None = None) -> ChainRecord:
+        """Return the chain of a job; raise when there is none."""
+        record = await self.store.chain(queue, id, run)
+        if record is None:
+            raise missing(queue, id, run)
+        return record
+
+    async def chains(self, which: Filter, limit: int = 50, cursor: str | None = None) -> ChainPage:
+        """Return chains of more than one job, newest first."""
+        if type(limit) is not int or limit < 1:
+            raise ConfigError(f"limit={limit!r}: a whole number from 1")
+        return await self.store.chains(which, limit=limit, cursor=cursor)
+
+    async def jobs(self, which: Filter, limit: int = 50, cursor: str | None = None) -> JobPage:
+        """Return jobs that match, newest first."""
+        if type(limit) is not int or limit < 1:
+            raise ConfigError(f"limit={limit!r}: a whole number from 1")
+        return await self.store.jobs(which, limit=limit, cursor=cursor)
+
+    async def queues(self) -> list[QueueInfo]:
+        """Return every queue that the store knows."""
+        return await self.store.queues()
+
+    async def workers(self) -> list[SessionInfo]:
+        """Return every worker that the store knows."""
+        return await self.store.sessions()
+
+    async def events(
+        self,
+        *,
+        after: str | None = None,
+        queue: str | None = None,
+        id: str | None = None,
+        follow: bool = False,
+        on_gap: OnGap | None = None,
+    ) -> AsyncIterator[Event]:
+        """Yield events in commit order, from the beginning or after a position; `after="end"` is from now on."""
+        position = after
+        while True:
+            page = await self.store.events(position, queue=queue, id=id)
+            position = page.position
+            if page.gap or page.reset:
+                (on_gap or _warn_of_gap)(None if page.reset else page.gap)
+            for event in page.events:
+                yield event
+            if not page.events:
+                if not follow:
+                    return
+                await asyncio.sleep(0.2)
+
+
+def _warn_of_gap(missed: int | None) -> None:
+    if missed is None:
+        log.warning("the event log is another one than the position was made for: reading it from its start")
+    else:
+        log.warning("%d events were trimmed before they could be read", missed)
+
+
+def missing(queue: str, id: str, run: int | None = None) -> JobMissing:
+    """Return the error for a job that is not there."""
+    which = f"{queue}/{id}" + (f" run {run}" if run is not None else "")
+    return JobMissing(
+        f"there is no job {which}, or it has expired; `holdfast jobs` lists those there are",
+        queue=queue, job_id=id, run=run,
+    )  # fmt: skip

@@ -1,0 +1,166 @@
+"""Waiting: whoever wants the result of a run hears when it is over."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from ..core.duration import Duration, to_ms
+from ..core.job import JobRecord, Progress
+from ..core.state import State
+from ..errors import JobCancelled, JobFailed, JobTimeout
+from ..store.contract import Finished, Listener
+from .look import Looking, missing
+
+DEFAULT_WAIT = 30.0
+POLL = 1.0
+MOST_EARLY = 10_000
+Run = tuple[str, str, int]
+Waiter = asyncio.Future[Finished | None]
+OnProgress = Callable[[Progress], None]
+
+
+class Waiting:
+    """Everybody of one client who waits for a run, with one ear for all of them."""
+
+    def __init__(self, looking: Looking) -> None:
+        self._looking = looking
+        self._listener: Listener | None = None
+        self._waiters: dict[Run, set[Waiter]] = {}
+        self._early: dict[Run, Finished] = {}
+        """Ends that were heard of before the answer to the enqueue, and so before anybody waited."""
+        self.loop: asyncio.AbstractEventLoop | None = None
+
+    async def listener(self) -> Listener:
+        """Return the one ear, which is in the loop of the client."""
+        if self._listener is not None and self.loop is asyncio.get_running_loop():
+            return self._listener
+        if self.loop is not None and self.loop is not asyncio.get_running_loop():
+            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self.listener(), self.loop))
+        made = await self._looking.store.listen(lambda: None, self._on_finished)
+        if self._listener is None:
+            self._listener = made
+        else:
+            made.close()  # another caller was quicker
+        return self._listener
+
+    def close(self) -> None:
+        """Nobody hears anything any more."""
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+
+    def _on_finished(self, finished: Finished) -> None:
+        run = (finished.queue, finished.id, finished.run)
+        waiters = self._waiters.get(run)
+        if waiters is None:
+            self._early[run] = finished
+            if len(self._early) > MOST_EARLY:  # most of them nobody waits for any more
+                del self._early[next(iter(self._early))]
+            return
+        for future in tuple(waiters):
+            if future.get_loop() is self.loop:
+                _wake(future, finished)
+            else:  # a coroutine that a worker runs in a thread waits in a loop of its own
+                with suppress(RuntimeError):
+                    future.get_loop().call_soon_threadsafe(_wake, future, finished)
+
+    async def result(
+        self,
+        listener: Listener,
+        which: Run,
+        timeout: Duration | None,
+        watched: bool = False,
+        over: bool = False,
+        on_progress: OnProgress | None = None,
+    ) -> bytes:
+        """Return the encoded result of a run and the chain it belongs to; raise when there is none.
+
+        `watched`: the listener is registered already. `over`: it is known that the run has ended.
+        """
+        seconds = None if timeout is None else to_ms(timeout, "timeout") / 1000
+        deadline = None if seconds is None else time.monotonic() + seconds
+        record = await self._until_finished(listener, which, seconds, watched, over, on_progress)
+        if isinstance(record, bytes):
+            return record
+        if record is not None and record.continued and record.position and record.chain is not None:
+            chain, left = record.chain, None if deadline is None else max(0.0, deadline - time.monotonic())
+            return await self.result(listener, (chain.queue, chain.id, chain.run), left)
+        return _result(which, record)
+
+    async def _until_finished(
+        self,
+        listener: Listener,
+        which: Run,
+        timeout: float | None,
+        watched: bool,
+        over: bool,
+        on_progress: OnProgress | None,
+    ) -> JobRecord | bytes | None:
+        """Return the record of a run that is over, or its result where that was told. A lost word costs a poll."""
+        told = self._early.pop(which, None)
+        waiters = self._waiters.setdefault(which, set())
+        future = _waiter(waiters)
+        deadline = None if timeout is None else time.monotonic() + timeout
+        look = over or told is not None or (watched and on_progress is not None)
+        try:
+            while True:
+                if told is not None and told.result is not None:
+                    return told.result
+                gone = not (watched or look) and not await self._looking.store.watch(listener, *which)
+                record = await self._looking.store.get(*which) if look or gone else None
+                if (gone and record is None) or (record is not None and record.outcome.finished):
+                    return record
+                if record is not None and record.progress is not None and on_progress is not None:
+                    on_progress(record.progress)
+                watched = False
+                left = POLL if deadline is None else min(POLL, deadline - time.monotonic())
+                if left <= 0:
+                    raise JobTimeout(
+                        f"{which[0]}/{which[1]} gave no result within {timeout:g} s; it goes on, ask again later",
+                        queue=which[0], job_id=which[1], run=which[2],
+                    )  # fmt: skip
+                told = await _hear(future, left)
+                look = told is not None
+                waiters.discard(future)
+                if told is None or told.result is None:
+                    future = _waiter(waiters)  # whatever is said from now on is heard, too
+        finally:
+            waiters.discard(future)
+            if not waiters:
+                self._waiters.pop(which, None)
+
+
+def _waiter(waiters: set[Waiter]) -> Waiter:
+    future: Waiter = asyncio.get_running_loop().create_future()
+    waiters.add(future)
+    return future
+
+
+async def _hear(future: Waiter, seconds: float) -> Finished | None:
+    """Return what the waiter is told, or None after so many seconds."""
+    timer = future.get_loop().call_later(seconds, _wake, future, None)
+    try:
+        return await future
+    finally:
+        timer.cancel()
+
+
+def _wake(future: Waiter, finished: Finished | None) -> None:
+    if not future.done():
+        future.set_result(finished)
+
+
+def _result(which: Run, record: JobRecord | None) -> bytes:
+    queue, id, run = which
+    if record is None:
+        raise missing(queue, id, run)
+    if record.outcome is State.COMPLETED and record.result is not None:
+        return record.result
+    if record.outcome is State.CANCELLED:
+        raise JobCancelled(f"{queue}/{id} was cancelled", queue=queue, job_id=id, run=run)
+    error = record.error
+    told = f"{error.type}: {error.message}" if error else "no error was stored"
+    raise JobFailed(f"{queue}/{id} failed: {told}", error=error, queue=queue, job_id=id, run=run)

