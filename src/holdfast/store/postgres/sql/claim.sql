@@ -100,7 +100,8 @@ BEGIN
         v_found := holdfast.next(p_queue, p_room, f);
     END IF;
     IF v_known OR clock_timestamp() > v_begin + interval '4 ms' THEN
-        PERFORM holdfast.move_front(p_queue, f, extract(epoch FROM clock_timestamp() - v_begin), v_found.v_first);
+        PERFORM holdfast.move_front(p_queue, f, extract(epoch FROM clock_timestamp() - v_begin),
+            v_found.v_runs[1]);
     END IF;
     v_taken := v_found.v_runs;
     v_refused := cardinality(v_found.v_bad);
@@ -118,15 +119,14 @@ END $$;
 -- The waiting jobs without a key that come next, locked, in their order, and their rows in it; a part of them is bad.
 -- What a transaction with a higher number than this one has put there is left to the next turn: in the log, which is
 -- in the order of transactions, a job must not be claimed before it was enqueued.
--- The planner must not think of anything but to follow the order and look up each job.
+-- The planner must not think of anything but to follow the order and look up each job: see the settings of `turn`.
 CREATE OR REPLACE FUNCTION holdfast.next(p_queue text, p_room integer, f holdfast.front, OUT v_runs bigint[],
-    OUT v_places tid[], OUT v_bad bigint[], OUT v_first bigint[]) LANGUAGE plpgsql
-SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+    OUT v_places tid[], OUT v_bad bigint[]) LANGUAGE plpgsql AS $$
 BEGIN
     SELECT coalesce(array_agg(n.run), '{}'), array_agg(n.place),
-        coalesce(array_agg(n.run) FILTER (WHERE n.refusal IS NOT NULL), '{}'), min(ARRAY[n.rank, n.run_at_ms, n.run])
-    INTO v_runs, v_places, v_bad, v_first FROM (
-        SELECT r.ctid AS place, r.rank, r.run_at_ms, r.run, CASE WHEN j.failures = 0 AND j.stalls = 0
+        coalesce(array_agg(n.run) FILTER (WHERE n.refusal IS NOT NULL), '{}')
+    INTO v_runs, v_places, v_bad FROM (
+        SELECT r.ctid AS place, r.run, CASE WHEN j.failures = 0 AND j.stalls = 0
             AND j.timeouts = 0 AND j.releases = 0 AND j.headers IS NULL AND j.overrides IS NULL AND j.error IS NULL
             THEN NULL ELSE holdfast.refusal(j) END AS refusal
         FROM holdfast.ready r JOIN holdfast.job j ON j.run = r.run
@@ -137,18 +137,20 @@ END $$;
 
 -- The next claim begins where this one did, if looking from `f` on took long: what is in front of it is dead, and some
 -- old transaction keeps PostgreSQL from forgetting it.
-CREATE OR REPLACE FUNCTION holdfast.move_front(p_queue text, f holdfast.front, p_took double precision, p_first bigint[])
+CREATE OR REPLACE FUNCTION holdfast.move_front(p_queue text, f holdfast.front, p_took double precision, p_first bigint)
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     IF f.queue IS NULL AND (p_took < 0.004 OR p_first IS NULL) THEN
         DELETE FROM holdfast.front WHERE queue = p_queue;
     ELSIF f.queue IS NULL THEN
-        INSERT INTO holdfast.front VALUES (p_queue, p_first[1], p_first[2], p_first[3], clock_timestamp(), p_took)
+        INSERT INTO holdfast.front SELECT p_queue, -priority, run_at_ms, run, clock_timestamp(), p_took
+        FROM holdfast.job WHERE run = p_first
         ON CONFLICT (queue) DO UPDATE SET rank = excluded.rank, run_at_ms = excluded.run_at_ms, run = excluded.run,
             looked_at = excluded.looked_at, took = excluded.took;
     ELSIF p_took > 0.004 THEN
-        UPDATE holdfast.front SET rank = p_first[1], run_at_ms = p_first[2], run = p_first[3]
-        WHERE queue = p_queue AND (rank, run_at_ms, run) = (f.rank, f.run_at_ms, f.run);
+        UPDATE holdfast.front SET rank = -j.priority, run_at_ms = j.run_at_ms, run = j.run
+        FROM holdfast.job j WHERE j.run = p_first
+            AND front.queue = p_queue AND (front.rank, front.run_at_ms, front.run) = (f.rank, f.run_at_ms, f.run);
     END IF;
 END $$;
 
@@ -175,8 +177,7 @@ BEGIN
 END $$;
 
 -- The job of a lane, or of those without a key, that comes first; locked. What came in too late is left, see `next`.
-CREATE OR REPLACE FUNCTION holdfast.first_of(p_queue text, p_key text) RETURNS holdfast.job LANGUAGE plpgsql
-SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off AS $$
+CREATE OR REPLACE FUNCTION holdfast.first_of(p_queue text, p_key text) RETURNS holdfast.job LANGUAGE plpgsql AS $$
 DECLARE
     j holdfast.job;
 BEGIN
