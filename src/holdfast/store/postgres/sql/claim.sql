@@ -86,7 +86,9 @@ DECLARE
     f holdfast.front;
     v_known boolean;
     v_begin timestamptz := clock_timestamp();
+    v_before bigint := holdfast.walked();
     v_found record;
+    v_far boolean;
 BEGIN
     SELECT * INTO f FROM holdfast.front WHERE queue = p_queue;
     v_known := FOUND;
@@ -97,10 +99,12 @@ BEGIN
     IF f.queue IS NOT NULL AND cardinality(v_found.v_runs) < p_room THEN
         f := NULL;
         v_begin := clock_timestamp();
+        v_before := holdfast.walked();
         v_found := holdfast.next(p_queue, p_room, f);
     END IF;
-    IF v_known OR clock_timestamp() > v_begin + interval '4 ms' THEN
-        PERFORM holdfast.move_front(p_queue, f, extract(epoch FROM clock_timestamp() - v_begin),
+    v_far := holdfast.walked() - v_before > 2 * cardinality(v_found.v_runs) + 3000;
+    IF v_known OR v_far THEN
+        PERFORM holdfast.move_front(p_queue, f, v_far, extract(epoch FROM clock_timestamp() - v_begin),
             v_found.v_runs[1]);
     END IF;
     v_taken := v_found.v_runs;
@@ -135,19 +139,26 @@ BEGIN
         ORDER BY r.rank, r.run_at_ms, r.run LIMIT p_room FOR UPDATE OF j SKIP LOCKED) n;
 END $$;
 
--- The next claim begins where this one did, if looking from `f` on took long: what is in front of it is dead, and some
--- old transaction keeps PostgreSQL from forgetting it.
-CREATE OR REPLACE FUNCTION holdfast.move_front(p_queue text, f holdfast.front, p_took double precision, p_first bigint)
-RETURNS void LANGUAGE plpgsql AS $$
+-- How far this session has walked in the order so far, dead entries included. A page whose entries PostgreSQL already
+-- knows to be dead counts for a few.
+CREATE OR REPLACE FUNCTION holdfast.walked() RETURNS bigint LANGUAGE sql STABLE AS $$
+    SELECT pg_stat_get_xact_tuples_returned('holdfast.ready_plain'::regclass)
+        + 15 * pg_stat_get_xact_blocks_fetched('holdfast.ready_plain'::regclass)
+$$;
+
+-- The next claim begins where this one did, if it went far from `f` on: what is in front of it is dead, and some old
+-- transaction keeps PostgreSQL from forgetting it. The mark moves seldom, for its own old versions are kept, too.
+CREATE OR REPLACE FUNCTION holdfast.move_front(p_queue text, f holdfast.front, p_far boolean, p_took double precision,
+    p_first bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    IF f.queue IS NULL AND (p_took < 0.004 OR p_first IS NULL) THEN
+    IF f.queue IS NULL AND (NOT p_far OR p_first IS NULL) THEN
         DELETE FROM holdfast.front WHERE queue = p_queue;
     ELSIF f.queue IS NULL THEN
         INSERT INTO holdfast.front SELECT p_queue, -priority, run_at_ms, run, clock_timestamp(), p_took
         FROM holdfast.job WHERE run = p_first
         ON CONFLICT (queue) DO UPDATE SET rank = excluded.rank, run_at_ms = excluded.run_at_ms, run = excluded.run,
             looked_at = excluded.looked_at, took = excluded.took;
-    ELSIF p_took > 0.004 THEN
+    ELSIF p_far THEN
         UPDATE holdfast.front SET rank = -j.priority, run_at_ms = j.run_at_ms, run = j.run
         FROM holdfast.job j WHERE j.run = p_first
             AND front.queue = p_queue AND (front.rank, front.run_at_ms, front.run) = (f.rank, f.run_at_ms, f.run);
