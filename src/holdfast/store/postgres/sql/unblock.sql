@@ -127,13 +127,15 @@ BEGIN
         RETURN;
     END IF;
     FOR d IN
-        WITH done AS (
+        WITH open AS MATERIALIZED (  -- found by their index, and not one by one in a wide fan-in
+            SELECT run, place, blocker FROM holdfast.blocker WHERE blocker = ANY (p_runs) AND state IS NULL
+        ), done AS (
             UPDATE holdfast.blocker b
             SET state = CASE WHEN p_gone THEN 'cancelled' ELSE holdfast.ended(f) END,
                 result = CASE WHEN p_gone THEN NULL ELSE f.result END, error = CASE WHEN p_gone THEN NULL ELSE f.error END,
                 last_queue = coalesce(t.queue, f.queue), last_task = CASE WHEN t.run IS NULL THEN f.task ELSE t.task END
-            FROM unnest(p_runs) AS u(run) LEFT JOIN holdfast.job f ON f.run = u.run LEFT JOIN holdfast.job t ON t.run = f.tail
-            WHERE b.blocker = u.run AND b.state IS NULL
+            FROM open o LEFT JOIN holdfast.job f ON f.run = o.blocker LEFT JOIN holdfast.job t ON t.run = f.tail
+            WHERE b.run = o.run AND b.place = o.place AND b.state IS NULL
             RETURNING b.run, b.state, b.queue, b.id, b.place
         )
         SELECT run, count(*) AS count, (array_agg(queue ORDER BY place) FILTER (WHERE state <> 'completed'))[1] AS queue,
