@@ -63,6 +63,22 @@ class TransactionCase:
             assert (await burst(app)).started == 0
             assert (await caller.enqueue(app, double, 4, job_id="one")).status == "queued"
 
+    async def test_a_job_that_waits_for_another_comes_in_with_the_commit(
+        self, app: Holdfast, kind: type[Caller], place: str, table: str
+    ) -> None:
+        double = declare(app)
+        async with app, connected(kind, place) as caller:
+            first = await double.options(job_id="first").enqueue(1)
+            await caller.enqueue(app, double, 2, job_id="gone", blockers=[first])
+            await caller.rollback()
+            then = await caller.enqueue(app, double, 3, job_id="then", blockers=[first])
+            assert then.state == State.BLOCKED
+            await caller.commit()
+            assert (await burst(app)).completed == 2
+            assert await then.result() == 6
+            assert await transitions(app, "then") == ["enqueue", "unblock", "claim", "complete"]
+            assert not await exists(app, "gone")
+
     async def test_a_savepoint_that_is_rolled_back_takes_only_its_own(
         self, app: Holdfast, kind: type[Caller], place: str, table: str
     ) -> None:

@@ -127,14 +127,7 @@ class Pool:
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
         """Yield a connection that nobody else uses."""
-        try:
-            async with asyncio.timeout(self._place.patience):  # `wait_for` may lose a cancellation before Python 3.12
-                await self._room.acquire()
-        except TimeoutError:
-            raise StoreBusy(
-                f"{self._place}: all {self._place.pool} connections were in use for over "
-                f"{self._place.patience:g} s; raise pool="
-            ) from None
+        await self._enter()
         try:
             if self._closed:
                 raise StoreClosed(f"{self._place} is closed")
@@ -148,6 +141,20 @@ class Pool:
                 await self._put_back(connection)
         finally:
             self._room.release()
+
+    async def _enter(self) -> None:
+        """There is room for one more."""
+        if not self._room.locked():
+            await self._room.acquire()
+            return
+        try:
+            async with asyncio.timeout(self._place.patience):  # `wait_for` may lose a cancellation before Python 3.12
+                await self._room.acquire()
+        except TimeoutError:
+            raise StoreBusy(
+                f"{self._place}: all {self._place.pool} connections were in use for over "
+                f"{self._place.patience:g} s; raise pool="
+            ) from None
 
     def _take(self) -> Connection | None:
         while self._idle:

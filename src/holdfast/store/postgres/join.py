@@ -25,16 +25,8 @@ NOT_THERE = frozenset({"3F000", "42883", "42P01"})
 
 # Every value goes as text or NULL, which all drivers send alike; the server makes of it what it is.
 STATEMENT = re.sub(
-    r"%s::([a-z]+)", r"%s::text::\1", call.ENQUEUE.replace("holdfast.enqueue(", "holdfast.join_enqueue(%s, ")
+    r"%s::([a-z]+)", r"%s::text::\1", call.ENQUEUE_BLOCKED.replace("holdfast.enqueue(", "holdfast.join_enqueue(%s, ")
 )
-
-
-def _refuse_blockers(jobs: Sequence[NewJob]) -> None:
-    if any(job.blockers for job in jobs):
-        raise ConfigError(
-            "blockers= with connection=: PostgreSQL would lock the jobs that are waited for until your commit, and "
-            "their workers with them; enqueue it after the commit"
-        )
 
 
 def numbered(statement: str) -> str:
@@ -99,13 +91,15 @@ class PostgresJoined:
         """Every job has its answer, and is there when the caller commits."""
         if not jobs:
             return []
-        _refuse_blockers(jobs)
-        values = call.enqueue(self._now(), queue, jobs, conflict, None, joined=True)
+        values = self._values(queue, jobs, conflict)
         with self._explained():
             rows: Rows = self._send([self._identity.epoch(), *values])
             if _elsewhere(rows):
                 rows = self._send([self._identity.ask(), *values])
         return self._answers(rows)
+
+    def _values(self, queue: str, jobs: Sequence[NewJob], conflict: Conflict) -> list[Any]:
+        return [*call.enqueue(self._now(), queue, jobs, conflict, None, joined=True), *call.blockers(jobs)]
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -141,8 +135,7 @@ class AwaitedJoined(PostgresJoined):
     async def _enqueue(self, queue: str, jobs: Sequence[NewJob], conflict: Conflict) -> list[Answer]:
         if not jobs:
             return []
-        _refuse_blockers(jobs)
-        values = call.enqueue(self._now(), queue, jobs, conflict, None, joined=True)
+        values = self._values(queue, jobs, conflict)
         with self._explained():
             rows: Rows = await self._send([await asyncio.to_thread(self._identity.epoch), *values])
             if _elsewhere(rows):

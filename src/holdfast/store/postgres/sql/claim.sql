@@ -86,7 +86,9 @@ DECLARE
     f holdfast.front;
     v_known boolean;
     v_begin timestamptz := clock_timestamp();
+    v_before bigint := holdfast.walked();
     v_found record;
+    v_far boolean;
 BEGIN
     SELECT * INTO f FROM holdfast.front WHERE queue = p_queue;
     v_known := FOUND;
@@ -97,10 +99,13 @@ BEGIN
     IF f.queue IS NOT NULL AND cardinality(v_found.v_runs) < p_room THEN
         f := NULL;
         v_begin := clock_timestamp();
+        v_before := holdfast.walked();
         v_found := holdfast.next(p_queue, p_room, f);
     END IF;
-    IF v_known OR clock_timestamp() > v_begin + interval '4 ms' THEN
-        PERFORM holdfast.move_front(p_queue, f, extract(epoch FROM clock_timestamp() - v_begin), v_found.v_first);
+    v_far := holdfast.walked() - v_before > 2 * cardinality(v_found.v_runs) + 3000;
+    IF v_known OR v_far THEN
+        PERFORM holdfast.move_front(p_queue, f, v_far, extract(epoch FROM clock_timestamp() - v_begin),
+            v_found.v_runs[1]);
     END IF;
     v_taken := v_found.v_runs;
     v_refused := cardinality(v_found.v_bad);
@@ -118,15 +123,14 @@ END $$;
 -- The waiting jobs without a key that come next, locked, in their order, and their rows in it; a part of them is bad.
 -- What a transaction with a higher number than this one has put there is left to the next turn: in the log, which is
 -- in the order of transactions, a job must not be claimed before it was enqueued.
--- The planner must not think of anything but to follow the order and look up each job.
+-- The planner must not think of anything but to follow the order and look up each job: see the settings of `turn`.
 CREATE OR REPLACE FUNCTION holdfast.next(p_queue text, p_room integer, f holdfast.front, OUT v_runs bigint[],
-    OUT v_places tid[], OUT v_bad bigint[], OUT v_first bigint[]) LANGUAGE plpgsql
-SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+    OUT v_places tid[], OUT v_bad bigint[]) LANGUAGE plpgsql AS $$
 BEGIN
     SELECT coalesce(array_agg(n.run), '{}'), array_agg(n.place),
-        coalesce(array_agg(n.run) FILTER (WHERE n.refusal IS NOT NULL), '{}'), min(ARRAY[n.rank, n.run_at_ms, n.run])
-    INTO v_runs, v_places, v_bad, v_first FROM (
-        SELECT r.ctid AS place, r.rank, r.run_at_ms, r.run, CASE WHEN j.failures = 0 AND j.stalls = 0
+        coalesce(array_agg(n.run) FILTER (WHERE n.refusal IS NOT NULL), '{}')
+    INTO v_runs, v_places, v_bad FROM (
+        SELECT r.ctid AS place, r.run, CASE WHEN j.failures = 0 AND j.stalls = 0
             AND j.timeouts = 0 AND j.releases = 0 AND j.headers IS NULL AND j.overrides IS NULL AND j.error IS NULL
             THEN NULL ELSE holdfast.refusal(j) END AS refusal
         FROM holdfast.ready r JOIN holdfast.job j ON j.run = r.run
@@ -135,20 +139,29 @@ BEGIN
         ORDER BY r.rank, r.run_at_ms, r.run LIMIT p_room FOR UPDATE OF j SKIP LOCKED) n;
 END $$;
 
--- The next claim begins where this one did, if looking from `f` on took long: what is in front of it is dead, and some
--- old transaction keeps PostgreSQL from forgetting it.
-CREATE OR REPLACE FUNCTION holdfast.move_front(p_queue text, f holdfast.front, p_took double precision, p_first bigint[])
-RETURNS void LANGUAGE plpgsql AS $$
+-- How far this session has walked in the order so far, dead entries included. A page whose entries PostgreSQL already
+-- knows to be dead counts for a few.
+CREATE OR REPLACE FUNCTION holdfast.walked() RETURNS bigint LANGUAGE sql STABLE AS $$
+    SELECT pg_stat_get_xact_tuples_returned('holdfast.ready_plain'::regclass)
+        + 15 * pg_stat_get_xact_blocks_fetched('holdfast.ready_plain'::regclass)
+$$;
+
+-- The next claim begins where this one did, if it went far from `f` on: what is in front of it is dead, and some old
+-- transaction keeps PostgreSQL from forgetting it. The mark moves seldom, for its own old versions are kept, too.
+CREATE OR REPLACE FUNCTION holdfast.move_front(p_queue text, f holdfast.front, p_far boolean, p_took double precision,
+    p_first bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    IF f.queue IS NULL AND (p_took < 0.004 OR p_first IS NULL) THEN
+    IF f.queue IS NULL AND (NOT p_far OR p_first IS NULL) THEN
         DELETE FROM holdfast.front WHERE queue = p_queue;
     ELSIF f.queue IS NULL THEN
-        INSERT INTO holdfast.front VALUES (p_queue, p_first[1], p_first[2], p_first[3], clock_timestamp(), p_took)
+        INSERT INTO holdfast.front SELECT p_queue, -priority, run_at_ms, run, clock_timestamp(), p_took
+        FROM holdfast.job WHERE run = p_first
         ON CONFLICT (queue) DO UPDATE SET rank = excluded.rank, run_at_ms = excluded.run_at_ms, run = excluded.run,
             looked_at = excluded.looked_at, took = excluded.took;
-    ELSIF p_took > 0.004 THEN
-        UPDATE holdfast.front SET rank = p_first[1], run_at_ms = p_first[2], run = p_first[3]
-        WHERE queue = p_queue AND (rank, run_at_ms, run) = (f.rank, f.run_at_ms, f.run);
+    ELSIF p_far THEN
+        UPDATE holdfast.front SET rank = -j.priority, run_at_ms = j.run_at_ms, run = j.run
+        FROM holdfast.job j WHERE j.run = p_first
+            AND front.queue = p_queue AND (front.rank, front.run_at_ms, front.run) = (f.rank, f.run_at_ms, f.run);
     END IF;
 END $$;
 
@@ -175,8 +188,7 @@ BEGIN
 END $$;
 
 -- The job of a lane, or of those without a key, that comes first; locked. What came in too late is left, see `next`.
-CREATE OR REPLACE FUNCTION holdfast.first_of(p_queue text, p_key text) RETURNS holdfast.job LANGUAGE plpgsql
-SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off AS $$
+CREATE OR REPLACE FUNCTION holdfast.first_of(p_queue text, p_key text) RETURNS holdfast.job LANGUAGE plpgsql AS $$
 DECLARE
     j holdfast.job;
 BEGIN

@@ -19,10 +19,12 @@ DECLARE
     v_nexts text[];
     j holdfast.job;
 BEGIN
-    WITH entry AS MATERIALIZED (  -- by run: rows are locked in the order in which everybody locks them
-        SELECT DISTINCT ON (e.run) e.*, q.result_ttl_ms, coalesce(q.completed_ms, 0) AS kept
+    WITH setting AS MATERIALIZED (
+        SELECT name, result_ttl_ms, coalesce(completed_ms, 0) AS kept FROM holdfast.queue WHERE name = ANY (p_queues)
+    ), entry AS MATERIALIZED (  -- by run: rows are locked in the order in which everybody locks them
+        SELECT DISTINCT ON (e.run) e.*, q.result_ttl_ms, q.kept
         FROM unnest(p_queues, p_ids, p_runs, p_attempts, p_results, p_ttls, p_nexts)
-            WITH ORDINALITY AS e(queue, id, run, attempt, result, ttl, next, ord) JOIN holdfast.queue q ON q.name = e.queue
+            WITH ORDINALITY AS e(queue, id, run, attempt, result, ttl, next, ord) JOIN setting q ON q.name = e.queue
         ORDER BY e.run, e.ord
     ), done AS (
         UPDATE holdfast.job t

@@ -6,6 +6,6 @@ BEGIN
     FOR f IN SELECT p.oid::regprocedure AS name FROM pg_proc p
         WHERE p.pronamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'holdfast.meta'::regclass)
     LOOP
-        EXECUTE 'DROP FUNCTION ' || f.name;
+        EXECUTE 'DROP FUNCTION ' || f.name || ' CASCADE';  -- with the trigger that calls one
     END LOOP;
 END $$;

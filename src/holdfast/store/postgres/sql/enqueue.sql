@@ -28,6 +28,7 @@ BEGIN
     END IF;
     IF p_joined THEN  -- until the caller commits, no row that a worker needs may be locked
         PERFORM set_config('hf.joined', 'on', true);
+        PERFORM set_config('hf.clock', p_clock::text, true);
     END IF;
     q := holdfast.settings(p_queue);
     IF easy AND NOT p_fresh THEN
@@ -38,7 +39,9 @@ BEGIN
         v_answers := holdfast.enqueue_new(v_now, q, p_ids, p_task, p_tasks, p_payloads, p_run_ats, p_delays,
             p_priorities, p_headers, p_overrides, p_ttls, p_watchers);
     ELSE
-        PERFORM holdfast.hold(ARRAY[p_queue]);
+        IF NOT p_joined OR p_update OR p_requeue OR p_keys IS NOT NULL OR p_dedups IS NOT NULL THEN
+            PERFORM holdfast.hold(ARRAY[p_queue]);
+        END IF;
         v_answers := holdfast.enqueue_each(v_now, p_queue, p_ids, p_task, p_tasks, p_payloads, p_run_ats, p_delays,
             p_priorities, p_keys, p_headers, p_overrides, p_ttls, p_dedups, p_watchers,
             p_update, p_requeue, p_update_payload, p_update_run_at, p_reset, p_blockers, p_policies);

@@ -3,11 +3,15 @@
 -- `enqueue` in a caller's transaction. One row with the status `elsewhere`, and nothing done, when the caller is
 -- connected to another store than the one that `p_epoch` is of; its id is then the epoch that was found.
 -- An id whose holder is going at this moment is looked at again: the caller cannot repeat its transaction for that.
+DROP FUNCTION IF EXISTS holdfast.join_enqueue(text, bigint, text, text, boolean, text[], text, text[], bytea[], bigint[],
+    bigint[], integer[], text[], bytea[], text[], bigint[], text[], text[], boolean, boolean, boolean, text, boolean,
+    boolean);  -- of number 2, without the last two: its callers are understood
 CREATE OR REPLACE FUNCTION holdfast.join_enqueue(p_epoch text, p_clock bigint, p_queue text, p_request text,
     p_fresh boolean, p_ids text[], p_task text, p_tasks text[], p_payloads bytea[], p_run_ats bigint[],
     p_delays bigint[], p_priorities integer[], p_keys text[], p_headers bytea[], p_overrides text[], p_ttls bigint[],
     p_dedups text[], p_watchers text[], p_update boolean, p_requeue boolean, p_update_payload boolean,
-    p_update_run_at text, p_reset boolean, p_joined boolean)
+    p_update_run_at text, p_reset boolean, p_joined boolean, p_blockers text[] DEFAULT NULL,
+    p_policies text[] DEFAULT NULL)
 RETURNS SETOF holdfast.answer LANGUAGE plpgsql AS $$
 DECLARE
     v_found text := (SELECT value FROM holdfast.meta WHERE name = 'epoch');
@@ -21,7 +25,7 @@ BEGIN
         BEGIN
             RETURN QUERY SELECT * FROM holdfast.enqueue(p_clock, p_queue, p_request, p_fresh, p_ids, p_task, p_tasks,
                 p_payloads, p_run_ats, p_delays, p_priorities, p_keys, p_headers, p_overrides, p_ttls, p_dedups,
-                p_watchers, p_update, p_requeue, p_update_payload, p_update_run_at, p_reset, p_joined);
+                p_watchers, p_update, p_requeue, p_update_payload, p_update_run_at, p_reset, p_joined, p_blockers, p_policies);
             RETURN;
         EXCEPTION WHEN lock_not_available THEN
             v_tries := v_tries + 1;

@@ -112,7 +112,7 @@ RETURNS TABLE (info text, queue text, id text, run bigint, attempts integer, tas
     overrides text, headers bytea, error bytea, checkpoint bytea, payload bytea, timeout_ms bigint,
     chain_queue text, chain_id text, chain bigint, place integer)
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
@@ -132,7 +132,9 @@ DECLARE
 BEGIN
     -- Queues with limits or lanes come first, in the order of their names.
     v_strict := ARRAY(SELECT q.name FROM holdfast.queue q
-        WHERE q.name = ANY (v_touched) AND (p_hold OR holdfast.strict(q)) ORDER BY q.name);
+        WHERE q.name = ANY (v_touched) AND (p_hold OR q.concurrency IS NOT NULL OR q.rate_count IS NOT NULL
+            OR q.key_concurrency IS NOT NULL OR q.key_rate_count IS NOT NULL
+            OR EXISTS (SELECT 1 FROM holdfast.lane l WHERE l.queue = q.name)) ORDER BY q.name);  -- `strict`, written out
     IF cardinality(v_strict) > 0 THEN
         PERFORM holdfast.hold(v_strict);
     END IF;
@@ -201,7 +203,9 @@ BEGIN
             coalesce(CASE WHEN j.overrides IS NOT NULL THEN (j.overrides ->> 'timeout_ms')::bigint END, p.timeout_ms),
             f.queue, f.id, f.run, j.position
         FROM unnest(v_claimed) WITH ORDINALITY AS c(run, ord) JOIN holdfast.job j ON j.run = c.run
-            LEFT JOIN holdfast.job f ON f.run = j.chain LEFT JOIN holdfast.policy p ON p.queue = j.queue AND p.task = coalesce(j.task, '')
+            LEFT JOIN holdfast.job f ON f.run = j.chain
+            LEFT JOIN holdfast.policy p ON p.task = coalesce(j.task, '') AND p.queue = CASE WHEN (  -- looked up where any has one
+                SELECT EXISTS (SELECT 1 FROM holdfast.policy WHERE timeout_ms IS NOT NULL)) THEN j.queue END
         ORDER BY c.ord;
     END IF;
 END $$;

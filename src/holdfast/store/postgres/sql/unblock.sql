@@ -37,6 +37,7 @@ END $$;
 
 -- The run is known to wait for these chains ([queue, id, run] of each). Those that are over already count as done.
 -- A chain is locked before it is looked at, so that it cannot end unheard; v_failed: one that did not complete.
+-- In a caller's transaction nothing is locked, for that may take long: `look_again` does it when the caller commits.
 CREATE OR REPLACE FUNCTION holdfast.wait_for(p_now bigint, p_run bigint, p_refs jsonb, p_policy text,
     OUT v_open integer, OUT v_failed text[]) LANGUAGE plpgsql AS $$
 DECLARE
@@ -44,7 +45,11 @@ DECLARE
 BEGIN
     SELECT array_agg(holdfast.first_of_chain(p_now, r.value ->> 0, r.value ->> 1, (r.value ->> 2)::bigint) ORDER BY r.ord)
     INTO v_firsts FROM jsonb_array_elements(p_refs) WITH ORDINALITY AS r(value, ord);
-    PERFORM 1 FROM holdfast.job WHERE run = ANY (v_firsts) ORDER BY run FOR SHARE;
+    IF current_setting('hf.joined', true) = 'on' THEN
+        PERFORM set_config('hf.blocked', concat_ws(',', nullif(current_setting('hf.blocked', true), ''), p_run), true);
+    ELSE
+        PERFORM 1 FROM holdfast.job WHERE run = ANY (v_firsts) ORDER BY run FOR SHARE;
+    END IF;
     INSERT INTO holdfast.blocker (run, place, queue, id, blocker, state, last_queue, last_task, error, result)
     SELECT p_run, r.ord - 1, r.value ->> 0, r.value ->> 1, coalesce(f.run, s.run),
         CASE WHEN f.run IS NOT NULL THEN nullif(holdfast.ended(f), 'open') WHEN s.run IS NULL THEN 'failed' END,
@@ -60,6 +65,41 @@ BEGIN
             AND s.run = (r.value ->> 2)::bigint;
     SELECT s.v_open, s.v_failed INTO v_open, v_failed FROM holdfast.still_waits(p_run, p_policy) s;
 END $$;
+
+-- A caller commits in whose transaction jobs came in that wait for others: those that ended while it was open did not
+-- know of that. All of them are locked at once, in the order of everybody, for no longer than the commit takes. What is
+-- not there any more was absorbed by another run, or is gone.
+CREATE OR REPLACE FUNCTION holdfast.look_again() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    v_now bigint := holdfast.clock(nullif(current_setting('hf.clock', true), '')::bigint);
+    v_blocked bigint[] := string_to_array(nullif(current_setting('hf.blocked', true), ''), ',')::bigint[];
+    v_firsts bigint[];
+    v_gone bigint[];
+BEGIN
+    IF v_blocked IS NULL THEN
+        RETURN NULL;  -- done, for another row of the same transaction
+    END IF;
+    PERFORM set_config('hf.blocked', '', true);
+    LOOP
+        v_firsts := ARRAY(SELECT DISTINCT blocker FROM holdfast.blocker WHERE run = ANY (v_blocked) AND state IS NULL);
+        PERFORM 1 FROM holdfast.job WHERE run = ANY (v_firsts) ORDER BY run FOR SHARE;
+        PERFORM 1 FROM holdfast.successor WHERE run = ANY (v_firsts) ORDER BY run FOR SHARE;
+        v_gone := ARRAY(SELECT u.run FROM unnest(v_firsts) AS u(run)
+            WHERE NOT EXISTS (SELECT 1 FROM holdfast.job j WHERE j.run = u.run)
+                AND NOT EXISTS (SELECT 1 FROM holdfast.successor s WHERE s.run = u.run));
+        UPDATE holdfast.blocker SET blocker = holdfast.find(queue, id, blocker)
+        WHERE run = ANY (v_blocked) AND state IS NULL AND blocker = ANY (v_gone)
+            AND holdfast.find(queue, id, blocker) IS NOT NULL;
+        EXIT WHEN NOT FOUND;
+    END LOOP;
+    PERFORM holdfast.report(v_now, ARRAY(SELECT run FROM holdfast.job f
+        WHERE run = ANY (v_firsts) AND holdfast.ended(f) <> 'open' ORDER BY run));
+    PERFORM holdfast.report(v_now, v_gone, true);
+    RETURN NULL;
+END $$;
+DROP TRIGGER IF EXISTS look_again ON holdfast.blocker;
+CREATE CONSTRAINT TRIGGER look_again AFTER INSERT ON holdfast.blocker DEFERRABLE INITIALLY DEFERRED
+FOR EACH ROW WHEN (current_setting('hf.joined', true) = 'on') EXECUTE FUNCTION holdfast.look_again();
 
 -- How many blockers of a run are open, and one that did not complete, where that matters.
 CREATE OR REPLACE FUNCTION holdfast.still_waits(p_run bigint, p_policy text, OUT v_open integer, OUT v_failed text[])
@@ -87,13 +127,15 @@ BEGIN
         RETURN;
     END IF;
     FOR d IN
-        WITH done AS (
+        WITH open AS MATERIALIZED (  -- found by their index, and not one by one in a wide fan-in
+            SELECT run, place, blocker FROM holdfast.blocker WHERE blocker = ANY (p_runs) AND state IS NULL
+        ), done AS (
             UPDATE holdfast.blocker b
             SET state = CASE WHEN p_gone THEN 'cancelled' ELSE holdfast.ended(f) END,
                 result = CASE WHEN p_gone THEN NULL ELSE f.result END, error = CASE WHEN p_gone THEN NULL ELSE f.error END,
                 last_queue = coalesce(t.queue, f.queue), last_task = CASE WHEN t.run IS NULL THEN f.task ELSE t.task END
-            FROM unnest(p_runs) AS u(run) LEFT JOIN holdfast.job f ON f.run = u.run LEFT JOIN holdfast.job t ON t.run = f.tail
-            WHERE b.blocker = u.run AND b.state IS NULL
+            FROM open o LEFT JOIN holdfast.job f ON f.run = o.blocker LEFT JOIN holdfast.job t ON t.run = f.tail
+            WHERE b.run = o.run AND b.place = o.place AND b.state IS NULL
             RETURNING b.run, b.state, b.queue, b.id, b.place
         )
         SELECT run, count(*) AS count, (array_agg(queue ORDER BY place) FILTER (WHERE state <> 'completed'))[1] AS queue,

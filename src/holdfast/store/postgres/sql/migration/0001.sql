@@ -1,7 +1,8 @@
 -- One row for each run. The row that answers for an id is the one that is held.
 -- No index may have a column that changes when a job without a key is claimed or completed: such updates stay in their
 -- page and touch no index. So what is waiting, held by a worker or to be removed is kept in tables of its own, and the
--- last three columns, which indexes have, are NULL and stay so for such a job. The pages have room for a second version.
+-- last three columns, which indexes have, are NULL and stay so for such a job. The pages have room for all three versions
+-- of such a job, since none can be removed while somebody keeps a transaction open.
 CREATE SEQUENCE holdfast.run;
 CREATE TABLE holdfast.job (
     run              bigint  NOT NULL,
@@ -47,7 +48,7 @@ CREATE TABLE holdfast.job (
     active_key       text    GENERATED ALWAYS AS (CASE WHEN state = 'active' THEN key END) STORED,
     failed_run       bigint  GENERATED ALWAYS AS (CASE WHEN state = 'failed' THEN run END) STORED,
     PRIMARY KEY (run)
-) WITH (fillfactor = 40, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
+) WITH (fillfactor = 27, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
     autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.05,
     autovacuum_vacuum_insert_scale_factor = 0.2);
 CREATE UNIQUE INDEX job_id ON holdfast.job (queue, id) WHERE held;
