@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import astuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import datasource as ds
 from spark_places import KINDS, Shop, fresh, log_of
@@ -62,6 +63,8 @@ def test_each_table_has_the_rows_of_the_store(spark: SparkSession, filled: Fille
         row = jobs[job.queue, job.id]
         assert (row.state, row.payload, row.result, row.headers) == (job.state, job.payload, job.result, job.headers)
         assert row.enqueued_at.replace(tzinfo=UTC) == job.enqueued_at
+        assert (row.position, row.chain_state, row.blockers) == (job.position, job.chain_state, job.blockers)
+        assert (tuple(row.chain) if row.chain else None) == (astuple(job.chain) if job.chain else None)
         assert (
             (row.error.type, row.error.message) == (job.error.type, job.error.message) if job.error else not row.error
         )

@@ -50,6 +50,15 @@ class Outstanding:
         place = self._place(run)
         return place is not None and not self._over[place >> 3] >> (place & 7) & 1
 
+    @property
+    def ever(self) -> int:
+        """How many there were when this was made."""
+        return self._offsets[-1]
+
+    def had(self, run: int) -> bool:
+        """True for a run that was not over when this was made."""
+        return self._place(run) is not None
+
     def discard(self, run: int) -> bool:
         """The run is over; return whether it was one of these, and was not over before."""
         place = self._place(run)
