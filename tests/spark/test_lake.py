@@ -26,19 +26,7 @@ from holdfast.spark.lake.report import report
 from holdfast.spark.lake.schema import SHAPES
 from holdfast.spark.lake.vacuum import vacuum
 
-pytestmark = pytest.mark.timeout(600)
-LEAN = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-"""So few rows are not worth compiling for."""
-
-
-@pytest.fixture(autouse=True, scope="module")
-def lean(spark: SparkSession) -> Iterator[None]:
-    before = {name: spark.conf.get(name) for name in LEAN}
-    for name, value in LEAN.items():
-        spark.conf.set(name, value)
-    yield
-    for name, value in before.items():
-        spark.conf.set(name, value)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("lean")]
 
 
 @pytest.fixture(scope="module")

@@ -22,9 +22,9 @@ from holdfast.store.contract import Filter, NewJob
 
 CHAOS = Path(__file__).parents[1] / "chaos"
 RUN = "import asyncio, chaos_app; asyncio.run(chaos_app.app.worker(slots=10, lease=1.0, poll=0.2).run(signals=True))"
-KILLS = 3
+KILLS = 2
 PATIENCE = 90.0
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("lean")]
 
 
 class Attack:
@@ -53,7 +53,7 @@ class Attack:
         command = [sys.executable, "-c", RUN]
         return subprocess.Popen(command, env=self._environment, cwd=CHAOS, stderr=subprocess.DEVNULL)
 
-    def strike(self, jobs: int = 300) -> None:
+    def strike(self, jobs: int = 150) -> None:
         """More jobs are there, and a worker was killed in the midst of them."""
         numbers = range(self._count, self._count + jobs)
         self._count += jobs
@@ -93,7 +93,7 @@ def test_after_workers_were_killed_the_lake_is_as_the_store(kind: str, spark: Sp
         until(attack.is_over)
         lake.update()
         jobs = attack.app.sync(attack.app.store.jobs(Filter(), limit=2000)).jobs
-        assert len(jobs) == len(rows(lake.path, "jobs")) > 300 * KILLS, "failed ones have been rescued"
+        assert len(jobs) == len(rows(lake.path, "jobs")) > 150 * KILLS, "failed ones have been rescued"
         assert sum(job.counters.stalls for job in jobs) > 0, "somebody was killed at work"
         check(lake.path, attack.events())
         check_store(lake.path, jobs)
