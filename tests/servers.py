@@ -11,11 +11,11 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 
 import debian
 import redis
+from support import until
 
 PATIENCE = 30.0
 
@@ -87,16 +87,16 @@ class RedisServer:
         self.process = subprocess.Popen(
             [*self._command, *base, *self._options, *self._mode], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            try:
-                with self.client() as client:
-                    client.ping()
-                return
-            except redis.RedisError:
-                if time.monotonic() > deadline or self.process.poll() is not None:
-                    raise
-                time.sleep(0.005)
+        until(self._answers, f"{self._command[0]} answers")
+
+    def _answers(self) -> bool:
+        assert self.process is not None
+        assert self.process.poll() is None, f"{self._command[0]} ended with {self.process.returncode}"
+        try:
+            with self.client() as client:
+                return bool(client.ping())
+        except redis.RedisError:
+            return False  # not yet
 
     def stop(self, *, kill: bool = False) -> None:
         """The server is gone; its folder stays."""
@@ -129,15 +129,8 @@ class Cluster:
             client.execute_command("CLUSTER", "ADDSLOTSRANGE", first, last)
         for client in clients[1:]:
             client.execute_command("CLUSTER", "MEET", "127.0.0.1", self.nodes[0].port)
-        deadline = time.monotonic() + PATIENCE
         for client in clients:
-            while (
-                b"cluster_state:ok" not in _info(client)
-                or b"cluster_known_nodes:3" not in _info(client)
-                or len(client.execute_command("CLUSTER", "SLOTS")) < 3
-            ):
-                assert time.monotonic() < deadline, "the cluster did not come up"
-                time.sleep(0.01)
+            until(lambda client=client: _is_whole(client), "the cluster is whole")
             client.close()
 
     @property
@@ -149,6 +142,12 @@ class Cluster:
         """Nothing is left."""
         for node in self.nodes:
             node.close()
+
+
+def _is_whole(client: redis.Redis) -> bool:
+    info = _info(client)
+    slots = client.execute_command("CLUSTER", "SLOTS")
+    return b"cluster_state:ok" in info and b"cluster_known_nodes:3" in info and len(slots) == 3
 
 
 def _info(client: redis.Redis) -> bytes:
@@ -205,16 +204,16 @@ class PostgresServer:
     def _wait(self) -> None:
         import psycopg
 
-        deadline = time.monotonic() + PATIENCE
-        while True:
+        def answers() -> bool:
             assert self._process is not None
             assert self._process.poll() is None, (self._folder / "log").read_text()
             try:
                 psycopg.connect(self.url().partition("?")[0], connect_timeout=2).close()
-                return
             except psycopg.OperationalError:
-                assert time.monotonic() < deadline, (self._folder / "log").read_text()
-                time.sleep(0.02)
+                return False  # not yet
+            return True
+
+        until(answers, f"PostgreSQL in {self._folder} answers")
 
     def stop(self, how: int = signal.SIGINT) -> None:
         """The server is down: fast by default, at once with SIGQUIT."""

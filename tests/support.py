@@ -34,6 +34,16 @@ async def eventually(check: Callable[[], Any], what: str = "", patience: float =
         await asyncio.sleep(0.005)
 
 
+def until(check: Callable[[], Any], what: str = "", patience: float = PATIENCE) -> Any:
+    """Return what the check returns, once that is true: `eventually` where no loop runs."""
+    deadline = time.monotonic() + patience
+    while not (value := check()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"never came true within {patience:g} s: {what or inspect.getsource(check).strip()}")
+        time.sleep(0.005)
+    return value
+
+
 def run(coroutine: Any) -> Any:
     """Return what a coroutine returns, from a test that is no coroutine itself."""
     return asyncio.run(asyncio.wait_for(coroutine, PATIENCE * 3))

@@ -11,11 +11,11 @@ import json
 import logging
 import os
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from support import eventually, until
 
 from holdfast import Holdfast, Job, Retry, Worker
 
@@ -55,8 +55,7 @@ def make_app(url: str, ledger: Path) -> Holdfast:
     async def hang(job: Job, release: str) -> str:
         """Runs until the file `release` is there."""
         note("start", job)
-        while not Path(release).exists():  # noqa: ASYNC110, ASYNC240 - its work is to wait
-            await asyncio.sleep(0.01)
+        await eventually(Path(release).exists)
         note("end", job)
         return "done"
 
@@ -64,8 +63,7 @@ def make_app(url: str, ledger: Path) -> Holdfast:
     def block(job: Job, release: str) -> str:
         """The same in a thread."""
         note("start", job)
-        while not Path(release).exists():
-            time.sleep(0.01)
+        until(Path(release).exists)
         note("end", job)
         return "done"
 

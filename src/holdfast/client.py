@@ -11,6 +11,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, Generic, TypeVar, cast
 
+import msgspec
+
 from .core.duration import Duration, to_ms
 from .core.event import Event
 from .core.job import JobRecord, Progress
@@ -283,7 +285,8 @@ class Client:
             if chain is None or chain.state.finished or chain.position == 0:
                 break
             current = chain.current
-            answer = await self.store.cancel(current.queue, current.id, running, new_id())
+            later = await self.store.cancel(current.queue, current.id, running, new_id())
+            answer = msgspec.structs.replace(later, successor=later.successor or answer.successor)
         if answer.reply is Reply.OK and not answer.signalled:
             self._tell("cancel", queue, id, answer.run, "cancelled")
         return answer

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from .codec import Codec
-from .core.chain import ChainRef, continuation_id
+from .core.chain import ChainRef, continuation_id, is_of_chain
 from .core.job import ErrorRecord
 from .core.state import State
 from .errors import ConfigError
@@ -32,6 +32,12 @@ class Continued(Generic[R]):
             raise ConfigError(
                 f"continue_with({self._job.task}): its result codec is another than that of the job before it, "
                 "by which whoever waits for the chain reads the result: give both tasks the same"
+            )
+        own = next((ref for ref in self._job.blockers if is_of_chain(ref, chain, position)), None)
+        if own is not None:
+            raise ConfigError(
+                f"continue_with({self._job.task}): {own.queue}/{own.id} is of its own chain, which cannot end "
+                "before it does: leave it out of blockers="
             )
         id = continuation_id(chain, position + 1, self._queue)
         return Continuation(self._queue, msgspec.structs.replace(self._job, id=id, fresh=False))

@@ -57,7 +57,7 @@ class Group(Sequence[Node[R]]):
         return self._nodes[index]
 
 
-After = Node[Any] | Group[Any] | Iterable[Any]
+After = Node[Any] | Group[Any] | str | Iterable[Any]
 
 
 class FlowProgress(msgspec.Struct, frozen=True, kw_only=True):
@@ -158,7 +158,7 @@ class Flow:
         return self.add(call, after=group, name=name)
 
     def _known(self, after: After) -> Iterator[Node[Any]]:
-        for each in (after,) if isinstance(after, Node) else after:
+        for each in (after,) if isinstance(after, Node | str) else after:
             if isinstance(each, str):
                 each = self[each]
             elif isinstance(each, Group):

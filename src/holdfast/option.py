@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import NoneType
 from typing import Any, Literal, Protocol
 
@@ -12,7 +13,7 @@ from .core.duration import Duration, Instant, instant_ms, to_ms
 from .core.limit import check_priority
 from .core.policy import Overrides, Retry
 from .errors import ConfigError
-from .store.contract import KEEP, Conflict, DedupSpec, OnConflict, OnFailed
+from .store.contract import KEEP, Conflict, DedupSpec, NewJob, OnConflict, OnFailed
 
 MOST_ID_BYTES = 1024
 
@@ -83,6 +84,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         unknown = [name for name in changes if name not in self.__struct_fields__]
         if unknown:
             raise ConfigError(f"{unknown[0]!r} is not an option; known are {', '.join(self.__struct_fields__)}")
+        if changes.get("blockers") is not None:
+            changes["blockers"] = _all_given(changes["blockers"])
         options = msgspec.structs.replace(self, **changes)
         options.prepared()
         return options
@@ -160,6 +163,13 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     blockers: tuple[BlockerRef, ...] = ()
 
 
+def _all_given(given: Any) -> tuple[Waitable, ...]:
+    """Return the jobs and chains to wait for, when a list of them was given."""
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise ConfigError(f"blockers={given!r}: a list of handles, jobs or (queue, id) was expected")
+    return tuple(given)
+
+
 def _blocker(given: Waitable) -> BlockerRef:
     """Return a job or chain to wait for as stores take it."""
     if isinstance(given, tuple):
@@ -169,6 +179,13 @@ def _blocker(given: Waitable) -> BlockerRef:
     if not isinstance(queue, str) or not isinstance(id, str) or not queue or not id or type(run) not in (int, NoneType):
         raise ConfigError(f"blockers: {given!r} is neither a handle, nor a job, nor (queue, id) or (queue, id, run)")
     return BlockerRef(queue, id, run)
+
+
+def refuse_own_blocker(queue: str, job: NewJob) -> NewJob:
+    """Return the job, unless it is to wait for itself."""
+    if any((ref.queue, ref.id, ref.run) == (queue, job.id, None) for ref in job.blockers):
+        raise ConfigError(f"blockers: {queue}/{job.id} cannot wait for itself; name an earlier run of it by its handle")
+    return job
 
 
 def refuse_to_wait(options: Options) -> None:

@@ -15,7 +15,7 @@ from .core.policy import Policy
 from .core.state import State
 from .core.transition import Reply
 from .errors import ConfigError
-from .option import Options, refuse_to_wait
+from .option import Options, refuse_own_blocker, refuse_to_wait
 from .registry import Registry
 from .settings import QUEUE_SETTINGS, adjust, queue_fields, resolve
 from .store.contract import Cancelled, Filter, JobPage, NewJob, QueueInfo, Running
@@ -60,7 +60,7 @@ class Queue:
             blockers=prepared.blockers,
             on_blocker_failed=options.on_blocker_failed,
         )
-        return Call(self.name, job, prepared, options.connection)
+        return Call(self.name, refuse_own_blocker(self.name, job), prepared, options.connection)
 
     def args(self, payload: Any, **options: Any) -> Call[Any]:
         """Return a payload with its options: one job that is not enqueued yet."""

@@ -16,7 +16,7 @@ from .core.duration import Duration, Instant
 from .core.job import JobRecord
 from .core.policy import Policy, Retry
 from .core.transition import Reply
-from .option import Dedup, Options, Prepared, Waitable, refuse_to_wait
+from .option import Dedup, Options, Prepared, Waitable, refuse_own_blocker, refuse_to_wait
 from .settings import Layer, Won, adjust, resolve, resolve_all
 from .store.contract import Cancelled, NewJob, OnConflict, OnFailed, Running
 from .sync import Openable
@@ -165,7 +165,7 @@ class Task(Generic[P, R]):
             "update_run_at": update_run_at, "reset_counts": reset_counts, "dedup": dedup, "retry": retry,
             "timeout": timeout, "result_ttl": result_ttl, "headers": headers,
             "connection": connection, "on_blocker_failed": on_blocker_failed,
-            "blockers": None if blockers is None else tuple(blockers),
+            "blockers": blockers,
         }  # fmt: skip
         changed = {name: value for name, value in given.items() if value is not None}
         twin = object.__new__(type(self))
@@ -183,7 +183,7 @@ class Task(Generic[P, R]):
     def _job(self, args: Any, kwargs: Any, watcher: str | None = None) -> NewJob:
         options, prepared = self._options, self._prepared
         result_ttl = prepared.result_ttl_ms
-        return NewJob(
+        job = NewJob(
             id=options.job_id or new_id(),
             task=self.name,
             payload=self.signature.encode(args, kwargs, self.codec),
@@ -200,6 +200,7 @@ class Task(Generic[P, R]):
             blockers=prepared.blockers,
             on_blocker_failed=options.on_blocker_failed,
         )
+        return refuse_own_blocker(self.queue, job) if job.blockers else job
 
     def continued(self, args: Any, kwargs: Any) -> Continued[R]:
         """Return this call as the next job of a chain; what `job.continue_with` does."""

@@ -23,6 +23,7 @@ from holdfast.find import load_app
 SHOP = """
 import asyncio
 import dataclasses
+import os
 import pathlib
 
 from holdfast import Holdfast, Job, Retry
@@ -60,9 +61,9 @@ async def boom(job: Job, what: str = "[red]x") -> None:
 
 @app.task(queue="slow")
 async def until_go(job: Job) -> str:
+    os.mkfifo("go")
     print("running", flush=True)
-    while not pathlib.Path("go").exists():
-        await asyncio.sleep(0.01)
+    await asyncio.to_thread(pathlib.Path("go").read_text)
     return "gone"
 
 

@@ -272,6 +272,17 @@ async def test_cancelling_a_handle_cancels_the_chain(app: Holdfast) -> None:
         assert (await handle.cancel()).reply is Reply.WRONG_STATE
 
 
+async def test_cancelling_a_chain_says_whether_it_had_a_successor(app: Holdfast) -> None:
+    shop = Shop(app)
+    async with app:
+        await shop.reserve.options(job_id="j").enqueue(3)
+        await burst(app, "shop", slots=1)
+        again = await shop.reserve.options(job_id="j", on_conflict="update").enqueue(3)
+        assert again.status == "successor"
+        answer = await app.cancel("shop", "j")
+        assert (answer.reply, answer.successor) == (Reply.OK, True)
+
+
 async def test_a_chain_is_deleted_with_all_its_jobs(app: Holdfast) -> None:
     shop = Shop(app)
     async with app:
@@ -336,9 +347,42 @@ async def _is(look: object, state: State) -> bool:
     return (await look()).state is state  # type: ignore[operator]
 
 
+async def test_a_job_cannot_wait_for_itself(app: Holdfast) -> None:
+    shop = Shop(app)
+    async with app:
+        with pytest.raises(ConfigError, match="blockers: bank/j cannot wait for itself"):
+            await shop.charge.options(job_id="j", blockers=[("bank", "j")]).enqueue(3)
+        with pytest.raises(ConfigError, match="blockers: plain/j cannot wait for itself"):
+            await app.queue("plain").enqueue(3, job_id="j", blockers=[("plain", "j")])
+        assert not (await app.jobs()).jobs
+        before = await shop.charge.options(job_id="j", result_ttl=0).enqueue(3)
+        await burst(app, "bank")
+        again = await shop.charge.options(job_id="j", blockers=[before], on_blocker_failed="ignore").enqueue(3)
+        await burst(app, "bank")
+        assert (await again.job()).state is State.COMPLETED, "an earlier run of the id is another job"
+
+
+@pytest.mark.parametrize("whom", ["first", "itself"])
+async def test_a_continuation_cannot_wait_for_its_own_chain(app: Holdfast, whom: str) -> None:
+    @app.task(queue="line")
+    async def step(job: Job, left: int) -> int | Continued[int]:
+        if left > 1:
+            return job.continue_with(step, left - 1)
+        awaited = ("line", "j") if whom == "first" else (job.queue, job.id)
+        return job.continue_with(step.options(blockers=[awaited]), 0)
+
+    async with app:
+        handle = await step.options(job_id="j").enqueue(3)
+        await burst(app, "line")
+        with pytest.raises(JobFailed, match=r"continue_with\(step\): line/.* is of its own chain, which cannot end"):
+            await handle.result()
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
+        ({"blockers": 7}, "blockers=7: a list of"),
+        ({"blockers": "j"}, "blockers='j': a list of"),
         ({"blockers": ["j"]}, "neither a handle, nor a job, nor"),
         ({"blockers": [("q", "j", "1")]}, "neither a handle, nor a job, nor"),
         ({"blockers": [("q",)]}, "neither a handle, nor a job, nor"),

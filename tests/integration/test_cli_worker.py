@@ -64,7 +64,7 @@ def test_sigterm_lets_a_running_job_finish(shop: Shop, start: Start) -> None:
     process = start("worker", "--name", "w")
     process.line("running")
     process.signal(signal.SIGTERM)
-    (shop.folder / "go").touch()
+    (shop.folder / "go").write_text("")
     code, out, _ = process.end()
     assert (code, out) == (0, "worker w stopped: 1 started, 1 completed\n")
     assert shop.json("jobs", "show", "slow", "a")["result"] == "gone"
@@ -160,7 +160,7 @@ def test_processes_end_in_order_when_their_fleet_is_killed(shop: Shop, start: St
     process = start("worker", "--processes", "2", "--json")
     process.line("running")
     process.signal(signal.SIGKILL)
-    (shop.folder / "go").touch()
+    (shop.folder / "go").write_text("")
     code, out, _ = process.end()
     assert code == -signal.SIGKILL
     assert sum(json.loads(line)["completed"] for line in out.splitlines() if "stopped" in line) == 1

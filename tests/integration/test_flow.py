@@ -221,3 +221,17 @@ async def test_an_empty_group_blocks_nobody(app: Holdfast) -> None:
     async with app:
         await flow.start()
         assert (await app.status("few", last.id)).state is State.WAITING
+
+
+def test_a_name_alone_is_one_job_to_come_after() -> None:
+    app = Holdfast("memory://")
+
+    @app.task()
+    async def job() -> None: ...
+
+    flow = app.flow("f")
+    flow.add(job.args(), name="a")
+    both = flow.add(job.args(), name="ab")
+    assert flow.add(job.args(), after="ab").after == (both,)
+    with pytest.raises(ConfigError, match="flow 'f' has no job named 'ba'"):
+        flow.add(job.args(), after="ba")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Awaitable
 from typing import Any
 
 import pytest
-from support import Flaky, Running, burst, eventually, transitions, working
+from support import PATIENCE, Flaky, Running, burst, eventually, transitions, working
 
 from holdfast import Counters, Holdfast, Job, Retry, State, StoreBusy, StoreError
 from holdfast.store import open_store
@@ -177,7 +176,7 @@ async def test_a_handler_that_blocks_the_event_loop_keeps_its_lease(app: Holdfas
     @app.task()
     async def blocking(job: Job) -> str:
         stalls.append(job.counters.stalls)
-        time.sleep(1.2)  # noqa: ASYNC251 - the very thing that is tested
+        assert outlived.wait(PATIENCE), "the loop stands still, the very thing that is tested"
         return "done"
 
     reaper = Holdfast(url)
@@ -185,13 +184,16 @@ async def test_a_handler_that_blocks_the_event_loop_keeps_its_lease(app: Holdfas
     def reap_all_the_while(until: threading.Event) -> None:
         async def reap() -> None:
             async with reaper:
+                first = (await reaper.workers())[0].expires_at_ms
                 while not until.is_set():
                     await reaper.store.reap("default")
+                    if [worker for worker in await reaper.workers() if worker.expires_at_ms > first + 800]:
+                        outlived.set()
                     until.wait(0.02)
 
         asyncio.run(reap())
 
-    over = threading.Event()
+    over, outlived = threading.Event(), threading.Event()
     thread = threading.Thread(target=reap_all_the_while, args=(over,))
     async with working(app, lease=0.4, wedged_after=30):
         thread.start()

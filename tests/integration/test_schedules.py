@@ -439,6 +439,7 @@ def test_what_cannot_be_scheduled_is_refused(app: Holdfast) -> None:
     refused(app, own, call=beat.options(job_id="j").args("x"))
     refused(app, own, call=beat.options(delay=5).args("x"))
     refused(app, own, call=beat.options(dedup=Dedup("k")).args("x"))
+    refused(app, "blockers are for one job", call=beat.options(blockers=[("beats", "j")]).args("x"))
     refused(app, "use overlap= in place of on_conflict", call=beat.options(on_conflict="update").args("x"))
     refused(app, "a name is a string of at least one character", name="", call=beat.args("x"))
     refused(app, "a name is at most 255 bytes", name="x" * 256, call=beat.args("x"))
@@ -461,6 +462,8 @@ async def test_what_cannot_be_changed_is_refused(app: Holdfast) -> None:
             await app.schedules.add("once", At(0), beat.args("x"))
         with pytest.raises(ConfigError, match="schedule 's': at 1970-01-01T00:00:00Z has passed"):
             await app.schedules.change("s", spec=At(0))
+        with pytest.raises(ConfigError, match=r"schedule 's': '\* \* \* \* \*': give Cron\(text\), Every"):
+            await app.schedules.change("s", spec="* * * * *")  # type: ignore[arg-type]
         with pytest.raises(ConfigError, match="limit=0: a whole number"):
             await app.schedules.change("s", limit=0)
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from support import Running, burst, eventually, transitions, working
+from support import PATIENCE, Running, burst, eventually, transitions, working
 
 from holdfast import (
     Aborted,
@@ -64,6 +63,7 @@ async def test_slots_are_never_exceeded_and_nothing_is_claimed_that_cannot_start
 
 async def test_slots_hold_for_def_handlers_too(app: Holdfast) -> None:
     lock = threading.Lock()
+    together = threading.Barrier(4)
     running = most = 0
 
     @app.task()
@@ -72,7 +72,7 @@ async def test_slots_hold_for_def_handlers_too(app: Holdfast) -> None:
         with lock:
             running += 1
             most = max(most, running)
-        time.sleep(0.002)
+        together.wait(PATIENCE)
         with lock:
             running -= 1
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 from spark_shop import Shop
+from support import until
 
 from holdfast.cli.root import cli
 from holdfast.core.state import State
@@ -23,20 +22,11 @@ from holdfast.spark.fleet import Fleet
 PATIENCE = 60.0
 
 
-def until(check: Callable[[], Any]) -> Any:
-    """Return what the check returns, once that is true."""
-    deadline = time.monotonic() + PATIENCE
-    while not (found := check()):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    return found
-
-
 def start(spark: SparkSession, shop: Shop, **options: Any) -> Fleet:
     """Return a fleet of two whose handlers wait, with two jobs each."""
     shop.sync(shop.app.enqueue_many(shop.wait.args(number) for number in range(20)))
     made = fleet(shop.target, spark=spark, queues=["slow"], workers=2, slots=2, **options)
-    until(lambda: len(started(shop)) == 4)
+    until(lambda: len(started(shop)) == 4, patience=PATIENCE)
     return made
 
 

@@ -177,6 +177,16 @@ def test_specs_read_like_what_they_are() -> None:
     ]
 
 
+def test_a_long_interval_is_told_in_full() -> None:
+    assert (str(Every(1234567)), str(Every(0.25))) == ("every 1234567 s", "every 0.25 s")
+
+
+def test_sunday_may_end_a_range_of_days() -> None:
+    assert ticks(Cron("0 3 * * sat-SUN"), "2026-01-01T00:00:00Z", 3) == [
+        "2026-01-03T03:00:00+00:00", "2026-01-04T03:00:00+00:00", "2026-01-10T03:00:00+00:00",
+    ]  # fmt: skip
+
+
 def test_a_tick_is_named_by_its_instant() -> None:
     assert tick_name(ms("2026-11-16T03:00Z")) == "2026-11-16T03:00:00Z"
     assert tick_name(ms("2026-11-16T03:00Z") + 250) == "2026-11-16T03:00:00.250Z"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -32,6 +33,11 @@ def schedules() -> None:
 
 
 queue_option = click.option("--queue", metavar="NAME", help="Its queue, where several have one of that name.")
+
+
+def command_on_one(work: Callable[..., None]) -> click.Command:
+    """Make a command of the group that takes a schedule's name, and its queue where that is needed."""
+    return schedules.command()(click.argument("name")(source_options(queue_option(json_option(work)))))
 
 
 @schedules.command("list")
@@ -67,11 +73,7 @@ def _row(found: Schedule) -> tuple[Any, ...]:
     return found.name, found.queue, task, f"{found.spec}{star}", due, last, found.fired
 
 
-@schedules.command()
-@click.argument("name")
-@source_options
-@queue_option
-@json_option
+@command_on_one
 def show(source: Source, name: str, queue: str | None, as_json: bool) -> None:
     """Show one schedule, with its next five ticks.
 
@@ -170,11 +172,7 @@ def set_(
     _print(source.run(work), as_json)
 
 
-@schedules.command()
-@click.argument("name")
-@source_options
-@queue_option
-@json_option
+@command_on_one
 def pause(source: Source, name: str, queue: str | None, as_json: bool) -> None:
     """Fire nothing until `resume`. What it has enqueued goes on.
 
@@ -189,11 +187,7 @@ def pause(source: Source, name: str, queue: str | None, as_json: bool) -> None:
     _told(source.run(work), "paused", as_json)
 
 
-@schedules.command()
-@click.argument("name")
-@source_options
-@queue_option
-@json_option
+@command_on_one
 def resume(source: Source, name: str, queue: str | None, as_json: bool) -> None:
     """Fire again, from the next tick on.
 
@@ -215,11 +209,7 @@ def _told(found: Schedule, word: str, as_json: bool) -> None:
         click.echo(f"{found.name}: {word}" + (f", next {clock(found.next_at_ms)}" if found.next_at_ms else ""))
 
 
-@schedules.command()
-@click.argument("name")
-@source_options
-@queue_option
-@json_option
+@command_on_one
 def trigger(source: Source, name: str, queue: str | None, as_json: bool) -> None:
     """Enqueue one job of a schedule now; its ticks go on as before.
 
@@ -242,11 +232,7 @@ def trigger(source: Source, name: str, queue: str | None, as_json: bool) -> None
         click.echo(f"{answer['status']}: {answer['queue']}/{answer['id']} run {answer['run']} ({answer['state']})")
 
 
-@schedules.command()
-@click.argument("name")
-@source_options
-@queue_option
-@json_option
+@command_on_one
 def remove(source: Source, name: str, queue: str | None, as_json: bool) -> None:
     """Remove a schedule. One that the code declares comes back with the next worker: pause that.
 

@@ -33,3 +33,12 @@ def continuation_id(chain: ChainRef, position: int, queue: str) -> str:
     home = "" if queue == chain.queue else f"{chain.queue}:"
     id = f"{home}{chain.id}/{chain.run}/{position}"
     return id.encode()[-_LONGEST_ID:].decode(errors="ignore")
+
+
+def is_of_chain(ref: BlockerRef, chain: ChainRef, position: int) -> bool:
+    """True when a reference leads to the chain, by its first job or by one of the jobs up to a position."""
+    if (ref.queue, ref.id) == (chain.queue, chain.id):
+        return ref.run in (None, chain.run)
+    number = ref.id.rpartition("/")[2]
+    is_number = number.isascii() and number.isdigit() and len(number) < 10
+    return is_number and 0 < int(number) <= position and continuation_id(chain, int(number), ref.queue) == ref.id

@@ -7,6 +7,7 @@ Cron texts whose minute or hour begins with `*` count real time instead: they go
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterator
 from datetime import UTC, datetime, tzinfo
@@ -68,7 +69,7 @@ class Cron(msgspec.Struct, frozen=True, tag="cron"):
         start = datetime.fromtimestamp(min(max(after_ms, 0), LATEST_MS) // 1000, zone(self.tz))
         last = after_ms
         try:
-            for found in CronSim(self.text, start):
+            for found in CronSim(_sunday_last(self.text), start):
                 tick = round(found.timestamp()) * 1000
                 if tick > last:  # in the second of two equal hours, it begins again with the first
                     last = tick
@@ -90,7 +91,7 @@ class Every(msgspec.Struct, frozen=True, tag="every"):
         _set(self, seconds=period / 1000, anchor=instant_ms(self.anchor, "Every: anchor") / 1000)
 
     def __str__(self) -> str:
-        return f"every {self.seconds:g} s"
+        return f"every {self.seconds:.12g} s"
 
     @property
     def _grid(self) -> tuple[int, int]:
@@ -163,11 +164,16 @@ def _check(text: Any) -> None:
             f"Cron({text!r}) has {len(fields)} fields, and not 5 ({', '.join(_FIELDS)}) or 6 (seconds first)"
         )
     try:
-        CronSim(text, datetime(2000, 1, 1))
+        CronSim(_sunday_last(text), datetime(2000, 1, 1))
     except CronSimError as error:
         raise ConfigError(_blamed(text, fields, str(error).removeprefix("Bad "))) from None
     except (ValueError, AssertionError, TypeError):
         raise ConfigError(f"Cron({text!r}) cannot be read; write five fields such as '*/5 8-18 * * MON-FRI'") from None
+
+
+def _sunday_last(text: str) -> str:
+    """Return the text with `-SUN` as the end of a range of days, where cron's Sunday (0) would be before its begin."""
+    return re.sub(r"-SUN(?=[,/]|$)", "-7", text, flags=re.IGNORECASE)
 
 
 def _blamed(text: str, fields: list[str], field: str) -> str:

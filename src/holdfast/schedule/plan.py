@@ -26,9 +26,13 @@ def plan_of(name: str, spec: Spec, call: Call[Any], **rules: Any) -> Plan:
     check_text(name, "schedule", "a name")
     if len(name.encode()) > MOST_NAME_BYTES:
         raise ConfigError(f"schedule {name!r}: a name is at most {MOST_NAME_BYTES} bytes")
+    return Plan(spec=_spec(name, spec), **_call_fields(name, call), **_rule_fields(rules))
+
+
+def _spec(name: str, spec: Any) -> Spec:
     if not isinstance(spec, Cron | Every | At):
         raise ConfigError(f"schedule {name!r}: {spec!r}: give Cron(text), Every(seconds) or At(when)")
-    return Plan(spec=spec, **_call_fields(name, call), **_rule_fields(rules))
+    return spec
 
 
 def _rule_fields(rules: dict[str, Any]) -> dict[str, Any]:
@@ -47,6 +51,10 @@ def _call_fields(name: str, call: Any) -> dict[str, Any]:
         raise ConfigError(f"schedule {name!r}: job_id, delay, run_at and dedup are the schedule's own: leave them out")
     if call.prepared.conflict != KEEP or call.connection is not None:
         raise ConfigError(f"schedule {name!r}: use overlap= in place of on_conflict, and no connection")
+    if job.blockers:
+        raise ConfigError(
+            f"schedule {name!r}: blockers are for one job, and each tick enqueues another: leave them out"
+        )
     return {
         "task": job.task, "payload": job.payload, "priority": job.priority, "key": job.key,
         "headers": job.headers or {}, "overrides": job.overrides, "result_ttl_ms": job.result_ttl_ms,
@@ -61,7 +69,7 @@ def changed_fields(found: Schedule, spec: Spec | None, call: Call[Any] | None, r
         )
     given: dict[str, Any] = {**_rule_fields(rules), **(_call_fields(found.name, call) if call is not None else {})}
     if spec is not None:
-        given["spec"] = spec
+        given["spec"] = _spec(found.name, spec)
     return core.fields(msgspec.structs.replace(found.plan, **given), given)
 
 

@@ -7,10 +7,8 @@ from typing import Any
 
 import msgspec
 
-from ...core.chain import ChainRef
 from ...core.job import ErrorRecord
 from ...core.limit import QueueSettings
-from ...core.policy import Counters, Overrides
 from ...core.state import State
 from ...core.transition import Reply
 from ..contract import (
@@ -30,13 +28,10 @@ from ..contract import (
     Snoozed,
     Turn,
 )
+from ..row import claimed, corrupt, stored_error
 from .array import blobs, numbers, texts
 
 _json = msgspec.json.Encoder().encode
-_overrides = msgspec.json.Decoder(Overrides).decode
-_headers = msgspec.json.Decoder(dict[str, str]).decode
-_error = msgspec.json.Decoder(ErrorRecord).decode
-_FRESH = Counters(attempts=1)
 _COMPLETED = Settled(Reply.OK, State.COMPLETED)
 
 ENQUEUE = (
@@ -172,20 +167,8 @@ def answer(row: Sequence[Any], *, ours: bool = False) -> Answer:
         return Answer(status=status, id=id, run=run, state=State(state))
     return Answer(
         status=status, id=id, run=run, state=State(state), result=result,
-        error=_readable(error) if error is not None else None,
+        error=stored_error(error) if error is not None else None,
     )  # fmt: skip
-
-
-def _readable(blob: bytes) -> ErrorRecord:
-    try:
-        return _error(blob)
-    except msgspec.MsgspecError as error:
-        return corrupt(error)
-
-
-def corrupt(error: msgspec.MsgspecError) -> ErrorRecord:
-    """Return what a job whose record cannot be decoded fails with."""
-    return ErrorRecord(type="CorruptRecord", kind="corrupt", message=str(error))
 
 
 def turn(
@@ -292,35 +275,7 @@ def claimed_rows(rows: Iterable[Sequence[Any]], now: int) -> tuple[list[Claimed]
     broken = []
     for row in rows:
         try:
-            jobs.append(claimed(row, now))
+            jobs.append(claimed(Lease(*row[:4]), now, row[4:18], row[19:], row[18]))
         except msgspec.MsgspecError as error:
             broken.append((Lease(row[0], row[1], row[2], row[3]), corrupt(error)))
     return jobs, broken
-
-
-def claimed(row: Sequence[Any], now: int) -> Claimed:
-    """Return a job that was given to a worker."""
-    (queue, id, run, attempts, task, priority, key, run_at, enqueued_at, failures, stalls, timeouts, releases,
-     overrides, headers, error, checkpoint, payload, timeout, chain_queue, chain_id, chain, position) = row  # fmt: skip
-    if attempts == 1 and not (failures or stalls or timeouts or releases):
-        counters = _FRESH
-    else:
-        counters = Counters(attempts=attempts, failures=failures, stalls=stalls, timeouts=timeouts, releases=releases)
-    return Claimed(
-        lease=Lease(queue, id, run, attempts),
-        task=task,
-        payload=payload,
-        priority=priority,
-        key=key,
-        run_at_ms=run_at,
-        enqueued_at_ms=enqueued_at,
-        claimed_at_ms=now,
-        counters=counters,
-        headers=_headers(headers) if headers else {},
-        overrides=_overrides(overrides) if overrides else None,
-        last_error=_error(error) if error else None,
-        checkpoint=checkpoint,
-        timeout_ms=timeout,
-        chain=ChainRef(chain_queue, chain_id, chain) if chain is not None else None,
-        position=position,
-    )

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from ...core.chain import OPEN, BlockerRef, ChainRef
-from ...core.event import Event
-from ...core.job import ErrorRecord, JobRecord, Progress
+from ...core.job import ErrorRecord, JobRecord
 from ...core.limit import QueueSettings
-from ...core.policy import Counters, Policy, adjusted
+from ...core.policy import Policy, adjusted
 from ...core.state import State
 from ...errors import ConfigError
 from ..contract import BlockerRecord, ChainRecord, EventPage, Filter, QueueInfo, Session, SessionInfo
+from ..row import LAST, Row, decoded, event
+from ..row import record as job_record
 from .array import numbers, texts
-
-Row = Mapping[str, Any]
-_LAST = 2**62
 
 
 def record(row: Row) -> JobRecord | None:
@@ -26,43 +24,11 @@ def record(row: Row) -> JobRecord | None:
     now = row["now_ms"]
     if row["expires_at_ms"] is not None and row["expires_at_ms"] <= now:
         return None
-    return JobRecord(
-        queue=row["queue"],
-        id=row["id"],
-        run=row["run"],
-        task=row["task"],
-        state=State(row["state"]),
-        payload=row["payload"],
-        priority=row["priority"],
-        key=row["key"],
-        run_at_ms=row["run_at_ms"],
-        enqueued_at_ms=row["enqueued_at_ms"],
-        started_at_ms=row["claimed_at_ms"],
-        finished_at_ms=row["finished_at_ms"],
-        counters=_counters(row, row["attempts"]),
-        worker=row["session"],
-        result=row["result"],
-        error=_decoded(row["error"], ErrorRecord),
-        progress=_decoded(row["progress"], Progress),
-        checkpoint=row["checkpoint"],
-        headers=_decoded(row["headers"], dict[str, str]) or {},
-        holds_id=row["held"] and not (row["free_at_ms"] is not None and row["free_at_ms"] <= now),
-        expires_at_ms=row["expires_at_ms"],
-        cancel_requested=row["cancel"],
-        successor=row["successor"],
-        chain=_chain(row["chain_ref"], row["chain"]),
-        position=row["position"],
-        chain_state=None if row["chain_state"] is None else _outcome(row),
-        blockers=(row["blockers"] or 0) if row["state"] == "blocked" else 0,
-    )
+    return job_record(row, now, _chain(row["chain_ref"], row["chain"]))
 
 
 def _chain(ref: Sequence[str] | None, run: int) -> ChainRef | None:
     return ChainRef(ref[0], ref[1], run) if ref else None
-
-
-def _outcome(row: Row) -> State:
-    return State.ACTIVE if row["chain_state"] == OPEN else State(row["chain_state"])
 
 
 def chain(row: Row) -> ChainRecord:
@@ -79,7 +45,7 @@ def chain(row: Row) -> ChainRecord:
         enqueued_at_ms=row["enqueued_at_ms"],
         finished_at_ms=row["finished_at_ms"] if row["chain_state"] is None else row["ended_at_ms"],
         result=row["result"],
-        error=_decoded(row["error"], ErrorRecord) if state is State.FAILED else None,
+        error=decoded(row["error"], ErrorRecord) if state is State.FAILED else None,
         expires_at_ms=row["expires_at_ms"],
     )
 
@@ -92,27 +58,8 @@ def blocker(row: Row) -> BlockerRecord:
         queue=row["last_queue"],
         task=row["last_task"],
         result=row["result"],
-        error=_decoded(row["error"], ErrorRecord),
+        error=decoded(row["error"], ErrorRecord),
     )
-
-
-def _counters(row: Row, attempts: int) -> Counters:
-    return Counters(
-        attempts=attempts,
-        failures=row["failures"],
-        stalls=row["stalls"],
-        timeouts=row["timeouts"],
-        releases=row["releases"],
-    )
-
-
-def _decoded(blob: bytes | None, type: Any) -> Any:
-    if blob is None:
-        return None
-    try:
-        return msgspec.json.decode(blob, type=type)
-    except msgspec.MsgspecError:
-        return None  # a damaged field must not hide the job from whoever looks for it
 
 
 def filter_values(which: Filter) -> dict[str, Any]:
@@ -131,15 +78,6 @@ def filter_values(which: Filter) -> dict[str, Any]:
 def chain_value(which: Filter) -> int | None:
     """Return the run of the first job of the chain that a filter names."""
     return which.chain.run if which.chain else None
-
-
-def before(cursor: str | None) -> int:
-    """Return the run below which the next page begins."""
-    if cursor is None:
-        return _LAST
-    if not cursor.isdigit():
-        raise ConfigError(f"cursor {cursor!r} is not one that a list of jobs gave")
-    return int(cursor)
 
 
 def queue(row: Row) -> QueueInfo:
@@ -218,7 +156,7 @@ class Position:
         """An event, or the end of the log, has been reached."""
         self.seen = max(self.seen, seq)
         if (xid, seq) > (self.xid, self.seq):
-            self.drop_ended(_LAST, in_flight)
+            self.drop_ended(LAST, in_flight)
             for other in in_flight:
                 if self.xid < other < xid:
                     self.open.setdefault(other, 0)
@@ -236,7 +174,7 @@ class Position:
 def read_to(text: str) -> tuple[str, int]:
     """Return the last event, as (transaction, number), before which a reader at this position has read everything."""
     at = Position(text or None)
-    return (str(min(at.open) - 1), _LAST) if at.open else (str(at.xid), at.seq)
+    return (str(min(at.open) - 1), LAST) if at.open else (str(at.xid), at.seq)
 
 
 def events(rows: Sequence[Row], position: str | None, limit: int) -> EventPage | None:
@@ -252,40 +190,13 @@ def events(rows: Sequence[Row], position: str | None, limit: int) -> EventPage |
     found = []
     for row in rows if position != "end" and first["xid_"] is not None else ():
         at.advance(int(row["xid_"]), row["seq"], in_flight)
-        found.append(_event(str(at), row))
+        found.append(event(row, str(at)))
     if len(found) < limit and first["last"] is not None:
         # Everything up to the end was looked at, also what is not of this queue: trimming it later is no gap.
         xid, _, seq = first["last"].partition(".")
         at.advance(int(xid), int(seq), in_flight)
-        at.drop_ended(_LAST, in_flight)
+        at.drop_ended(LAST, in_flight)
     at.seen = max(at.seen, first["trimmed"])
     if found and len(found) < limit:
         found[-1] = msgspec.structs.replace(found[-1], position=str(at))
     return EventPage(events=found, position=str(at), gap=gap)
-
-
-def _event(position: str, row: Row) -> Event:
-    return Event(
-        position=position,
-        at_ms=row["at_ms"],
-        queue=row["queue"],
-        id=row["id"],
-        run=row["run"],
-        attempt=row["attempt"],
-        transition=row["transition"],
-        state=State(row["state"]) if row["state"] else None,
-        cause=row["cause"],
-        task=row["task"],
-        worker=row["worker"],
-        key=row["key"],
-        priority=row["priority"],
-        run_at_ms=row["run_at_ms"],
-        counters=_counters(row, row["attempt"]),
-        wait_ms=row["wait_ms"],
-        run_ms=row["run_ms"],
-        error_type=row["error_type"],
-        error_signature=row["error_signature"],
-        progress=row["progress"],
-        message=row["message"],
-        payload=row["payload"],
-    )

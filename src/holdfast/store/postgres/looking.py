@@ -12,6 +12,7 @@ from ...core.job import JobRecord
 from ...core.policy import Policy
 from ..contract import BlockerRecord, ChainPage, ChainRecord, EventPage, Filter, JobPage, QueueInfo, SessionInfo
 from ..gather import Gather
+from ..row import before
 from . import look
 from .array import numbers, texts
 from .calling import Calling
@@ -43,7 +44,7 @@ class Looking(Calling):
 
     async def jobs(self, which: Filter, *, limit: int = 50, cursor: str | None = None) -> JobPage:
         values = {**look.filter_values(which), "chain": look.chain_value(which)}
-        rows = await self._look("list", before=look.before(cursor), limit=limit + 1, **values)
+        rows = await self._look("list", before=before(cursor), limit=limit + 1, **values)
         page = [record for row in rows[:limit] if (record := look.record(row))]
         return JobPage(jobs=page, cursor=str(page[-1].run) if len(rows) > limit else None)
 
@@ -77,7 +78,7 @@ class Looking(Calling):
         return look.chain(rows[0]) if rows and look.record(rows[0]) else None
 
     async def chains(self, which: Filter, *, limit: int = 50, cursor: str | None = None) -> ChainPage:
-        rows = await self._look("chains", before=look.before(cursor), limit=limit + 1, **look.filter_values(which))
+        rows = await self._look("chains", before=before(cursor), limit=limit + 1, **look.filter_values(which))
         page = [look.chain(row) for row in rows[:limit]]
         return ChainPage(chains=page, cursor=str(page[-1].ref.run) if len(rows) > limit else None)
 

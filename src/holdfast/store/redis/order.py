@@ -70,12 +70,12 @@ def answers_to(jobs: Sequence[NewJob], reply: list[Any]) -> list[Answer]:
 
 def _answer(job: NewJob, reply: list[Any]) -> Answer:
     word, id, run, state, result, error = reply
-    status = word.decode()
-    if job.fresh and status == "duplicate":
+    status, id = word.decode(), long(id)
+    if job.fresh and status == "duplicate" and id == job.id:
         status = "queued"  # the id was made for this call: its first try was done, and only the reply was lost
     return Answer(
         status=status,
-        id=long(id),
+        id=id,
         run=run,
         state=State(state.decode()),
         result=result,

@@ -11,6 +11,7 @@ from ...core.chain import OPEN, ChainRef
 from ...core.job import ErrorRecord
 from ...core.state import State
 from ..contract import ChainPage, ChainRecord, Complete, Filter
+from ..row import decoded
 from . import enqueue, look
 from .tx import Row, Tx
 
@@ -102,7 +103,7 @@ def record(tx: Tx, first: Row) -> ChainRecord:
         enqueued_at_ms=first["enqueued_at_ms"],
         finished_at_ms=first["finished_at_ms"] if own else first["ended_at_ms"],
         result=first["result"],
-        error=look.decoded(first["error"], ErrorRecord) if state is State.FAILED else None,
+        error=decoded(first["error"], ErrorRecord) if state is State.FAILED else None,
         expires_at_ms=first["expires_at_ms"],
     )
 

@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from ...core.chain import ChainRef
 from ...core.job import ErrorRecord
 from ...core.limit import Bucket, QueueSettings, next_token_ms, refill
-from ...core.policy import Cause, Counters, Overrides, Policy, effective, spent
+from ...core.policy import Cause, Policy, effective, spent
 from ..contract import Claimed, Lease, Session
+from ..row import FRESH, claimed, corrupt
 from . import lane
 from .end import fail
 from .tx import Tx
 
 MOST_PROMOTED = 200
-_overrides = msgspec.json.Decoder(Overrides).decode
-_headers = msgspec.json.Decoder(dict[str, str]).decode
-_error = msgspec.json.Decoder(ErrorRecord).decode
-_FRESH = Counters(attempts=1)
 _DEFAULT = Policy()
 
 
@@ -164,22 +159,18 @@ def _hand_out(tx: Tx, queue: str, rows: list[list[Any]]) -> list[Claimed]:
     policies = tx.queue(queue).policies
     for row in rows:
         try:
-            job = _claimed(queue, row, tx.now)
+            run, attempts, id = row[:3]
+            job = claimed(Lease(queue, id, run, attempts), tx.now, row[3:17], row[17:])
         except msgspec.MsgspecError as error:
             _refuse(tx, row[0], Cause.CORRUPT, corrupt(error))
             continue
         policy = effective(policies.get(job.task or "", _DEFAULT), job.overrides)
-        cause = spent(policy.retry, job.counters) if job.counters is not _FRESH else None
+        cause = spent(policy.retry, job.counters) if job.counters is not FRESH else None
         if cause is None:
             handed.append(job if policy.timeout_ms is None else replace(job, timeout_ms=policy.timeout_ms))
         else:
             _refuse(tx, row[0], cause, job.last_error)
     return handed
-
-
-def corrupt(error: msgspec.MsgspecError) -> ErrorRecord:
-    """Return what a job whose record cannot be decoded fails with."""
-    return ErrorRecord(type="CorruptRecord", kind="corrupt", message=str(error))
 
 
 def _refuse(tx: Tx, run: int, cause: Cause, error: ErrorRecord | None) -> None:
@@ -193,39 +184,14 @@ def _refuse(tx: Tx, run: int, cause: Cause, error: ErrorRecord | None) -> None:
     fail(tx, row, error, cause, exit=row["exit"] or "fail", ran=False)
 
 
-def _claimed(queue: str, row: Sequence[Any], now: int) -> Claimed:
-    (run, attempts, id, task, priority, key, run_at, enqueued_at, failures, stalls, timeouts, releases,
-     overrides, headers, error, checkpoint, payload, chain_queue, chain_id, chain, position) = row  # fmt: skip
-    if attempts == 1 and not (failures or stalls or timeouts or releases):
-        counters = _FRESH
-    else:
-        counters = Counters(attempts=attempts, failures=failures, stalls=stalls, timeouts=timeouts, releases=releases)
-    return Claimed(
-        lease=Lease(queue, id, run, attempts),
-        task=task,
-        payload=payload,
-        priority=priority,
-        key=key,
-        run_at_ms=run_at,
-        enqueued_at_ms=enqueued_at,
-        claimed_at_ms=now,
-        counters=counters,
-        headers=_headers(headers) if headers else {},
-        overrides=_overrides(overrides) if overrides else None,
-        last_error=_error(error) if error else None,
-        checkpoint=checkpoint,
-        chain=ChainRef(chain_queue, chain_id, chain) if chain is not None and chain_id is not None else None,
-        position=position,
-    )
-
-
 def claimed_again(tx: Tx, row: dict[str, Any]) -> Claimed:
     """Return a held job as its claim gave it, for a worker that asks what it holds."""
     columns = (
-        "run", "attempts", "id", "task", "priority", "key", "run_at_ms", "enqueued_at_ms", "failures", "stalls",
+        "task", "priority", "key", "run_at_ms", "enqueued_at_ms", "failures", "stalls",
         "timeouts", "releases", "overrides", "headers", "error", "checkpoint", "payload",
     )  # fmt: skip
     home = tx.run("chain", "ref", run=row["chain"]).fetchone() or (None, None, None)
-    values = (*(row[name] for name in columns), *home, row["position"])
-    job = _claimed(row["queue"], values, row["claimed_at_ms"])
+    lease = Lease(row["queue"], row["id"], row["run"], row["attempts"])
+    fields = [row[name] for name in columns]
+    job = claimed(lease, row["claimed_at_ms"], fields, (*home, row["position"]))
     return replace(job, timeout_ms=effective(tx.policy(row["queue"], row["task"]), job.overrides).timeout_ms)

@@ -10,7 +10,7 @@ from ...core.policy import COUNTER, Cause, Overrides, effective
 from ...core.state import State
 from ...core.transition import Reply, judge
 from ..contract import KEEP, NewJob
-from . import blocker, chain, enqueue, lane
+from . import blocker, chain, enqueue, lane, update
 from .tx import Row, Tx
 
 _json = msgspec.json.Encoder().encode
@@ -22,7 +22,7 @@ def over(tx: Tx, row: Row, state: State) -> None:
         tx.run("unblock", "abandon", run=row["run"])
     first = chain.end(tx, row, state)
     if first is not None:
-        enqueue.succeed(tx, first)
+        update.succeed(tx, first)
         blocker.report(tx, [first["run"]])
         if first is not row:
             tx.tell_watchers(first, state)

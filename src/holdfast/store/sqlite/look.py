@@ -8,16 +8,14 @@ from typing import Any
 import msgspec
 
 from ...core.chain import ChainRef
-from ...core.event import Event
-from ...core.job import ErrorRecord, JobRecord, Progress
-from ...core.policy import Counters, Policy
+from ...core.job import JobRecord
+from ...core.policy import Policy
 from ...core.state import State
 from ...errors import ConfigError
 from ..contract import EventPage, Filter, JobPage, QueueInfo, Session, SessionInfo
-from .enqueue import outcome
+from ..row import before, event
+from ..row import record as job_record
 from .tx import Row, Tx
-
-_LAST = 2**62
 
 
 def get(tx: Tx, queue: str, id: str, run: int | None) -> JobRecord | None:
@@ -46,35 +44,7 @@ def _is_gone(tx: Tx, row: Row) -> bool:
 
 def record(tx: Tx, row: Row) -> JobRecord:
     """Return a row as everybody else sees it."""
-    return JobRecord(
-        queue=row["queue"],
-        id=row["id"],
-        run=row["run"],
-        task=row["task"],
-        state=State(row["state"]),
-        payload=row["payload"],
-        priority=row["priority"],
-        key=row["key"],
-        run_at_ms=row["run_at_ms"],
-        enqueued_at_ms=row["enqueued_at_ms"],
-        started_at_ms=row["claimed_at_ms"],
-        finished_at_ms=row["finished_at_ms"],
-        counters=_counters(row, row["attempts"]),
-        worker=row["session"],
-        result=row["result"],
-        error=decoded(row["error"], ErrorRecord),
-        progress=decoded(row["progress"], Progress),
-        checkpoint=row["checkpoint"],
-        headers=decoded(row["headers"], dict[str, str]) or {},
-        holds_id=bool(row["held"]) and not (row["free_at_ms"] is not None and row["free_at_ms"] <= tx.now),
-        expires_at_ms=row["expires_at_ms"],
-        cancel_requested=bool(row["cancel"]),
-        successor=bool(row["successor"]),
-        chain=_chain(tx, row),
-        position=row["position"],
-        chain_state=None if row["chain_state"] is None else outcome(row),
-        blockers=(row["blockers"] or 0) if row["state"] == "blocked" else 0,
-    )
+    return job_record(row, tx.now, _chain(tx, row))
 
 
 def _chain(tx: Tx, row: Row) -> ChainRef | None:
@@ -82,26 +52,6 @@ def _chain(tx: Tx, row: Row) -> ChainRef | None:
         return None
     found = tx.run("chain", "ref", run=row["chain"]).fetchone()
     return ChainRef(*found) if found else None
-
-
-def _counters(row: Row, attempts: int) -> Counters:
-    return Counters(
-        attempts=attempts,
-        failures=row["failures"],
-        stalls=row["stalls"],
-        timeouts=row["timeouts"],
-        releases=row["releases"],
-    )
-
-
-def decoded(blob: bytes | None, type: Any) -> Any:
-    """Return what was stored as JSON, or `None`."""
-    if blob is None:
-        return None
-    try:
-        return msgspec.json.decode(blob, type=type)
-    except msgspec.MsgspecError:
-        return None  # a damaged field must not hide the job from whoever looks for it
 
 
 def rows(tx: Tx, which: Filter, limit: int, cursor: str | None, *, requeued: bool) -> list[Row]:
@@ -113,7 +63,7 @@ def rows(tx: Tx, which: Filter, limit: int, cursor: str | None, *, requeued: boo
 def conditions(tx: Tx, which: Filter, limit: int, cursor: str | None) -> dict[str, Any]:
     """Return a filter as the statements that list take it."""
     return {
-        "before": _before(cursor),
+        "before": before(cursor),
         "queue": which.queue,
         "states": json.dumps(which.states) if which.states else None,
         "task": which.task,
@@ -124,14 +74,6 @@ def conditions(tx: Tx, which: Filter, limit: int, cursor: str | None) -> dict[st
         "now": tx.now,
         "limit": limit,
     }
-
-
-def _before(cursor: str | None) -> int:
-    if cursor is None:
-        return _LAST
-    if not cursor.isdigit():
-        raise ConfigError(f"cursor {cursor!r} is not one that a list of jobs gave")
-    return int(cursor)
 
 
 def jobs(tx: Tx, which: Filter, limit: int, cursor: str | None) -> JobPage:
@@ -204,7 +146,8 @@ def events(tx: Tx, position: str | None, queue: str | None, id: str | None, limi
     found = tx.rows("job", name, after=after, queue=queue, id=id, limit=limit)
     # Everything up to the end was looked at, also what is not of this queue: trimming it later is no gap.
     last = found[-1]["seq"] if len(found) == limit else max([end, *(row["seq"] for row in found[-1:])])
-    return EventPage(events=[_event(epoch, row) for row in found], position=f"{epoch}:{last}", gap=gap, reset=reset)
+    events = [event(row, f"{epoch}:{row['seq']}") for row in found]
+    return EventPage(events=events, position=f"{epoch}:{last}", gap=gap, reset=reset)
 
 
 def _after(tx: Tx, epoch: str, position: str | None) -> tuple[int, bool, int]:
@@ -226,30 +169,3 @@ def _after(tx: Tx, epoch: str, position: str | None) -> tuple[int, bool, int]:
 def read_to(tx: Tx, position: str) -> int:
     """Return the number of the last event that a reader at this position has read; 0 when its log was another."""
     return _after(tx, tx.value("job", "epoch"), position)[0]
-
-
-def _event(epoch: str, row: Row) -> Event:
-    return Event(
-        position=f"{epoch}:{row['seq']}",
-        at_ms=row["at_ms"],
-        queue=row["queue"],
-        id=row["id"],
-        run=row["run"],
-        attempt=row["attempt"],
-        transition=row["transition"],
-        state=State(row["state"]) if row["state"] else None,
-        cause=row["cause"],
-        task=row["task"],
-        worker=row["worker"],
-        key=row["key"],
-        priority=row["priority"],
-        run_at_ms=row["run_at_ms"],
-        counters=_counters(row, row["attempt"]),
-        wait_ms=row["wait_ms"],
-        run_ms=row["run_ms"],
-        error_type=row["error_type"],
-        error_signature=row["error_signature"],
-        progress=row["progress"],
-        message=row["message"],
-        payload=row["payload"],
-    )

@@ -11,8 +11,9 @@ from ...core.job import ErrorRecord
 from ...core.policy import Cause
 from ...core.state import PENDING, State
 from ..contract import HELD, Abort, Claimed, Extended, Lease, Reaped, Session, Settlement, Turn
+from ..row import corrupt
 from . import lane, reader
-from .claim import claim, claimed_again, corrupt
+from .claim import claim, claimed_again
 from .end import cancelled, fail, release
 from .settle import come_back, is_alive, settle
 from .tx import Tx

@@ -23,7 +23,7 @@ from ..contract import (
     Settlement,
     Snoozed,
 )
-from . import blocker, chain, enqueue, lane
+from . import blocker, chain, lane, update
 from .end import cancelled, fail, over, overrides
 from .tx import Row, Tx
 
@@ -215,7 +215,7 @@ def _put_back(tx: Tx, row: Row, exit: str, error: ErrorRecord | None, *, run_at:
         ],
     )
     tx.append(exit, [row["run"]], cause=cause, ran=True, error=error)
-    enqueue.absorb(tx, row)
+    update.absorb(tx, row)
     tx.wake_for(row["queue"], run_at)
 
 

@@ -14,7 +14,8 @@ from ...core.state import State
 from ...core.transition import Reply, judge
 from ...errors import ConfigError, PolicyConflict
 from ..contract import Abort, Cancelled, Declaration, Deleted, Filter, Running
-from . import blocker, chain, enqueue, lane, look
+from ..row import outcome
+from . import blocker, chain, enqueue, lane, look, update
 from .end import abort, cancelled
 from .tx import Row, Tx
 
@@ -128,7 +129,7 @@ def delete(tx: Tx, queue: str, id: str) -> Reply:
     first = chain.end(tx, row, State.CANCELLED)
     _remove(tx, row)
     if first is not None:
-        enqueue.succeed(tx, first)
+        update.succeed(tx, first)
         blocker.report(tx, [first["run"]])
         tx.tell_watchers(first, State.CANCELLED)
     return reply
@@ -139,7 +140,7 @@ def _remove_chain(tx: Tx, first: Row) -> None:
     blocker.report(tx, [first["run"]], gone=True)
     for row in tx.rows("chain", "members", run=first["run"]):
         _remove(tx, row)
-    if enqueue.outcome(first) is State.ACTIVE:
+    if outcome(first) is State.ACTIVE:
         _drop_successor(tx, first, note=False)
 
 

@@ -325,6 +325,11 @@ class Conflicts(Case):
         assert (await bench.add("c", dedup=DedupSpec(key="other"))).status == "queued"
         assert (await bench.add("a", UPDATE, dedup=DedupSpec(key="k"), payload=b"x")).status == "duplicate"
 
+    async def test_dedup_answers_a_job_with_a_made_id_alike(self, bench: Bench) -> None:
+        first = await bench.add("a", dedup=DedupSpec(key="k"), fresh=True)
+        answer = await bench.add("b", dedup=DedupSpec(key="k"), fresh=True)
+        assert (answer.status, answer.id, answer.run) == ("duplicate", "a", first.run)
+
     async def test_dedup_is_for_one_queue_and_task(self, bench: Bench) -> None:
         await bench.add("a", dedup=DedupSpec(key="k"))
         assert (await bench.add("b", task="another", dedup=DedupSpec(key="k"))).status == "queued"

@@ -1,0 +1,166 @@
+"""Rows of a store with tables, as the contract has them. SQLite and PostgreSQL name their columns alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from ..core.chain import OPEN, ChainRef
+from ..core.event import Event
+from ..core.job import ErrorRecord, JobRecord, Progress
+from ..core.policy import Counters, Overrides
+from ..core.state import State
+from ..errors import ConfigError
+from .contract import Claimed, Lease
+
+Row = Mapping[str, Any]
+LAST = 2**62
+_overrides = msgspec.json.Decoder(Overrides).decode
+_headers = msgspec.json.Decoder(dict[str, str]).decode
+_error = msgspec.json.Decoder(ErrorRecord).decode
+FRESH = Counters(attempts=1)
+
+
+def record(row: Row, now: int, chain: ChainRef | None) -> JobRecord:
+    """Return a job as everybody else sees it."""
+    return JobRecord(
+        queue=row["queue"],
+        id=row["id"],
+        run=row["run"],
+        task=row["task"],
+        state=State(row["state"]),
+        payload=row["payload"],
+        priority=row["priority"],
+        key=row["key"],
+        run_at_ms=row["run_at_ms"],
+        enqueued_at_ms=row["enqueued_at_ms"],
+        started_at_ms=row["claimed_at_ms"],
+        finished_at_ms=row["finished_at_ms"],
+        counters=_counters(row, row["attempts"]),
+        worker=row["session"],
+        result=row["result"],
+        error=decoded(row["error"], ErrorRecord),
+        progress=decoded(row["progress"], Progress),
+        checkpoint=row["checkpoint"],
+        headers=decoded(row["headers"], dict[str, str]) or {},
+        holds_id=bool(row["held"]) and not (row["free_at_ms"] is not None and row["free_at_ms"] <= now),
+        expires_at_ms=row["expires_at_ms"],
+        cancel_requested=bool(row["cancel"]),
+        successor=bool(row["successor"]),
+        chain=chain,
+        position=row["position"],
+        chain_state=None if row["chain_state"] is None else outcome(row),
+        blockers=(row["blockers"] or 0) if row["state"] == "blocked" else 0,
+    )
+
+
+def event(row: Row, position: str) -> Event:
+    """Return an event as whoever reads the log sees it."""
+    return Event(
+        position=position,
+        at_ms=row["at_ms"],
+        queue=row["queue"],
+        id=row["id"],
+        run=row["run"],
+        attempt=row["attempt"],
+        transition=row["transition"],
+        state=State(row["state"]) if row["state"] else None,
+        cause=row["cause"],
+        task=row["task"],
+        worker=row["worker"],
+        key=row["key"],
+        priority=row["priority"],
+        run_at_ms=row["run_at_ms"],
+        counters=_counters(row, row["attempt"]),
+        wait_ms=row["wait_ms"],
+        run_ms=row["run_ms"],
+        error_type=row["error_type"],
+        error_signature=row["error_signature"],
+        progress=row["progress"],
+        message=row["message"],
+        payload=row["payload"],
+    )
+
+
+def _counters(row: Row, attempts: int) -> Counters:
+    return Counters(
+        attempts=attempts,
+        failures=row["failures"],
+        stalls=row["stalls"],
+        timeouts=row["timeouts"],
+        releases=row["releases"],
+    )
+
+
+def claimed(
+    lease: Lease, now: int, fields: Sequence[Any], chain: Sequence[Any], timeout_ms: int | None = None
+) -> Claimed:
+    """Return a job that was given to a worker; `chain` is (queue, id, run of the first job, position)."""
+    (task, priority, key, run_at, enqueued_at, failures, stalls, timeouts, releases, overrides, headers, error,
+     checkpoint, payload) = fields  # fmt: skip
+    chain_queue, chain_id, chain_run, position = chain
+    if lease.attempt == 1 and not (failures or stalls or timeouts or releases):
+        counters = FRESH
+    else:
+        counters = Counters(
+            attempts=lease.attempt, failures=failures, stalls=stalls, timeouts=timeouts, releases=releases
+        )
+    return Claimed(
+        lease=lease,
+        task=task,
+        payload=payload,
+        priority=priority,
+        key=key,
+        run_at_ms=run_at,
+        enqueued_at_ms=enqueued_at,
+        claimed_at_ms=now,
+        counters=counters,
+        headers=_headers(headers) if headers else {},
+        overrides=_overrides(overrides) if overrides else None,
+        last_error=_error(error) if error else None,
+        checkpoint=checkpoint,
+        timeout_ms=timeout_ms,
+        chain=ChainRef(chain_queue, chain_id, chain_run) if chain_id is not None else None,
+        position=position,
+    )
+
+
+def stored_error(blob: bytes) -> ErrorRecord:
+    """Return the error that a job was left with; one that cannot be read says so."""
+    try:
+        return _error(blob)
+    except msgspec.MsgspecError as error:
+        return corrupt(error)
+
+
+def corrupt(error: msgspec.MsgspecError) -> ErrorRecord:
+    """Return what a job whose record cannot be decoded fails with."""
+    return ErrorRecord(type="CorruptRecord", kind="corrupt", message=str(error))
+
+
+def outcome(row: Row) -> State:
+    """Return where the chain stands that a job began: `active` while another job of it is on; else its own state."""
+    if row["chain_state"] is None:
+        return State(row["state"])
+    return State.ACTIVE if row["chain_state"] == OPEN else State(row["chain_state"])
+
+
+def decoded(blob: bytes | str | None, type: Any) -> Any:
+    """Return what was stored as JSON, or `None`."""
+    if blob is None:
+        return None
+    try:
+        return msgspec.json.decode(blob, type=type)
+    except msgspec.MsgspecError:
+        return None  # a damaged field must not hide the job from whoever looks for it
+
+
+def before(cursor: str | None) -> int:
+    """Return the run below which the next page of jobs begins."""
+    if cursor is None:
+        return LAST
+    if not cursor.isdigit():
+        raise ConfigError(f"cursor {cursor!r} is not one that a list of jobs gave")
+    return int(cursor)
