@@ -49,7 +49,7 @@ class Watch:
 
     def _recount(self, left: Outstanding) -> None:
         """Events were trimmed unread: the jobs themselves say what is not over."""
-        left.retain(self._line(_unfinished(self._line.store, self.queue, left)))
+        self._line(_recount(self._line.store, self.queue, left))
 
 
 async def _set_aside(store: Store, queue: str, left: Outstanding) -> None:
@@ -75,12 +75,13 @@ async def _open_chains(store: Store, queue: str, ours: Outstanding) -> AsyncIter
             return
 
 
-async def _unfinished(store: Store, queue: str, wanted: Outstanding) -> list[int]:
-    found: list[int] = []
+async def _recount(store: Store, queue: str, left: Outstanding) -> None:
     cursor: str | None = None
-    while True:
-        page = await store.jobs(Filter(queue=queue, states=UNFINISHED), limit=1000, cursor=cursor)
-        found += [job.run for job in page.jobs if job.run in wanted]
-        cursor = page.cursor
-        if cursor is None:
-            return found
+    with left.recounted() as is_left:
+        while True:
+            page = await store.jobs(Filter(queue=queue, states=UNFINISHED), limit=1000, cursor=cursor)
+            for job in page.jobs:
+                is_left(job.run)
+            cursor = page.cursor
+            if cursor is None:
+                return
