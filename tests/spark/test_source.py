@@ -149,7 +149,7 @@ def test_an_error_reaches_the_caller(spark: SparkSession, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "option 'url' is missing"),
+        ({}, "option 'url' is missing: .* CREATE TEMPORARY VIEW"),
         ({"url": "x", "table": "rows"}, "option table='rows' is none of events, jobs, results"),
         ({"url": "x", "partitions": "0"}, "option partitions='0': a whole number from 1"),
         ({"url": "x", "onGap": "hide"}, "option onGap='hide' is none of fail, count"),
