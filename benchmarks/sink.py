@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import atexit
 import statistics
 import sys
 import tempfile
@@ -41,6 +42,7 @@ def addresses(store: str, folder: Path) -> Any:
         for number in range(1000):
             yield f"{server.url}?namespace=bench{number}"
     server = servers.PostgresServer(("listen_addresses=127.0.0.1",))
+    atexit.register(server.close)
     server.start()
     for number in range(1000):
         yield server.url(f"bench{number}")

@@ -13,6 +13,8 @@ from holdfast.spark import session
 
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Many small queries are sooner done than well compiled."""
+LEAN = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""So few rows are not worth compiling for."""
 
 
 @pytest.fixture(scope="session")
@@ -39,3 +41,14 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
     made = Shop(tmp_path, f"sqlite:///{tmp_path}/jobs.db")
     yield made
     made.close()
+
+
+@pytest.fixture(scope="module")
+def lean(spark: SparkSession) -> Iterator[None]:
+    """Queries of a few rows are not compiled."""
+    before = {name: spark.conf.get(name) for name in LEAN}
+    for name, value in LEAN.items():
+        spark.conf.set(name, value)
+    yield
+    for name, value in before.items():
+        spark.conf.set(name, value)

@@ -1,10 +1,11 @@
-"""Sink, map and fleet with executors in processes of their own, one of which is killed on the way; prints JSON.
+"""Sink, map, fleet and lake with executors in processes of their own, one of which is killed on the way; prints JSON.
 
 `test_executors.py` runs it: a process has one Spark session, and the other tests have theirs.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -17,10 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import pyspark
+from lake_check import check, check_store
 from pyspark.sql import SparkSession
 from spark_shop import Shop
 
 from holdfast.spark import fleet, map, report, session
+from holdfast.spark.lake import Lake
+from holdfast.spark.ledger import LEDGER
 
 PATIENCE = 150.0
 ROWS = 2000
@@ -85,6 +89,47 @@ def map_with_a_killed_executor(spark: SparkSession, shop: Shop) -> dict[str, Any
     return {"right": results == {n: n for n in range(40)}, "stalls": stalls, "workers": len(done)}
 
 
+def executors(spark: SparkSession) -> list[int]:
+    """Return the executors of this application."""
+    words = (b"CoarseGrainedExecutorBackend", spark.sparkContext.applicationId.encode())
+    found = []
+    for each in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # it has just ended
+            line = each.read_bytes()
+            found += [int(each.parent.name)] if all(word in line for word in words) else []
+    return found
+
+
+def is_at_work(spark: SparkSession) -> bool:
+    tracker = spark.sparkContext.statusTracker()
+    stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+    return any(stage is not None and stage.numActiveTasks for stage in stages)
+
+
+def lake_with_killed_executors(spark: SparkSession, shop: Shop) -> dict[str, Any]:
+    """An executor is killed while events are read, and another while tables are made of them."""
+    killers: list[threading.Thread] = []
+
+    def kill() -> None:
+        until(lambda: is_at_work(spark))
+        os.kill(until(lambda: executors(spark))[0], signal.SIGKILL)
+
+    def reached(point: str) -> None:
+        if point in ("planned", "events committed"):
+            killers.append(threading.Thread(target=kill))
+            killers[-1].start()
+
+    lake = Lake(shop.folder / "lake", shop.app, spark, reached)
+    done = lake.update()
+    for killer in killers:
+        killer.join()
+    assert done is not None
+    events = list(shop.app.sync.each(shop.app.events()))
+    check(lake.path, events)
+    check_store(lake.path, [*shop.jobs("numbers").values(), *shop.jobs("slow").values(), *shop.jobs(LEDGER).values()])
+    return {"killed": len(killers), "all": done.events == len(events), "missing": done.missing, "after": lake.update()}
+
+
 def main(folder: Path) -> None:
     shop = Shop(folder, f"sqlite:///{folder}/jobs.db")
     conf = {"spark.executor.memory": "512m", "spark.sql.shuffle.partitions": "2", "spark.local.dir": str(folder)}
@@ -94,6 +139,7 @@ def main(folder: Path) -> None:
     try:
         print(json.dumps({"write": write_with_a_killed_worker(spark, shop)}))
         print(json.dumps({"map": map_with_a_killed_executor(spark, shop)}))
+        print(json.dumps({"lake": lake_with_killed_executors(spark, shop)}))
     finally:
         spark.stop()
         shop.close()

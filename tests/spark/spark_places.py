@@ -8,7 +8,7 @@ from pathlib import Path
 
 import servers
 
-from holdfast import Event, Holdfast, Job, Permanent, Retry
+from holdfast import Continued, Event, Holdfast, Job, Permanent, Retry
 
 KINDS = ("sqlite", "redis", "postgresql")
 ODD = ["", "null", 'a "quoted" word', "back\\slash", "two\nlines", "comma, comma", "ümläut 🚢", "'single'"]
@@ -48,7 +48,11 @@ class Shop:
         def bill(number: int) -> int:
             return number
 
-        self.send, self.bill = send, bill
+        @app.task(queue="bills")
+        async def remind(job: Job, number: int) -> int | Continued[int]:
+            return number if job.position else job.continue_with(remind, number)
+
+        self.send, self.bill, self.remind = send, bill, remind
 
     async def live(self) -> None:
         """The log has something of everything, odd texts among it, and some jobs are left waiting."""
@@ -58,10 +62,12 @@ class Shop:
         await self.send.options(job_id="f", priority=7).enqueue("fail")
         await self.send.options(job_id="g").enqueue("give up")
         await self.bills(5)
+        await self.remind.options(job_id="chain").enqueue(7)
         await self.app.worker(slots=3).run(burst=True)
         await self.send.options(job_id="later", delay=3600).enqueue("later")
         await self.send.options(job_id="not", delay=3600).enqueue("not")
         await self.app.cancel("mail", "not")
+        await self.bill.options(job_id="blocked", blockers=[("mail", "later")]).enqueue(8)
 
     async def bills(self, count: int, start: int = 0) -> None:
         """So many more jobs are enqueued."""

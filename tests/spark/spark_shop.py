@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from holdfast import Holdfast, Job, Permanent, Retry
+from holdfast import Continued, Holdfast, Job, Permanent, Retry
 from holdfast.codec import JsonCodec
 
 URL = {url!r}
@@ -66,6 +66,18 @@ async def wait(number: int, job: Job) -> int:
         job.signal.check()
         await asyncio.sleep(0.01)
     return number
+
+
+@app.task(queue="later")
+async def last(number: int) -> str:
+    if number == 3:
+        raise Permanent("three is one too many")
+    return f"{{number}}!"
+
+
+@app.task(queue="chained")
+async def first(number: int, job: Job) -> str | Continued[str]:
+    return "none" if number == 0 else job.continue_with(last, number)
 
 
 @app.task(queue="typed")

@@ -39,3 +39,8 @@ def test_a_worker_that_is_killed_mid_write_enqueues_nothing_twice(told: dict[str
 @pytest.mark.timeout(450)
 def test_a_map_survives_the_executor_of_its_worker(told: dict[str, Any]) -> None:
     assert told["map"] == {"right": True, "stalls": 4, "workers": 1}
+
+
+@pytest.mark.timeout(450)
+def test_a_lake_survives_its_executors(told: dict[str, Any]) -> None:
+    assert told["lake"] == {"killed": 2, "all": True, "missing": 0, "after": None}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import random
 import shutil
 from collections.abc import Iterator
@@ -12,43 +11,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import truth
 from history import History
+from lake_check import check, check_store, rows, sequence
 from pyspark.sql import DataFrame, SparkSession
 
-from holdfast import ConfigError, Event, Holdfast, LakeBusy
+from holdfast import ConfigError, Holdfast, LakeBusy
 from holdfast.spark.lake import Lake
 from holdfast.spark.lake import lake as running
 from holdfast.spark.lake.page import page
 from holdfast.spark.lake.plan import Batch, Plan
 from holdfast.spark.lake.probe import POINTS
-from holdfast.spark.lake.query import query
 from holdfast.spark.lake.replay import Replay, Replayed
-from holdfast.spark.lake.report import open_tables, report
+from holdfast.spark.lake.report import report
 from holdfast.spark.lake.schema import SHAPES
 from holdfast.spark.lake.vacuum import vacuum
 
-TOLD = {
-    "attempts": ("queue", "id", "run", "attempt"),
-    "jobs": ("queue", "id", "run"),
-    "minutes": ("queue", "minute"),
-    "tenants": ("queue", "minute", "key"),
-    "errors": ("queue", "minute", "error_signature"),
-    "workers": ("worker", "minute"),
-}
-pytestmark = pytest.mark.timeout(600)
-LEAN = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-"""So few rows are not worth compiling for."""
-
-
-@pytest.fixture(autouse=True, scope="module")
-def lean(spark: SparkSession) -> Iterator[None]:
-    before = {name: spark.conf.get(name) for name in LEAN}
-    for name, value in LEAN.items():
-        spark.conf.set(name, value)
-    yield
-    for name, value in before.items():
-        spark.conf.set(name, value)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("lean")]
 
 
 @pytest.fixture(scope="module")
@@ -68,55 +46,10 @@ def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield lake.path, history
 
 
-def rows(lake: Path, name: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = query(open_tables(lake), f"SELECT * FROM {name}").to_pylist()
-    return found
-
-
-def check(lake: Path, events: list[Event]) -> None:
-    """Every table says what the events say: no row lost, none doubled, no figure off."""
-    bronze = rows(lake, "events")
-    assert len(bronze) == len(events)
-    assert {(row["queue"], row["sequence"]) for row in bronze} == {(each.queue, sequence(each)) for each in events}
-    for name, key in TOLD.items():
-        found = rows(lake, name)
-        wanted = getattr(truth, name)(events)
-        assert len(found) == len(wanted), name
-        for row in found:
-            for column, value in wanted[tuple(row[part] for part in key)].items():
-                assert same(row[column], value), (name, row, column, value)
-
-
-def sequence(event: Event) -> int:
-    if event.position.startswith("{"):
-        return int(json.loads(event.position)[event.queue].partition("-")[2])
-    return int(event.position.split(":")[1 if event.position.count(":") == 1 else 2])
-
-
-def same(found: Any, wanted: Any) -> bool:
-    return bool(found == (pytest.approx(wanted) if isinstance(wanted, float) else wanted))
-
-
-def check_store(lake: Path, history: History) -> None:
-    """Silver `jobs` says of each run what the store says of it, and the store lacks none that is open."""
-    silver = {(row["queue"], row["id"], row["run"]): row for row in rows(lake, "jobs")}
-    for job in history.jobs():
-        row = silver.pop((job.queue, job.id, job.run))
-        assert row["state"] == job.state
-        assert (row["task"], row["key"], row["priority"]) == (job.task, job.key, job.priority)
-        counters = {name: row[name] for name in ("attempts", "failures", "stalls", "timeouts", "releases")}
-        assert counters == {name: getattr(job.counters, name) for name in counters}, (row, job)
-        assert (row["run_at"], row["finished_at"]) == (job.run_at, job.finished_at)
-        if job.state == "active":
-            assert (row["started_at"], row["worker"]) == (job.started_at, job.worker)
-    assert {row["state"] for row in silver.values()} <= {"completed", "failed", "cancelled", "deleted"}
-    assert all(row["day"] is not None for row in silver.values())
-
-
 def test_every_figure_is_that_of_the_events(told: tuple[Path, History]) -> None:
     lake, history = told
     check(lake, history.events())
-    check_store(lake, history)
+    check_store(lake, history.jobs())
 
 
 @pytest.mark.parametrize("kind", ["redis", "postgresql"])
@@ -127,7 +60,7 @@ def test_the_other_stores_end_in_the_same_lake(kind: str, spark: SparkSession, t
             history.go_on()
             lake.update()
         check(lake.path, history.events())
-        check_store(lake.path, history)
+        check_store(lake.path, history.jobs())
 
 
 class Killed(BaseException):

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from history import History
+from lake_check import check, rows
 from pyspark.sql import SparkSession
 from rich.console import Console
 from support import eventually
-from test_lake import check, rows
 
 from holdfast import ConfigError
 from holdfast.cli.root import cli

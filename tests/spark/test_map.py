@@ -12,7 +12,7 @@ from spark_places import KINDS, fresh
 from spark_shop import Shop
 
 from holdfast.errors import ConfigError, JobTimeout
-from holdfast.spark import map, release
+from holdfast.spark import fleet, map, release
 
 
 @pytest.fixture(params=KINDS)
@@ -75,3 +75,30 @@ def test_what_cannot_be_mapped_is_refused(spark: SparkSession, small: Shop, monk
     assert sys.modules["__main__"]
     with pytest.raises(ConfigError, match="executors cannot import an app that a script or a notebook makes"):
         map(df.selectExpr("'pear' AS item"), shop.quote, name="m", workers=1)
+
+
+def test_the_result_of_a_row_is_that_of_its_chain(spark: SparkSession, shop: Shop) -> None:
+    df = spark.range(5).selectExpr("id AS number")
+    with fleet(shop.target, spark=spark, queues=["chained", "later"], slots=1):
+        found = map(df, shop.first, app=shop.target, name="chains", timeout=60)
+    assert found.schema["result"].dataType.simpleString() == "string"
+    rows = {row.number: row for row in found.collect()}
+    assert {number: (row.state, row.result) for number, row in rows.items()} == {
+        0: ("completed", "none"), 1: ("completed", "1!"), 2: ("completed", "2!"), 3: ("failed", None),
+        4: ("completed", "4!"),
+    }  # fmt: skip
+    assert rows[3].error.message == "three is one too many"
+    chains = spark.read.format("holdfast").options(url=shop.url, table="jobs", queue="later").load()
+    assert chains.where("chain IS NOT NULL AND position = 1").count() == 4
+
+
+def test_a_map_that_is_resumed_waits_for_chains_that_go_on(spark: SparkSession, small: Shop) -> None:
+    df = spark.range(3).selectExpr("id AS number")
+    with pytest.raises(JobTimeout):
+        map(df, small.first, app=small.target, name="resumed", timeout=0)
+    assert small.burst("chained").completed == 3
+    with pytest.raises(JobTimeout, match="2 rows were not done in time"):
+        map(df, small.first, app=small.target, name="resumed", timeout=0)
+    assert small.burst("later").completed == 2
+    found = map(df, small.first, app=small.target, name="resumed", timeout=20)
+    assert sorted(row.result for row in found.collect()) == ["1!", "2!", "none"]

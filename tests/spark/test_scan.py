@@ -13,6 +13,7 @@ from typing import Any
 import psycopg
 import pytest
 import servers
+from msgspec.structs import astuple
 from spark_places import KINDS, Shop, fresh, log_of
 
 from holdfast import Event, LogGap
@@ -104,14 +105,19 @@ async def test_every_job_is_as_the_store_shows_it(url: str, scanned: Opening) ->
         row = rows[job.queue, job.id]
         plain_names = (
             "run", "task", "state", "priority", "key", "run_at_ms", "enqueued_at_ms", "started_at_ms",
-            "finished_at_ms", "expires_at_ms", "worker", "payload", "checkpoint", "result",
+            "finished_at_ms", "expires_at_ms", "worker", "payload", "checkpoint", "result", "position", "chain_state",
+            "blockers",
         )  # fmt: skip
         assert {name: row[name] for name in plain_names} == {name: getattr(job, name) for name in plain_names}
         for name in ("attempts", "failures", "stalls", "timeouts", "releases"):
             assert row[name] == getattr(job.counters, name)
+        first = tuple(row[name] for name in ("chain_queue", "chain_id", "chain_run"))
+        assert first == (astuple(job.chain) if job.chain else (None, None, None))
         assert (bool(row["holds_id"]), bool(row["successor"])) == (job.holds_id, job.successor)
         assert (json.loads(row["headers"]) if row["headers"] else {}) == job.headers
         assert (json.loads(row["error"])["type"] if row["error"] else None) == (job.error.type if job.error else None)
+    assert [row["blockers"] for row in rows.values() if row["state"] == "blocked"] == [1]
+    assert sorted(row["position"] for row in rows.values() if row["chain_id"] == "chain") == [0, 1]
 
 
 async def test_between_two_positions_lie_the_same_events_for_ever(url: str, scanned: Opening) -> None:
@@ -272,6 +278,29 @@ async def test_a_transaction_that_was_open_across_many_reads_is_still_read(tmp_p
             connection.close()
 
 
+async def test_a_late_transaction_that_was_trimmed_unread_is_a_gap(tmp_path: Path, scanned: Opening) -> None:
+    url = fresh("postgresql", tmp_path, history=4)
+    shop = Shop(url)
+    async with shop.app:
+        await shop.bills(1)
+        scan = scanned(url)
+        with psycopg.connect(url.partition("?")[0]) as late:
+            await shop.bill.options(connection=late).enqueue_many(shop.bill.args(each) for each in range(10))
+            await shop.bills(4)
+            before = scan.end()
+        with psycopg.connect(url.partition("?")[0]) as later:
+            await shop.bill.options(connection=later).enqueue(1)
+            await shop.bills(1)
+            between_them = scan.end()
+            await shop.app.store.expire("bills")
+            assert (await shop.app.store.events(before)).gap == 1
+            for upto in (None, between_them):
+                with pytest.raises(LogGap, match="1 events were trimmed") as gap:
+                    rows_of(scan, Plan(table="events", columns=("id",), after=before, upto=upto))
+                assert gap.value.missing == 1, "one for the transaction: nobody knows how many events it had"
+        assert len(between(scan, between_them, None)) == 1, "what is still there is read"
+
+
 @pytest.mark.parametrize("kind", KINDS)
 async def test_positions_taken_while_others_write_miss_nothing(kind: str, tmp_path: Path, scanned: Opening) -> None:
     url = fresh(kind, tmp_path)
@@ -333,4 +362,4 @@ async def test_a_cluster_is_read_node_by_node(scanned: Opening) -> None:
         events = await log_of(shop.app)
     scan = scanned(url)
     assert len(between(scan, None, scan.end())) == len(events)
-    assert len(rows_of(scan, JOBS)) == 17
+    assert len(rows_of(scan, JOBS)) == 20

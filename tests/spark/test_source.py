@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import astuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import datasource as ds
 from spark_places import KINDS, Shop, fresh, log_of
@@ -62,6 +63,8 @@ def test_each_table_has_the_rows_of_the_store(spark: SparkSession, filled: Fille
         row = jobs[job.queue, job.id]
         assert (row.state, row.payload, row.result, row.headers) == (job.state, job.payload, job.result, job.headers)
         assert row.enqueued_at.replace(tzinfo=UTC) == job.enqueued_at
+        assert (row.position, row.chain_state, row.blockers) == (job.position, job.chain_state, job.blockers)
+        assert (tuple(row.chain) if row.chain else None) == (astuple(job.chain) if job.chain else None)
         assert (
             (row.error.type, row.error.message) == (job.error.type, job.error.message) if job.error else not row.error
         )
@@ -146,7 +149,7 @@ def test_an_error_reaches_the_caller(spark: SparkSession, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "option 'url' is missing"),
+        ({}, "option 'url' is missing: .* CREATE TEMPORARY VIEW"),
         ({"url": "x", "table": "rows"}, "option table='rows' is none of events, jobs, results"),
         ({"url": "x", "partitions": "0"}, "option partitions='0': a whole number from 1"),
         ({"url": "x", "onGap": "hide"}, "option onGap='hide' is none of fail, count"),

@@ -28,9 +28,13 @@ def test_outstanding_is_a_set(first: set[int], second: set[int], over: set[int])
         assert left.discard(run) == (run in model)
         model.discard(run)
     assert [run for run in range(62) if run in left] == sorted(model)
-    left.retain(second)
+    with left.recounted() as is_left:
+        for run in [*second, *second]:
+            is_left(run)
     assert [run for run in range(62) if run in left] == sorted(model & second)
     assert len(left) == len(model & second)
+    assert [run for run in range(62) if left.had(run)] == sorted(first | second)
+    assert left.ever == len(first | second)
 
 
 def test_a_million_runs_in_a_row_are_one_span_and_a_bit_each() -> None:
@@ -86,6 +90,9 @@ def test_events_that_were_trimmed_unread_are_made_up_for_by_the_jobs() -> None:
 
         async def jobs(self, *_: Any, **__: Any) -> Any:
             return SimpleNamespace(jobs=[SimpleNamespace(run=2), SimpleNamespace(run=77)], cursor=None)
+
+        async def chains(self, *_: Any, **__: Any) -> Any:
+            return SimpleNamespace(chains=[], cursor=None)
 
     class Line:
         store = Trimmed()

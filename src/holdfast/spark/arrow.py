@@ -28,11 +28,16 @@ def stored_name(field: StructField) -> str:
     return f"{field.name}_ms" if isinstance(field.dataType, TimestampType) else field.name
 
 
+_CHAIN = ("chain_queue", "chain_id", "chain_run")
+"""What a store has of the first job of a chain."""
+
+
 @cache
 def stored_columns(table: Table) -> tuple[str, ...]:
     """Return the columns that the store is asked for."""
     made_here = {"missing"} if table == "events" else {"message"}
-    return tuple(stored_name(field) for field in SCHEMAS[table] if field.name not in made_here)
+    names = [(stored_name(field),) if field.name != "chain" else _CHAIN for field in SCHEMAS[table]]
+    return tuple(name for several in names for name in several if name not in made_here)
 
 
 def batch(table: Table, columns: Columns) -> pa.RecordBatch:
@@ -67,12 +72,15 @@ def _instants(values: Sequence[Any], type: pa.DataType) -> pa.Array:
 
 
 def _taken_apart(columns: Columns) -> dict[str, Sequence[Any]]:
-    """Return the columns of a job that are JSON in the store, as what they mean."""
+    """Return the columns of a job that the store has in another form, as what they mean."""
     found: dict[str, Sequence[Any]] = {}
     if "error" in columns:
         found["error"] = [_decoded(text, _error) for text in columns["error"]]
     if "headers" in columns:
         found["headers"] = [_decoded(text, dict) or {} for text in columns["headers"]]
+    if "chain_run" in columns:
+        first = zip(*(columns[name] for name in _CHAIN), strict=True)
+        found["chain"] = [None if run is None else {"queue": queue, "id": id, "run": run} for queue, id, run in first]
     if "progress" in columns:
         progress = [_decoded(text, dict) or {} for text in columns["progress"]]
         found["progress"] = [each.get("fraction") for each in progress]

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pyspark.sql import datasource as ds
-from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructField, TimestampType
+from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructField, StructType, TimestampType
 
 from ..store.scan import Condition, Op
 from .arrow import stored_name
@@ -38,7 +38,7 @@ def condition(table: Table, filter: Any) -> Condition | None:
     if field is None or field.name in _MADE_HERE:
         return None
     if op in ("null", "set"):
-        return Condition(stored_name(field), op) if not isinstance(field.dataType, BooleanType) else None
+        return None if isinstance(field.dataType, BooleanType | StructType) else Condition(stored_name(field), op)
     if isinstance(field.dataType, TimestampType):
         return _instant(field, op, filter.value)
     if not _fits(field, op, filter.value):

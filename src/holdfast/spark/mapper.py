@@ -136,7 +136,8 @@ class Errand:
         self.spark.conf.set(PUSHDOWN, "true")
         where = {"url": self.options["url"], "queue": self.options["queue"]}
         found = self.spark.read.format(FORMAT).options(table="results", **where).load()
-        last = F.max_by(F.struct("state", "attempts", "result", "error"), "run").alias("last")
+        ended = F.coalesce("chain_state", "state").alias("state")  # the result is the chain's, and so is its end
+        last = F.max_by(F.struct(ended, "attempts", "result", "error"), "run").alias("last")
         ours = found.where(F.col("id").startswith(f"{self.name}:")).groupBy(F.col("id").alias("job_id")).agg(last)
         typed = _typed(F.col("last.result"), task)
         return ours.select("job_id", "last.state", "last.attempts", typed.alias("result"), "last.error")

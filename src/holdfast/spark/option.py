@@ -57,7 +57,10 @@ def parse(given: Mapping[str, str], *, stream: bool = False) -> ReadOptions:
     wanted = {by_name[name.lower()]: value for name, value in given.items()}
     table = _one_of("table", wanted.get("table", "events"), TABLES)
     if "url" not in wanted:
-        raise ConfigError("option 'url' is missing: give the store's URL, as in .option('url', 'redis://localhost')")
+        raise ConfigError(
+            "option 'url' is missing: give the store's URL, as in .option('url', 'redis://localhost'); in SQL, with "
+            "CREATE TEMPORARY VIEW … USING holdfast OPTIONS (…), since Spark keeps the options of a TABLE to itself"
+        )
     if stream and table != "events":
         raise ConfigError(f"option table={table!r}: only events can be streamed; read jobs and results with spark.read")
     for name in ("after", "upto"):

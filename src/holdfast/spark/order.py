@@ -17,6 +17,9 @@ from ..registry import check_queue_name
 HOLD = 24 * 3600.0
 """For how long, in seconds, a write's ids and results are held after its jobs are over."""
 CHUNK = 1000
+"""Jobs in one call of a server, which does nothing else meanwhile."""
+FILE_CHUNK = 4000
+"""Jobs in one transaction of a file: each transaction writes every page of its index that an id falls on."""
 _SPARKS_OWN = ("checkpointlocation", "path", "queryname", "outputmode")
 _NAMES = {
     "url": "url", "app": "app", "task": "task", "queue": "queue", "name": "name", "codec": "codec",
@@ -48,7 +51,7 @@ class Order:
     priority: int = 0
     hold_ms: int = round(HOLD * 1000)
     until: str = "commit"
-    chunk: int = CHUNK
+    chunk: int | None = None
     result_ttl_ms: int | None = None
     """How long the task keeps its results by itself; `None`: as its queue says."""
     folder: str = ""
@@ -65,6 +68,11 @@ class Order:
             "keyColumn": self.key_column,
         }
         return {option: column for option, column in named.items() if column is not None}
+
+    @property
+    def chunk_size(self) -> int:
+        """How many rows go to the store at once."""
+        return self.chunk or (FILE_CHUNK if urlsplit(self.url).scheme == "sqlite" else CHUNK)
 
     @property
     def what(self) -> str:

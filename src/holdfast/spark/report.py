@@ -48,15 +48,21 @@ class Tally:
     def add(self, answers: list[Answer]) -> None:
         """These answers are counted."""
         report = self._report
-        new = sum(answer.status == "queued" for answer in answers)
-        over = sum(answer.state.finished for answer in answers)
+        new = [answer.run for answer in answers if answer.status == "queued"]
         report.rows += len(answers)
-        report.queued += new
-        report.duplicate += len(answers) - new
-        report.finished += over
-        self._open.append(spans(answer.run for answer in answers if not answer.state.finished))
-        ours = (each.run for each in answers if each.status == "queued" or each.id.startswith(self._prefix))
-        self._runs.append(spans(ours))
+        report.queued += len(new)
+        found = spans(new)
+        self._open.append(found)
+        self._runs.append(found)
+        if len(new) < len(answers):
+            self._add_known([answer for answer in answers if answer.status != "queued"])
+
+    def _add_known(self, answers: list[Answer]) -> None:
+        open = [answer.run for answer in answers if not answer.state.finished]
+        self._report.duplicate += len(answers)
+        self._report.finished += len(answers) - len(open)
+        self._open.append(spans(open))
+        self._runs.append(spans(answer.run for answer in answers if answer.id.startswith(self._prefix)))
 
     def report(self) -> WriteReport:
         """Return what was counted."""

@@ -48,8 +48,13 @@ class Rows:
 
     def _job(self, row: dict[str, Any]) -> NewJob:
         order, aside = self._order, self._aside
-        arguments = {name: value for name, value in row.items() if name not in aside} if aside else row
-        payload = self._encode(arguments)
+        if not aside:
+            payload = self._encode(row)
+            id = self._id(row, payload)
+            return NewJob(
+                id=id, task=order.task, payload=payload, priority=order.priority, result_ttl_ms=self._ttl_ms
+            )  # fmt: skip
+        payload = self._encode({name: value for name, value in row.items() if name not in aside})
         run_at = row[order.run_at_column] if order.run_at_column else None
         priority = row[order.priority_column] if order.priority_column else None
         key = row[order.key_column] if order.key_column else None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 Span = tuple[int, int]
 """The first and the last of some runs in a row."""
@@ -50,6 +51,15 @@ class Outstanding:
         place = self._place(run)
         return place is not None and not self._over[place >> 3] >> (place & 7) & 1
 
+    @property
+    def ever(self) -> int:
+        """How many there were when this was made."""
+        return self._offsets[-1]
+
+    def had(self, run: int) -> bool:
+        """True for a run that was not over when this was made."""
+        return self._place(run) is not None
+
     def discard(self, run: int) -> bool:
         """The run is over; return whether it was one of these, and was not over before."""
         place = self._place(run)
@@ -59,13 +69,21 @@ class Outstanding:
         self._left -= 1
         return True
 
-    def retain(self, runs: Iterable[int]) -> None:
-        """All but these are over."""
-        kept = [place for run in runs if run in self and (place := self._place(run)) is not None]
-        self._over = bytearray(b"\xff" * len(self._over))
-        self._left = len(set(kept))
-        for place in kept:
-            self._over[place >> 3] &= ~(1 << (place & 7))
+    @contextmanager
+    def recounted(self) -> Iterator[Callable[[int], None]]:
+        """After the block, only those are left that were, and for which what it yields was called."""
+        over = bytearray(b"\xff" * len(self._over))
+        left = 0
+
+        def is_left(run: int) -> None:
+            nonlocal left
+            place = self._place(run)
+            if place is not None and run in self and over[place >> 3] >> (place & 7) & 1:
+                over[place >> 3] &= ~(1 << (place & 7))
+                left += 1
+
+        yield is_left
+        self._over, self._left = over, left
 
     def _place(self, run: int) -> int | None:
         index = bisect_right(self._starts, run) - 1

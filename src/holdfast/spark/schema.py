@@ -43,11 +43,21 @@ ERROR = StructType(
 )
 """What an attempt that went wrong leaves behind."""
 
+CHAIN = StructType(
+    [
+        _must("queue", _TEXT, "the queue of its first job"),
+        _must("id", _TEXT, "the id of its first job"),
+        _must("run", _WHOLE, "the run of its first job"),
+    ]
+)
+"""A chain, known by its first job."""
+
 _JOB = [
     _must("queue", _TEXT, "its queue"),
     _must("id", _TEXT, "its id"),
     _must("run", _WHOLE, "which life of this id, numbered by the store"),
 ]
+_CHAIN_STATE = "of a first job that continued: active while its chain goes on, then how it ended"
 _COUNTERS = [
     _must("failures", _COUNT, "how often its handler raised"),
     _must("stalls", _COUNT, "how often its worker vanished"),
@@ -103,6 +113,10 @@ JOBS = StructType(
         _must("holds_id", BooleanType(), "whether this run answers for its id"),
         _must("cancel_requested", BooleanType(), "whether its handler was told to stop"),
         _must("successor", BooleanType(), "whether another dispatch of its id waits for it to end"),
+        _may("chain", CHAIN, "its chain; null for a job that neither continued nor continues another"),
+        _must("position", _COUNT, "its place in its chain: 0 is the first job"),
+        _may("chain_state", _TEXT, _CHAIN_STATE),
+        _must("blockers", _COUNT, "how many of the chains that it waits for are still open"),
         _may("progress", DoubleType(), "how far the handler said that it is"),
         _may("message", _TEXT, "what the handler said besides"),
         _may("error", ERROR, "what its last attempt left, when that went wrong"),
@@ -119,13 +133,14 @@ RESULTS = StructType(
         *_JOB,
         _may("task", _TEXT, "its task"),
         _must("state", _TEXT, "completed, failed or cancelled"),
+        _may("chain_state", _TEXT, _CHAIN_STATE),
         _may("key", _TEXT, "its concurrency key"),
         _must("enqueued_at", _TIME, "when it was taken in"),
         _may("started_at", _TIME, "when its last attempt began"),
         _must("finished_at", _TIME, "when it was over"),
         _may("expires_at", _TIME, "when it is removed"),
         _must("attempts", _COUNT, "how often it was started"),
-        _may("result", _BYTES, "what its handler returned, as it was encoded; null unless completed"),
+        _may("result", _BYTES, "what its handler or its chain returned, as it was encoded; null unless completed"),
         _may("error", ERROR, "what its last attempt left, when that went wrong"),
     ]
 )

@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 
 from ..errors import ConfigError
 from ..store import Store, open_store
-from ..store.contract import KEEP, Answer
+from ..store.contract import KEEP, Answer, NewJob
 from .fit import fitted, task_of
 from .option import require_machine
 from .order import Order, read_options
@@ -29,6 +29,7 @@ from .place import app_in_executor
 from .release import release_runs
 from .report import Tally, WriteReport, keep_report, kept_report, summed
 from .row import Rows
+from .turn import Turns
 
 T = TypeVar("T")
 
@@ -138,19 +139,26 @@ async def _enqueue(store: Store, order: Order, name: str, rows: Rows, batches: I
     """Every row is a job in the store. While one chunk is written, the next is encoded."""
     tally = Tally(name, order.queue)
     writing: asyncio.Task[list[Answer]] | None = None
+    turns = Turns(order.url)
+
+    async def put(chunk: Sequence[NewJob]) -> list[Answer]:
+        async with turns.turn():
+            return await store.enqueue(order.queue, chunk, KEEP)
+
     try:
-        for chunk in _chunks(rows, batches, order.chunk):
+        for chunk in _chunks(rows, batches, order.chunk_size):
             if writing is not None:
                 tally.add(await writing)
-            writing = asyncio.create_task(store.enqueue(order.queue, chunk, KEEP))
+            writing = asyncio.create_task(put(chunk))
             await asyncio.sleep(0)
     finally:
         if writing is not None:
             tally.add(await writing)
+        turns.close()
     return tally.report()
 
 
-def _chunks(rows: Rows, batches: Iterator[pa.RecordBatch], size: int) -> Iterator[Sequence[Any]]:
+def _chunks(rows: Rows, batches: Iterator[pa.RecordBatch], size: int) -> Iterator[Sequence[NewJob]]:
     jobs = itertools.chain.from_iterable(rows.jobs(batch) for batch in batches)
     while chunk := list(itertools.islice(jobs, size)):
         yield chunk

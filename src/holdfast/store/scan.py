@@ -32,7 +32,8 @@ EVENT_COLUMNS = (
 JOB_COLUMNS = (
     "queue", "id", "run", "task", "state", "priority", "key", "run_at_ms", "enqueued_at_ms", "started_at_ms",
     "finished_at_ms", "expires_at_ms", "attempts", "failures", "stalls", "timeouts", "releases", "worker", "holds_id",
-    "cancel_requested", "successor", "progress", "error", "headers", "payload", "checkpoint", "result",
+    "cancel_requested", "successor", "chain_queue", "chain_id", "chain_run", "position", "chain_state", "blockers",
+    "progress", "error", "headers", "payload", "checkpoint", "result",
 )  # fmt: skip
 """Of these, `progress`, `error` and `headers` are JSON, as bytes."""
 

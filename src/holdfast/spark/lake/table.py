@@ -20,7 +20,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
-from .schema import Shape
+from .shape import Shape
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -31,6 +31,12 @@ _JOB = {
     "cancel_requested": "cancel",
     "successor": "((state = 'active' OR chain_state = 'open') AND EXISTS (SELECT 1 FROM holdfast.successor s"
     " WHERE s.queue = e.queue AND s.id = e.id))",
+    "chain_queue": "(SELECT c.queue FROM holdfast.job c WHERE c.run = e.chain)",
+    "chain_id": "(SELECT c.id FROM holdfast.job c WHERE c.run = e.chain)",
+    "chain_run": "(SELECT c.run FROM holdfast.job c WHERE c.run = e.chain)",
+    "position": "e.position",
+    "chain_state": "CASE chain_state WHEN 'open' THEN 'active' ELSE chain_state END",
+    "blockers": "CASE state WHEN 'blocked' THEN coalesce(blockers, 0) ELSE 0 END",
 }
 _NAMES: dict[Table, dict[str, str]] = {"events": _EVENT, "jobs": _JOB}
 """Columns that the tables call something else."""
@@ -40,6 +46,7 @@ _PLAIN = {"holds_id", "cancel_requested", "successor", "progress", "error", "hea
 """Columns of a job by which it cannot be chosen here."""
 _WORDS = {
     "queue", "id", "transition", "state", "cause", "task", "worker", "key", "error_type", "error_signature", "message",
+    "chain_state",
 }  # fmt: skip
 
 
@@ -120,11 +127,27 @@ class PostgresScan:
         if upto is None:
             return gap
         after = known or Position(f"{log.epoch}:0:0:0")
-        missing = min(log.trimmed, upto.seen) - after.seen if plan.after is not None and known else 0
-        if missing > 0:
-            gap.append(PostgresPart(missing=missing))
+        if plan.after is not None and known:
+            missing = max(0, min(log.trimmed, upto.seen) - after.seen) + self._lost(after, upto)
+            gap += [PostgresPart(missing=missing)] if missing else []
         parts = [part for each in ranges(after, upto) for part in self._split(plan, each)]
         return gap + [part for part in parts if part.rows]
+
+    def _lost(self, after: Position, upto: Position) -> int:
+        """Return how many transactions that were late at the first position were trimmed unread, as `look.sql` does."""
+        ended = {xid: seq for xid, seq in after.open.items() if xid not in upto.open}
+        if not ended:
+            return 0
+        ((count,),) = self._rows(
+            "SELECT count(*) FROM unnest(%s::text[], %s::bigint[]) AS s(xid, seq)"
+            " CROSS JOIN (SELECT value::xid8 AS xid FROM holdfast.meta WHERE name = 'trimmed_xid') AS t"
+            " WHERE s.xid::xid8 <= t.xid AND pg_visible_in_snapshot(s.xid::xid8, pg_current_snapshot())"
+            " AND coalesce(pg_xact_status(s.xid::xid8), 'committed') = 'committed'"
+            " AND (s.xid::xid8 = t.xid OR NOT EXISTS ("
+            "SELECT 1 FROM holdfast.event e WHERE e.xid = s.xid::xid8 AND e.seq > s.seq))",
+            _pairs(ended),
+        )
+        return int(count)
 
     def _count(self, plan: Plan, part: PostgresPart) -> int:
         where, values = self._where("events", part, plan.which)

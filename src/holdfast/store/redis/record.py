@@ -255,10 +255,13 @@ def line(queue: str, run: int, record: Record, successor: bool, now: int) -> tup
     """Return a job as a row of `JOB_COLUMNS`."""
     more, life = record.rest, record.life
     free = life.free_at is not None and life.free_at <= now
+    home = chain(queue, run, record)
     return (
         queue, record.id, run, record.task, str(record.state), record.priority, more.key, record.run_at,
         record.enqueued_at, life.claimed_at, life.finished_at, life.expires_at, life.attempts, more.failures,
         more.stalls, more.timeouts, more.releases, life.session, not more.past and not free, more.cancel, successor,
+        *((home.queue, home.id, home.run) if home else (None, None, None)), record.position,
+        None if more.chain_state is None else str(outcome(record)), more.open if record.state is State.BLOCKED else 0,
         more.progress, more.error, more.headers, record.payload, record.checkpoint, record.result,
     )  # fmt: skip
 

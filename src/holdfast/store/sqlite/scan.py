@@ -24,6 +24,12 @@ _JOB = {
     "cancel_requested": "(cancel = 1)",
     "successor": "((state = 'active' OR chain_state = 'open') AND EXISTS (SELECT 1 FROM holdfast_successor s"
     " WHERE s.queue = j.queue AND s.id = j.id))",
+    "chain_queue": "(SELECT c.queue FROM holdfast_job c WHERE c.run = j.chain)",
+    "chain_id": "(SELECT c.id FROM holdfast_job c WHERE c.run = j.chain)",
+    "chain_run": "(SELECT c.run FROM holdfast_job c WHERE c.run = j.chain)",
+    "position": "j.position",
+    "chain_state": "CASE chain_state WHEN 'open' THEN 'active' ELSE chain_state END",
+    "blockers": "CASE state WHEN 'blocked' THEN coalesce(blockers, 0) ELSE 0 END",
 }
 _NAMES: dict[Table, dict[str, str]] = {"events": _EVENT, "jobs": _JOB}
 """Columns that the tables call something else."""

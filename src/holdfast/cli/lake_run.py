@@ -1,0 +1,102 @@
+"""`holdfast lake run`: the lake is brought up to date, and kept so until a signal comes."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import LakeBusy
+from .lake_path import path_option
+from .show import json_line, note
+from .source import Source, json_option, source_options
+from .value import as_seconds
+
+if TYPE_CHECKING:
+    from ..spark.lake import Done
+
+
+@click.command()
+@source_options
+@path_option
+@click.option("--once", is_flag=True, help="Bring the lake up to date and end.")
+@click.option(
+    "--every", callback=as_seconds, default="30s", show_default=True, metavar="S", help="How often to look for more."
+)
+@click.option("--master", metavar="URL", help="The Spark master; default: this machine.")
+@json_option
+def run(source: Source, path: Path, once: bool, every: float, master: str | None, as_json: bool) -> None:
+    """Bring the lake up to date with the store's event log, and keep it so.
+
+    Each batch is written down before it is read, and counts once, however often it is broken off: kill it at
+    any time and run it again. SIGTERM or Ctrl-C ends it after the batch at hand; a second one at once.
+
+    \b
+    Examples:
+      holdfast lake run --app shop:app --every 1m
+      holdfast lake run --url postgresql://db/shop --path /srv/lake --once
+      holdfast lake run --url redis://cache --master spark://head:7077 --path /shared/lake
+    """
+    from ..spark import refuse_remote, session
+    from ..spark.lake import Lake, follow
+
+    logging.basicConfig(level="WARNING", format="%(levelname)s: %(message)s")
+    app = source.app()
+    stop = _Stop()
+    spark = session(master, name="holdfast lake")
+    try:
+        refuse_remote(app.store.url, spark)
+        with app.sync, stop:
+            made = Lake(path, app, spark)
+            follow(made, None if once else every, lambda done: _say(done, once, as_json), stop.wait)
+    finally:
+        spark.stop()
+
+
+class _Stop:
+    """A signal asks for the end; a second one takes it."""
+
+    def __init__(self) -> None:
+        self._asked = threading.Event()
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> _Stop:
+        self._before = {number: signal.signal(number, self._hear) for number in (signal.SIGTERM, signal.SIGINT)}
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _hear(self, number: int, frame: object) -> None:
+        if self._asked.is_set():
+            raise KeyboardInterrupt
+        self._asked.set()
+        note("stopping after this batch; once more to stop at once")
+
+    def wait(self, seconds: float) -> bool:
+        """Return True when the end was asked for, at the latest after so many seconds."""
+        return self._asked.wait(seconds)
+
+
+def _say(done: Done | LakeBusy | None, once: bool, as_json: bool) -> None:
+    """A line says what a batch brought. Nothing new is told only to those who asked once."""
+    if isinstance(done, LakeBusy):
+        if once:
+            raise done
+        note(f"{done}; going on")
+    elif as_json:
+        told = {"batch": None, "events": 0} if done is None else vars(done)
+        json_line(told)
+    elif done is None:
+        click.echo("nothing new") if once else None
+    else:
+        rate = done.events / done.seconds if done.seconds else 0
+        missing = f", {done.missing:,} missing" if done.missing else ""
+        click.echo(f"batch {done.batch}: {done.events:,} events in {done.seconds:.1f} s ({rate:,.0f}/s){missing}")
+    sys.stdout.flush()

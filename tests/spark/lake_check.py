@@ -1,0 +1,68 @@
+"""Whether a lake says what happened: every row against the events, and against the store's own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import truth
+
+from holdfast import Event, JobRecord
+from holdfast.spark.lake.query import query
+from holdfast.spark.lake.report import open_tables
+
+TOLD = {
+    "attempts": ("queue", "id", "run", "attempt"),
+    "jobs": ("queue", "id", "run"),
+    "minutes": ("queue", "minute"),
+    "tenants": ("queue", "minute", "key"),
+    "errors": ("queue", "minute", "error_signature"),
+    "workers": ("worker", "minute"),
+}
+
+
+def rows(lake: Path, name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = query(open_tables(lake), f"SELECT * FROM {name}").to_pylist()
+    return found
+
+
+def check(lake: Path, events: list[Event]) -> None:
+    """Every table says what the events say: no row lost, none doubled, no figure off."""
+    bronze = rows(lake, "events")
+    assert len(bronze) == len(events)
+    assert {(row["queue"], row["sequence"]) for row in bronze} == {(each.queue, sequence(each)) for each in events}
+    for name, key in TOLD.items():
+        found = rows(lake, name)
+        wanted = getattr(truth, name)(events)
+        assert len(found) == len(wanted), name
+        for row in found:
+            for column, value in wanted[tuple(row[part] for part in key)].items():
+                assert same(row[column], value), (name, row, column, value)
+
+
+def sequence(event: Event) -> int:
+    if event.position.startswith("{"):
+        return int(json.loads(event.position)[event.queue].partition("-")[2])
+    return int(event.position.split(":")[1 if event.position.count(":") == 1 else 2])
+
+
+def same(found: Any, wanted: Any) -> bool:
+    return bool(found == (pytest.approx(wanted) if isinstance(wanted, float) else wanted))
+
+
+def check_store(lake: Path, jobs: list[JobRecord]) -> None:
+    """Silver `jobs` says of each run what the store says of it, and the store lacks none that is open."""
+    silver = {(row["queue"], row["id"], row["run"]): row for row in rows(lake, "jobs")}
+    for job in jobs:
+        row = silver.pop((job.queue, job.id, job.run))
+        assert row["state"] == job.state
+        assert (row["task"], row["key"], row["priority"]) == (job.task, job.key, job.priority)
+        counters = {name: row[name] for name in ("attempts", "failures", "stalls", "timeouts", "releases")}
+        assert counters == {name: getattr(job.counters, name) for name in counters}, (row, job)
+        assert (row["run_at"], row["finished_at"]) == (job.run_at, job.finished_at)
+        if job.state == "active":
+            assert (row["started_at"], row["worker"]) == (job.started_at, job.worker)
+    assert {row["state"] for row in silver.values()} <= {"completed", "failed", "cancelled", "deleted"}
+    assert all(row["day"] is not None for row in silver.values())
