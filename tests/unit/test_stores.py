@@ -12,6 +12,6 @@ from holdfast.store.sqlite import SqliteStore
 
 @pytest.mark.parametrize("store", [SqliteStore, RedisStore, PostgresStore])
 def test_a_store_has_every_method_of_the_contract(store: type) -> None:
-    methods = {name for name, value in vars(Store).items() if callable(value) and not name.startswith("_")}
+    methods = {name for name in dir(Store) if callable(getattr(Store, name)) and not name.startswith("_")}
     assert methods
     assert {name for name in methods if not callable(getattr(store, name, None))} == set()

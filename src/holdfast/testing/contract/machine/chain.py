@@ -9,10 +9,7 @@ from ....core.chain import OPEN
 from ....core.transition import Reply
 from ..bench import QUEUE
 from .base import Base
-from .step import ids, often
-
-LOOK_EVERY = 4
-"""Each of these looks is a call for each chain and each blocked job: not after every step."""
+from .step import LOOK_EVERY, ids, often
 
 
 class Chaining(Base):

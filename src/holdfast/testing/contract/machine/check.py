@@ -10,7 +10,7 @@ from ....store.contract import (
 )
 from ..bench import QUEUE
 from .base import Base
-from .step import IDS
+from .step import IDS, LOOK_EVERY
 
 
 class Checking(Base):
@@ -36,7 +36,7 @@ class Checking(Base):
 
     @invariant()
     def every_id_is_answered_for_by_the_right_run(self) -> None:
-        for id in IDS:
+        for id in () if self.taken % LOOK_EVERY else IDS:
             job = self._run(self.store.get(QUEUE, id))
             run = self.model.answering(id, self.now)
             assert (job.run if job else None) == (run.run if run else None)

@@ -31,6 +31,8 @@ IDS = [f"i{number}" for number in range(8)]
 KEYS = ["a", "b"]
 ERROR = ErrorRecord(type="Odd", message="no good")
 LEASE_MS = 15_000
+LOOK_EVERY = 4
+"""Looks that are a call for each id, chain or blocked job come after every so many steps."""
 
 # Tokens that come back in 1/1024 of a second are exact in binary, so that both sides agree to the last bit.
 RATES = st.sampled_from([None, Rate(1, per=1.024), Rate(4, per=4.096)])

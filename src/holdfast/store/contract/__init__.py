@@ -1,0 +1,165 @@
+"""What a store must do. Batch-first, words for replies, and every call may be repeated.
+
+A method that is named after a transition does that transition, atomically. `settle_and_claim` loops
+over the same transitions: it is what a worker calls, and is one atomic step as a whole.
+
+A call that changes something may carry a `request` id. A repeat of it, after a lost reply, gets the
+first answer and changes nothing. Settling is repeatable by its lease alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol
+
+from .look import (
+    FORGOTTEN_MS,
+    HELD,
+    BlockerRecord,
+    ChainPage,
+    ChainRecord,
+    EventPage,
+    JobPage,
+    Looking,
+    QueueInfo,
+    SessionInfo,
+)
+from .produce import (
+    KEEP,
+    Abort,
+    Answer,
+    Cancelled,
+    Conflict,
+    DedupSpec,
+    Deleted,
+    Filter,
+    NewJob,
+    OnConflict,
+    OnFailed,
+    Producing,
+    Running,
+    Status,
+    UpdateRunAt,
+)
+from .settle import Claimed, Complete, Continuation, Failed, Lease, Released, Retried, Settled, Settlement, Snoozed
+from .steer import Due, Finished, Fired, Listener, ScheduleChange, ScheduleRow, Steering
+from .work import Declaration, Extended, Reaped, Session, Turn, Working
+
+
+class Store(Producing, Working, Looking, Steering, Protocol):
+    """The contract. Everything is safe to call from several tasks at once."""
+
+    url: str
+    transactional: bool
+    """True when it is `Transactional`: jobs can be taken in, and completed, in a caller's own transaction."""
+    shared: bool
+    """True when other processes can reach the same jobs."""
+    turns_at_once: int
+    """How many calls of `settle_and_claim` a worker has under way under load: 2 where the store works elsewhere."""
+
+    def absent(self) -> str | None:
+        """Return the place where `open` would make a new store, or `None` when there is one already."""
+
+    async def open(self) -> None:
+        """The store can be used; its schema is there."""
+
+    async def close(self) -> None:
+        """Everything that was begun is done, and nothing is held open."""
+
+    def twin(self) -> Store:
+        """Return a store for another event loop: the same jobs, with connections of its own where needed."""
+
+    async def now_ms(self) -> int:
+        """Return the store's own time."""
+
+
+class Joined(Protocol):
+    """A connection of the caller's, in whose transaction jobs are taken in."""
+
+    def enqueue(
+        self, queue: str, jobs: Sequence[NewJob], conflict: Conflict = KEEP
+    ) -> list[Answer] | Awaitable[list[Answer]]:
+        """Every job has its answer, and is there when the caller commits. Errors of the driver are raised as they are.
+
+        On a synchronous connection it is done when this returns; on an asynchronous one, when it is awaited.
+        """
+
+
+ENDED = "the handler ended the transaction of job.complete() itself; leave COMMIT and ROLLBACK to the end of the block"
+
+
+class Opened(Protocol):
+    """A transaction of the store's own, in which a handler writes."""
+
+    connection: Any
+    """The driver's connection: whatever is written with it is committed with the transaction, or not at all."""
+
+    async def settle(self, session: Session, settlement: Settlement) -> Settled:
+        """The settlement has its word, as part of the transaction. A session that was declared dead gets `stale`."""
+
+
+class Transactional(Store, Protocol):
+    """What a store can do besides, when its jobs are in a database that the caller can write, too."""
+
+    atomic: bool
+    """True when a transaction may stay open while a handler runs, and stops nobody else."""
+
+    def join(self, connection: Any) -> Joined:
+        """Return the caller's connection as one that takes in jobs; raise `ConfigError` when it cannot be one."""
+
+    def begin(self) -> AbstractAsyncContextManager[Opened]:
+        """Return a transaction: committed at the end of the block, rolled back when that raises."""
+
+
+__all__ = [
+    "ENDED",
+    "FORGOTTEN_MS",
+    "HELD",
+    "KEEP",
+    "Abort",
+    "Answer",
+    "BlockerRecord",
+    "Cancelled",
+    "ChainPage",
+    "ChainRecord",
+    "Claimed",
+    "Complete",
+    "Conflict",
+    "Continuation",
+    "Declaration",
+    "DedupSpec",
+    "Deleted",
+    "Due",
+    "EventPage",
+    "Extended",
+    "Failed",
+    "Filter",
+    "Finished",
+    "Fired",
+    "JobPage",
+    "Joined",
+    "Lease",
+    "Listener",
+    "NewJob",
+    "OnConflict",
+    "OnFailed",
+    "Opened",
+    "QueueInfo",
+    "Reaped",
+    "Released",
+    "Retried",
+    "Running",
+    "ScheduleChange",
+    "ScheduleRow",
+    "Session",
+    "SessionInfo",
+    "Settled",
+    "Settlement",
+    "Snoozed",
+    "Status",
+    "Store",
+    "Transactional",
+    "Turn",
+    "UpdateRunAt",
+]

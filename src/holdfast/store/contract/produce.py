@@ -1,0 +1,164 @@
+"""What producers ask for, and what they are answered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+import msgspec
+
+from ...core.chain import BlockerRef, ChainRef, OnBlockerFailed
+from ...core.job import ErrorRecord
+from ...core.policy import Overrides
+from ...core.state import State
+from ...core.transition import Reply
+
+OnConflict = Literal["keep", "update"]
+OnFailed = Literal["keep", "requeue"]
+UpdateRunAt = Literal["always", "never", "if_later", "if_earlier"]
+Running = Literal["refuse", "signal", "kill"]
+Abort = Literal["cancelled", "timeout", "lease_lost", "completed_elsewhere", "deleted", "shutdown", "killed"]
+"""Why a handler must stop. `killed` is how a store says that it is cancelled and shall not be asked twice."""
+Status = Literal["queued", "duplicate", "completed", "updated", "successor", "requeued", "refused"]
+
+
+class DedupSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A key under which at most one job is taken in, whatever its id."""
+
+    key: str
+    scope: Literal["incomplete", "any"] = "incomplete"
+    window_ms: int | None = None
+    exclude: tuple[str, ...] = ()
+    """Ids that do not count as the existing job."""
+
+
+class Conflict(msgspec.Struct, frozen=True, kw_only=True):
+    """What happens to an id that exists."""
+
+    on_conflict: OnConflict = "keep"
+    on_failed: OnFailed = "keep"
+    update_payload: bool = True
+    update_run_at: UpdateRunAt = "always"
+    reset_counts: bool | None = None
+    """`None`: the same as `update_payload`."""
+
+    @property
+    def resets(self) -> bool:
+        """True when an update starts the counters anew."""
+        return self.update_payload if self.reset_counts is None else self.reset_counts
+
+
+KEEP = Conflict()
+
+
+class NewJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job to be taken in. `run_at_ms` is an instant, `delay_ms` counts from the store's own now."""
+
+    id: str
+    task: str | None
+    payload: bytes
+    fresh: bool = False
+    """The id was generated for this call, so that it cannot exist yet."""
+    run_at_ms: int | None = None
+    delay_ms: int | None = None
+    priority: int = 0
+    key: str | None = None
+    headers: dict[str, str] | None = None
+    overrides: Overrides | None = None
+    result_ttl_ms: int | None = None
+    dedup: DedupSpec | None = None
+    watcher: str | None = None
+    """The address of a listener that wants to hear when the answering run ends."""
+    blockers: tuple[BlockerRef, ...] = ()
+    """Chains that must be over before it may run."""
+    on_blocker_failed: OnBlockerFailed = "fail"
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one enqueued job. `state` is where the run that answers stands."""
+
+    status: Status
+    id: str
+    run: int
+    state: State
+    result: bytes | None = None
+    error: ErrorRecord | None = None
+
+
+class Filter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which jobs: every field that is set must match."""
+
+    queue: str | None = None
+    states: tuple[State, ...] = ()
+    task: str | None = None
+    key: str | None = None
+    ids: tuple[str, ...] = ()
+    enqueued_after_ms: int | None = None
+    enqueued_before_ms: int | None = None
+    chain: ChainRef | None = None
+    """Jobs of this chain, its first included."""
+
+
+class Cancelled(msgspec.Struct, frozen=True, kw_only=True):
+    """What `cancel` found and did."""
+
+    reply: Reply
+    state: State | None = None
+    """The state in which the job was found."""
+    run: int | None = None
+    signalled: bool = False
+    successor: bool = False
+    """A successor was waiting, and is cancelled too."""
+
+
+class Deleted(msgspec.Struct, frozen=True, kw_only=True):
+    """What `delete_chain` did, or who else waits for the chain."""
+
+    reply: Reply
+    chains: int = 0
+    """How many chains are gone, with `cascade` those that waited for it included."""
+    waiting: tuple[ChainRef, ...] = ()
+    """Jobs outside that wait for the chain, for whose sake it was refused."""
+
+
+class Producing(Protocol):
+    """Jobs are taken in, changed and taken away."""
+
+    async def enqueue(
+        self, queue: str, jobs: Sequence[NewJob], conflict: Conflict = KEEP, request: str | None = None
+    ) -> list[Answer]:
+        """Every job is taken in, or answered by the one that holds its id, in the order given."""
+
+    async def cancel(self, queue: str, id: str, running: Running = "refuse", request: str | None = None) -> Cancelled:
+        """The job and its successor are cancelled, or an active one is left or signalled."""
+
+    async def promote(self, queue: str, id: str) -> Reply:
+        """A scheduled job may be claimed now."""
+
+    async def requeue(
+        self, which: Filter, *, limit: int = 1000, dry_run: bool = False, request: str | None = None
+    ) -> list[tuple[str, str, int]]:
+        """Finished jobs run anew: (queue, id, new run) of each; with `dry_run`, of what would be."""
+
+    async def delete(self, queue: str, id: str) -> Reply:
+        """The job is gone, in whatever state it was."""
+
+    async def set_result_ttl(self, queue: str, id: str, ttl_ms: int) -> Reply:
+        """A finished job's result is kept for so long from now; an unfinished one's from its end."""
+
+    async def keep_runs(self, queue: str, first: int, last: int, ttl_ms: int) -> None:
+        """The same for all runs of a queue with these numbers; a caller gives some hundred at once."""
+
+    async def complete_chain(
+        self,
+        queue: str,
+        id: str,
+        run: int | None,
+        result: bytes,
+        result_ttl_ms: int | None = None,
+        request: str | None = None,
+    ) -> Reply:
+        """complete, from outside: the chain is over with this result, whoever works on its current job."""
+
+    async def delete_chain(self, queue: str, id: str, run: int | None = None, cascade: bool = False) -> Deleted:
+        """Every job of the chain is gone. Refused while a job outside waits for it, unless that goes too."""

@@ -1,0 +1,105 @@
+"""What a worker holds, and how each attempt may end."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ...core.chain import ChainRef
+from ...core.job import ErrorRecord
+from ...core.policy import Cause, Counters, Overrides
+from ...core.state import State
+from ...core.transition import Reply
+from .produce import NewJob
+
+
+class Lease(msgspec.Struct, frozen=True):
+    """The token of one attempt: no other attempt has the same run and attempt."""
+
+    queue: str
+    id: str
+    run: int
+    attempt: int
+
+
+class Claimed(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that was given to a worker."""
+
+    lease: Lease
+    task: str | None
+    payload: bytes
+    priority: int
+    key: str | None
+    run_at_ms: int
+    enqueued_at_ms: int
+    claimed_at_ms: int
+    counters: Counters
+    headers: dict[str, str]
+    overrides: Overrides | None = None
+    last_error: ErrorRecord | None = None
+    checkpoint: bytes | None = None
+    timeout_ms: int | None = None
+    """How long its handler may run, by policy and overrides as they stand at the claim."""
+    chain: ChainRef | None = None
+    """The first job of its chain; `None` for a job that continues no other."""
+    position: int = 0
+
+
+class Continuation(msgspec.Struct, frozen=True):
+    """The next job of a chain. Its id is made by `continuation_id`; dedup and watcher are not for it."""
+
+    queue: str
+    job: NewJob
+
+
+class Complete(msgspec.Struct, frozen=True, tag="complete"):
+    """The handler returned."""
+
+    lease: Lease
+    result: bytes
+    result_ttl_ms: int | None = None
+    then: Continuation | None = None
+    """The chain goes on with this job, in the same step; `result` does not count then."""
+
+
+class Retried(msgspec.Struct, frozen=True, tag="retry"):
+    """The handler raised or ran out of time; at the cause's limit the store fails the job instead."""
+
+    lease: Lease
+    error: ErrorRecord
+    cause: Cause = Cause.FAILURE
+
+
+class Failed(msgspec.Struct, frozen=True, tag="fail"):
+    """The job is to fail for good."""
+
+    lease: Lease
+    error: ErrorRecord
+    cause: Cause = Cause.PERMANENT
+    result_ttl_ms: int | None = None
+
+
+class Snoozed(msgspec.Struct, frozen=True, tag="snooze"):
+    """The handler asked to run again at an exact time."""
+
+    lease: Lease
+    run_at_ms: int | None = None
+    delay_ms: int | None = None
+
+
+class Released(msgspec.Struct, frozen=True, tag="release"):
+    """The worker hands the job back, unfinished: a release; or a stall, when the process that ran it died."""
+
+    lease: Lease
+    delay_ms: int = 0
+    error: ErrorRecord | None = None
+    cause: Cause = Cause.RELEASE
+
+
+Settlement = Complete | Retried | Failed | Snoozed | Released
+
+
+class Settled(msgspec.Struct, frozen=True):
+    """What became of one settlement. `state` is the state afterwards, when the reply is `ok`."""
+
+    reply: Reply
+    state: State | None = None
