@@ -21,7 +21,8 @@ from holdfast.testing import contract
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.contract import StoreContract
 from holdfast.testing.contract.case import Case
-from holdfast.testing.contract.machine import STEPS, budget
+from holdfast.testing.contract.machine import budget
+from holdfast.testing.contract.machine.step import STEPS
 
 
 def test_every_built_in_store_runs_the_suite(pytestconfig: pytest.Config) -> None:
