@@ -25,6 +25,7 @@ _PARTS = (
     "result",
     "rival",
     "schedule",
+    "watch",
 )
 pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in _PARTS))
 
@@ -48,11 +49,13 @@ from .odd import Oddities  # noqa: E402
 from .race import Races  # noqa: E402
 from .result import Results  # noqa: E402
 from .schedule import ScheduleKeeping  # noqa: E402
+from .watch import Watching  # noqa: E402
 
 
 class StoreContract(
     Grid,
     Effects,
+    Watching,
     Conflicts,
     Cancels,
     Counting,

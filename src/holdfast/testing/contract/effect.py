@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-import pytest
 
 from ...core.event import Event
 from ...core.job import ErrorRecord, Progress
 from ...core.policy import Cause, Counters
 from ...core.state import State
-from ...store.contract import Claimed, Filter, Session, Settlement
+from ...store.contract import Claimed, Filter, Session
 from .bench import DAY, ERROR, QUEUE, TASK, UPDATE, Bench, complete, fail, release, retry, snooze, stall
 from .case import Case
 
@@ -112,7 +111,7 @@ class Effects(Case):
         assert msgspec.structs.replace(await _last(bench), worker=None) == expected
 
     async def test_complete(self, bench: Bench) -> None:
-        worker, claimed = await _running(bench)
+        worker, claimed = await running(bench)
         assert (await bench.settle(worker, complete(claimed, b"42"))).state is State.COMPLETED
         job = await bench.get("j")
         assert (job.state, job.result, job.error, job.finished_at_ms) == (State.COMPLETED, b"42", None, bench.now)
@@ -121,7 +120,7 @@ class Effects(Case):
         assert await _last(bench) == _ended(bench, "complete", State.COMPLETED, claimed, worker)
 
     async def test_retry(self, bench: Bench) -> None:
-        worker, claimed = await _running(bench)
+        worker, claimed = await running(bench)
         assert (await bench.settle(worker, retry(claimed))).state is State.SCHEDULED
         job = await bench.get("j")
         assert (job.state, job.run_at_ms, job.error) == (State.SCHEDULED, bench.now + 2000, ERROR)
@@ -133,7 +132,7 @@ class Effects(Case):
         assert await _last(bench) == expected
 
     async def test_retry_after_a_timeout(self, bench: Bench) -> None:
-        worker, claimed = await _running(bench)
+        worker, claimed = await running(bench)
         await bench.settle(worker, retry(claimed, Cause.TIMEOUT))
         job = await bench.get("j")
         assert job.counters == Counters(attempts=1, timeouts=1)
@@ -145,7 +144,7 @@ class Effects(Case):
         assert await _last(bench) == expected
 
     async def test_fail(self, bench: Bench) -> None:
-        worker, claimed = await _running(bench)
+        worker, claimed = await running(bench)
         assert (await bench.settle(worker, fail(claimed))).state is State.FAILED
         job = await bench.get("j")
         assert (job.state, job.error, job.finished_at_ms) == (State.FAILED, ERROR, bench.now)
@@ -155,7 +154,7 @@ class Effects(Case):
         assert await _last(bench) == expected
 
     async def test_snooze(self, bench: Bench) -> None:
-        worker, claimed = await _running(bench)
+        worker, claimed = await running(bench)
         at = bench.now + 90_000
         assert (await bench.settle(worker, snooze(claimed, run_at_ms=at))).state is State.SCHEDULED
         job = await bench.get("j")
@@ -163,13 +162,13 @@ class Effects(Case):
         assert await _last(bench) == _ended(bench, "snooze", State.SCHEDULED, claimed, worker, run_at_ms=at)
 
     async def test_a_snooze_into_the_past_is_raised_to_now(self, bench: Bench) -> None:
-        worker, claimed = await _running(bench)
+        worker, claimed = await running(bench)
         assert (await bench.settle(worker, snooze(claimed, run_at_ms=1))).state is State.SCHEDULED
         assert (await bench.get("j")).run_at_ms == bench.now
         assert await bench.order(worker) == ["j"]
 
     async def test_release(self, bench: Bench) -> None:
-        worker, claimed = await _running(bench)
+        worker, claimed = await running(bench)
         assert (await bench.settle(worker, release(claimed))).state is State.WAITING
         job = await bench.get("j")
         assert (job.state, job.run_at_ms) == (State.WAITING, claimed.run_at_ms)
@@ -177,12 +176,12 @@ class Effects(Case):
         assert await _last(bench) == _ended(bench, "release", State.WAITING, claimed, worker, releases=1)
 
     async def test_release_with_a_delay(self, bench: Bench) -> None:
-        worker, claimed = await _running(bench)
+        worker, claimed = await running(bench)
         assert (await bench.settle(worker, release(claimed, 3))).state is State.SCHEDULED
         assert (await bench.get("j")).run_at_ms == bench.now + 3000
 
     async def test_release_of_a_job_whose_process_died(self, bench: Bench) -> None:
-        worker, claimed = await _running(bench)
+        worker, claimed = await running(bench)
         assert (await bench.settle(worker, stall(claimed))).state is State.WAITING
         job = await bench.get("j")
         assert (job.state, job.run_at_ms, job.error) == (State.WAITING, claimed.run_at_ms, ERROR)
@@ -200,7 +199,7 @@ class Effects(Case):
         assert await _last(bench) == _event(bench, "cancel", State.CANCELLED, answer.run)
 
     async def test_cancel_of_a_running_job(self, bench: Bench) -> None:
-        worker, claimed = await _running(bench)
+        worker, claimed = await running(bench)
         found = await bench.store.cancel(QUEUE, "j", "signal")
         assert (found.state, found.signalled) == (State.ACTIVE, True)
         assert (await bench.get("j")).cancel_requested
@@ -211,7 +210,7 @@ class Effects(Case):
         assert (await bench.store.extend(worker)).aborts == []
 
     async def test_reap(self, bench: Bench) -> None:
-        worker, claimed = await _running(bench)
+        worker, claimed = await running(bench)
         reaped = await bench.vanish(worker)
         assert (reaped.sessions, reaped.returned, reaped.failed, reaped.more) == ((worker.id,), 1, 0, False)
         job = await bench.get("j")
@@ -223,7 +222,7 @@ class Effects(Case):
         assert await _last(bench) == expected
 
     async def test_requeue(self, bench: Bench) -> None:
-        worker, claimed = await _running(bench)
+        worker, claimed = await running(bench)
         await bench.settle(worker, fail(claimed))
         bench.clock.advance(1)
         ((queue, id, run),) = await bench.store.requeue(Filter(queue=QUEUE, ids=("j",)))
@@ -237,7 +236,7 @@ class Effects(Case):
         assert (dead.state, dead.holds_id) == (State.FAILED, False)
 
     async def test_expire(self, bench: Bench) -> None:
-        worker, claimed = await _running(bench)
+        worker, claimed = await running(bench)
         await bench.settle(worker, complete(claimed))
         bench.clock.advance(3600)
         assert await bench.store.expire(QUEUE) == 1
@@ -246,7 +245,7 @@ class Effects(Case):
         assert await _last(bench) == expected
 
     async def test_delete(self, bench: Bench) -> None:
-        worker, claimed = await _running(bench)
+        worker, claimed = await running(bench)
         await bench.store.delete(QUEUE, "j")
         assert await bench.store.get(QUEUE, "j") is None
         assert (await bench.store.extend(worker)).aborts == [(claimed.lease, "deleted")]
@@ -254,132 +253,14 @@ class Effects(Case):
         assert await _last(bench) == expected
 
     async def test_the_handler_of_a_deleted_job_is_told_until_it_has_settled(self, bench: Bench) -> None:
-        worker, claimed = await _running(bench)
+        worker, claimed = await running(bench)
         await bench.store.delete(QUEUE, "j")
         assert (await bench.turn(worker)).aborts == [(claimed.lease, "deleted")]
         await bench.settle(worker, complete(claimed))
         assert (await bench.store.extend(worker)).aborts == []
 
-    @pytest.mark.parametrize("how", ["complete", "fail", "cancel", "delete", "stall"])
-    async def test_whoever_waits_for_a_run_is_told_of_its_end(self, bench: Bench, how: str) -> None:
-        listener, heard, _ = await bench.listen()
-        await bench.declare(retry={"stalls": 1})
-        worker = await bench.session()
-        answer = await bench.add("j", watcher=listener.address)
-        (claimed,) = await bench.claim(worker)
-        again = await bench.add("j", watcher=listener.address)
-        assert (again.status, again.run) == ("duplicate", answer.run)
-        if how == "complete":
-            await bench.settle(worker, complete(claimed))
-        elif how == "fail":
-            await bench.settle(worker, fail(claimed))
-        elif how == "cancel":
-            await bench.store.cancel(QUEUE, "j", "signal")
-            await bench.settle(worker, snooze(claimed))
-        elif how == "delete":
-            await bench.store.delete(QUEUE, "j")
-        else:
-            await bench.vanish(worker)
-        await bench.heard(heard, 1)
-        ends = {"complete": State.COMPLETED, "fail": State.FAILED, "stall": State.FAILED}
-        told = heard[0]
-        assert (told.queue, told.id, told.run) == (QUEUE, "j", answer.run)
-        assert told.state is ends.get(how, State.CANCELLED)
-        assert told.result is None or (how, told.result) == ("complete", b"done")  # a store may send it along
 
-    async def test_a_large_result_is_found_by_whoever_hears_of_its_end(self, bench: Bench) -> None:
-        listener, heard, _ = await bench.listen()
-        worker = await bench.session()
-        claimed = await bench.take(worker, "j", watcher=listener.address)
-        await bench.settle(worker, complete(claimed, b"x" * 1_000_000))
-        await bench.heard(heard, 1)
-        assert heard[0].result in (None, b"x" * 1_000_000)
-        assert (await bench.get("j")).result == b"x" * 1_000_000
-
-    @pytest.mark.parametrize("how", [retry, snooze, release])
-    async def test_whoever_waits_hears_nothing_while_the_run_goes_on(self, bench: Bench, how: _Way) -> None:
-        listener, heard, _ = await bench.listen()
-        worker = await bench.session()
-        await bench.add("j", watcher=listener.address)
-        (claimed,) = await bench.claim(worker)
-        await bench.settle(worker, how(claimed))
-        await bench.tick(61)
-        (claimed,) = await bench.claim(worker)
-        assert not heard
-        await bench.settle(worker, complete(claimed))
-        await bench.heard(heard, 1)
-
-    async def test_whoever_waits_hears_of_progress(self, bench: Bench) -> None:
-        listener, heard, _ = await bench.listen()
-        worker, claimed = await _running(bench)
-        await bench.store.watch(listener, QUEUE, "j", claimed.lease.run)
-        await bench.store.progress(worker, claimed.lease, Progress(fraction=0.5), None)
-        await bench.heard(heard, 1)
-        assert (heard[0].run, heard[0].state) == (claimed.lease.run, State.ACTIVE)
-        await bench.settle(worker, complete(claimed))
-        await bench.heard(heard, 2)
-
-    async def test_watch_is_refused_for_a_run_that_is_over(self, bench: Bench) -> None:
-        listener, heard, _ = await bench.listen()
-        worker, claimed = await _running(bench)
-        assert await bench.store.watch(listener, QUEUE, "j", claimed.lease.run)
-        await bench.settle(worker, complete(claimed))
-        await bench.heard(heard, 1)
-        assert not await bench.store.watch(listener, QUEUE, "j", claimed.lease.run)
-        assert not await bench.store.watch(listener, QUEUE, "nobody", 99)
-
-    async def test_unwatch_ends_the_hearing(self, bench: Bench) -> None:
-        listener, heard, _ = await bench.listen()
-        worker, claimed = await _running(bench)
-        await bench.store.watch(listener, QUEUE, "j", claimed.lease.run)
-        await bench.store.unwatch(listener, QUEUE, "j", claimed.lease.run)
-        await bench.settle(worker, complete(claimed))
-        await bench.heard(heard, 0)
-
-    async def test_counts_and_the_oldest_waiting_job_are_right(self, bench: Bench) -> None:
-        worker = await bench.session()
-        await bench.take(worker, "a")
-        oldest = bench.now
-        await bench.add("b")
-        bench.clock.advance(1)
-        await bench.add("c")
-        await bench.add("d", delay_ms=1000)
-        (info,) = [queue for queue in await bench.store.queues() if queue.name == QUEUE]
-        assert {name: n for name, n in info.counts.items() if n} == {"active": 1, "waiting": 2, "scheduled": 1}
-        assert (info.oldest_waiting_ms, info.workers) == (oldest, 1)
-
-    async def test_lists_filter_and_page(self, bench: Bench) -> None:
-        for number in range(5):
-            await bench.add(f"j{number}", key="odd" if number % 2 else None, task="x" if number == 4 else TASK)
-        page = await bench.store.jobs(Filter(queue=QUEUE), limit=2)
-        assert [job.id for job in page.jobs] == ["j4", "j3"]
-        page = await bench.store.jobs(Filter(queue=QUEUE), limit=3, cursor=page.cursor)
-        assert ([job.id for job in page.jobs], page.cursor) == (["j2", "j1", "j0"], None)
-        assert [job.id for job in (await bench.store.jobs(Filter(key="odd"))).jobs] == ["j3", "j1"]
-        assert [job.id for job in (await bench.store.jobs(Filter(task="x"))).jobs] == ["j4"]
-        assert (await bench.store.jobs(Filter(queue="other"))).jobs == []
-        assert (await bench.store.jobs(Filter(states=(State.FAILED,)))).jobs == []
-
-    async def test_pending_is_true_while_somebody_could_claim_now_or_try_again(self, bench: Bench) -> None:
-        assert not await bench.store.pending([QUEUE])
-        await bench.add("later", delay_ms=60_000)
-        assert not await bench.store.pending([QUEUE]), "a job for later is no reason to stay"
-        worker = await bench.session()
-        claimed = await bench.take(worker, "j")
-        await bench.settle(worker, retry(claimed))
-        assert await bench.store.pending([QUEUE]), "it was started, and will be tried again"
-        await bench.store.configure(QUEUE, {"paused": True})
-        assert not await bench.store.pending([QUEUE])
-
-
-class _Way:
-    """A settlement by its maker."""
-
-    def __call__(self, claimed: Claimed) -> Settlement:
-        raise NotImplementedError
-
-
-async def _running(bench: Bench) -> tuple[Session, Claimed]:
+async def running(bench: Bench) -> tuple[Session, Claimed]:
     """Return a worker that has run the job `j` for four seconds."""
     worker = await bench.session()
     claimed = await bench.take(worker, "j", **JOB)

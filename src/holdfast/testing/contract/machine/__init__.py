@@ -48,7 +48,7 @@ def budget() -> settings:
     """Return how much is tried: a fixed, modest amount, or with `HOLDFAST_HYPOTHESIS=long` far more, at random."""
     long = os.environ.get("HOLDFAST_HYPOTHESIS") == "long"
     return settings(
-        max_examples=2000 if long else 40,
+        max_examples=2000 if long else 30,
         stateful_step_count=100 if long else 40,
         derandomize=not long,
         database=None,
