@@ -51,7 +51,7 @@ ENDINGS = {
     "tails": (":tails", "hash", "run of a chain's first job -> position, queue and id of its latest"),
     "chains": (":chains", "zset", "first jobs that continued, by run"),
     "outbox": (":outbox", "zset", "messages for other queues, by number"),
-    "inbox": (":inbox", "hash", "sender -> the last message that was applied"),
+    "inbox": (":inbox", "hash", "sender -> the number of its last message that was applied"),
     "schedules": (":schedules", "hash", "schedule -> its revision and what it does"),
     "ticks": (":ticks", "zset", "schedules by their next tick"),
     "corrupt": (":corrupt", "hash", "run -> a record that could not be read, set aside"),

@@ -162,7 +162,17 @@ function H.go_on_all(q, session, entries, words)
   for _, group in ipairs(groups) do go_on_in(q, session, entries, words, group) end
 end
 
+-- A sender whose slot went back in time does its step again: the job that follows is there already, and says again how
+-- it ended the chain, if it did.
+local function follows_already(q, body)
+  local holder = H.holding(q, body.wanted.id)
+  if not holder or holder.more.chain ~= H.chain_text(body.chain, body.position) then return false end
+  if FINISHED[holder.state] and (holder.state ~= 'completed' or holder.result) then H.end_chain(q, holder, holder.state) end
+  return true
+end
+
 function H.receive.follow(q, body)
+  if follows_already(q, body) then return end
   local job, failed = H.follow(q, body.wanted, body.chain, body.position)
   if body.chain[1] == q.name then
     H.move(q, body.chain, q.name, H.long(job.id), body.position)

@@ -2,8 +2,10 @@
 --
 -- A step that concerns another queue is a message, written down by the sender's transition in its own slot (`send`),
 -- carried over by Python (deliver.py: `outbox`, then `receive`), and applied once, because the
--- receiver remembers the last number of each sender (`inbox`). Messages of one sender come in order. A turn that has both
--- queues at hand does all of this in its one step, without writing anything down.
+-- receiver remembers the last number of each sender (`inbox`). Messages of one sender come in order. Numbers follow the
+-- clock, so that none comes twice when the sender's slot goes back in time: a replica that lagged has taken over, or a
+-- server lost its memory. A turn that has both queues at hand does all of this in its one step, without writing
+-- anything down.
 --
 -- A message: { number, target, kind, body (packed itself) }, in MessagePack. Kinds, and what their bodies are:
 --   enqueue: a job that is wanted, as `H.enqueue` takes it: id, task, payload, spec (a fail handler)
@@ -30,7 +32,9 @@ function H.once(q, request, work)
 end
 
 local function post(q, target, kind, body)
-  local number = redis.call('HINCRBY', q.key.queue, 'sent', 1)
+  local sent = tonumber(redis.call('HGET', q.key.queue, 'sent') or 0)
+  local number = math.max(sent + 1, q.now * 1000)
+  redis.call('HSET', q.key.queue, 'sent', string.format('%.0f', number))
   redis.call('ZADD', q.key.outbox, number, cmsgpack.pack({ number, target, kind, cmsgpack.pack(body) }))
   q.posted = true
 end
@@ -86,7 +90,7 @@ H.serve('receive', function(keys, args)
     if tonumber(number) > last then
       if not H.receive[kind] then return redis.error_reply('ERR no such kind of message: ' .. kind) end
       last = tonumber(number)
-      redis.call('HSET', q.key.inbox, sender, last)
+      redis.call('HSET', q.key.inbox, sender, number)
       H.receive[kind](q, cmsgpack.unpack(body), sender)
     end
   end
