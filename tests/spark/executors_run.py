@@ -12,8 +12,6 @@ import shutil
 import signal
 import sys
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ import pyspark
 from lake_check import check, check_store
 from pyspark.sql import SparkSession
 from spark_shop import Shop
+from support import until
 
 from holdfast.spark import fleet, map, report, session
 from holdfast.spark.lake import Lake
@@ -28,14 +27,6 @@ from holdfast.spark.ledger import LEDGER
 
 PATIENCE = 150.0
 ROWS = 2000
-
-
-def until(check: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + PATIENCE
-    while not (found := check()):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    return found
 
 
 def executor_of(pid: int) -> int:
@@ -71,10 +62,11 @@ def map_with_a_killed_executor(spark: SparkSession, shop: Shop) -> dict[str, Any
     """The executor that hosts the only worker is killed while its handlers run."""
 
     def kill() -> None:
-        until(lambda: (shop.folder / "started").exists() and len((shop.folder / "started").read_text().split()) >= 4)
+        ledger = shop.folder / "started"
+        until(lambda: ledger.exists() and len(ledger.read_text().split()) >= 4, patience=PATIENCE)
         (worker,) = shop.sync(shop.app.workers())
         os.kill(executor_of(worker.session.pid), signal.SIGKILL)
-        until(lambda: not Path(f"/proc/{worker.session.pid}").exists())
+        until(lambda: not Path(f"/proc/{worker.session.pid}").exists(), patience=PATIENCE)
         (shop.folder / "open").touch()
 
     with fleet(shop.target, spark=spark, queues=["slow"], workers=1, slots=4, lease=2) as crew:
@@ -111,8 +103,8 @@ def lake_with_killed_executors(spark: SparkSession, shop: Shop) -> dict[str, Any
     killers: list[threading.Thread] = []
 
     def kill() -> None:
-        until(lambda: is_at_work(spark))
-        os.kill(until(lambda: executors(spark))[0], signal.SIGKILL)
+        until(lambda: is_at_work(spark), patience=PATIENCE)
+        os.kill(until(lambda: executors(spark), patience=PATIENCE)[0], signal.SIGKILL)
 
     def reached(point: str) -> None:
         if point in ("planned", "events committed"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +20,10 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("executors") / "place"
     folder.mkdir()
     command = [sys.executable, str(SCRIPT), str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False, cwd=folder)
+    environment = {**os.environ, "PYTHONPATH": str(SCRIPT.parents[1])}
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=400, check=False, cwd=folder, env=environment
+    )
     assert done.returncode == 0, done.stdout + done.stderr[-5000:]
     found: dict[str, Any] = {}
     for line in done.stdout.splitlines():

@@ -6,14 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from lake_check import check, check_store, rows
 from pyspark.sql import SparkSession
 from spark_places import fresh
+from support import until
 
 from holdfast import Event, Holdfast
 from holdfast.core.state import UNFINISHED
@@ -60,7 +59,7 @@ class Attack:
         new = [NewJob(id=f"job-{n}", task="work", payload=b'{"number":%d}' % n, key=f"k{n % 3}") for n in numbers]
         self.app.sync(self.app.store.enqueue("work", new))
         ran = self._ran()
-        until(lambda: self._ran() > ran + 20)
+        until(lambda: self._ran() > ran + 20, patience=PATIENCE)
         self._workers[0].kill()
         self._workers[0].wait()
         self._workers[0] = self._started()
@@ -76,13 +75,6 @@ class Attack:
         return list(self.app.sync.each(self.app.events()))
 
 
-def until(check: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not check():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 @pytest.mark.parametrize("kind", ["sqlite", "redis", "postgresql"])
 def test_after_workers_were_killed_the_lake_is_as_the_store(kind: str, spark: SparkSession, tmp_path: Path) -> None:
     with Attack(fresh(kind, tmp_path), tmp_path) as attack:
@@ -90,7 +82,7 @@ def test_after_workers_were_killed_the_lake_is_as_the_store(kind: str, spark: Sp
         for _ in range(KILLS):
             attack.strike()
             assert lake.update() is not None, "the lake grows while they run"
-        until(attack.is_over)
+        until(attack.is_over, patience=PATIENCE)
         lake.update()
         jobs = attack.app.sync(attack.app.store.jobs(Filter(), limit=2000)).jobs
         assert len(jobs) == len(rows(lake.path, "jobs")) > 150 * KILLS, "failed ones have been rescued"
