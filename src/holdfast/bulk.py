@@ -65,9 +65,13 @@ async def _enqueue_all(client: Client, calls: Calls, chunk: int) -> Counts:
             if len(writing) > IN_FLIGHT:
                 counts.add(await writing.popleft())
     finally:
-        # What was handed over is counted, or raises, even when the generator itself raised.
-        for task in writing:
-            counts.add(await task)
+        # What was handed over is counted, or raises, even when the generator itself raised; and no chunk is still being
+        # written when the caller hears of another's failure.
+        outcomes = await asyncio.gather(*writing, return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+            counts.add(outcome)
     return counts
 
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ SHOP = """
 import asyncio
 import dataclasses
 import os
+import signal
 import pathlib
 
 from holdfast import Holdfast, Job, Retry
@@ -127,6 +129,11 @@ def in_shop(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
             del sys.modules[name]
 
 
+def _hear_interrupts() -> None:
+    """A shell that runs the tests in the background has its children ignore SIGINT."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 class Process:
     """`holdfast ...` in a process of its own, whose lines can be waited for."""
 
@@ -136,7 +143,7 @@ class Process:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "holdfast", *words],
                 cwd=folder, stdout=subprocess.PIPE, stderr=errors, text=True,
-                env={**os.environ, "HOLDFAST_APP": "shop:app"},
+                env={**os.environ, "HOLDFAST_APP": "shop:app"}, preexec_fn=_hear_interrupts,
             )  # fmt: skip
 
     def line(self, part: str) -> str:

@@ -26,6 +26,7 @@ from holdfast import (
     Retry,
     State,
     StoreClosed,
+    StoreError,
     UnknownScheme,
 )
 
@@ -442,6 +443,28 @@ async def test_a_bad_payload_in_a_bulk_is_refused_where_it_is_made(app: Holdfast
     async with app:
         with pytest.raises(PayloadError, match=r"payload\.when"):
             await anything.enqueue_many(anything.args(each) for each in ({"n": 1}, {"when": object()}))
+
+
+async def test_no_chunk_is_being_written_once_enqueue_many_has_failed(
+    app: Holdfast, tasks: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls, written = 0, []
+
+    async def enqueue(queue: str, jobs: list[Any], conflict: Any) -> list[Any]:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            raise StoreError("no room")
+        for _ in range(20):
+            await asyncio.sleep(0)
+        written.append(len(jobs))
+        return []
+
+    async with app:
+        monkeypatch.setattr(app.client, "enqueue", enqueue)
+        with pytest.raises(StoreError, match="no room"):
+            await tasks["add"].enqueue_many((tasks["add"].args(n) for n in range(4)), chunk=2)
+        assert written == [2]
 
 
 async def test_enqueue_many_of_nothing(app: Holdfast, tasks: dict[str, Any]) -> None:

@@ -123,7 +123,7 @@ async def test_a_failure_fails_what_comes_after_and_nothing_else(app: Holdfast) 
         await flow.start()
         progress = await flow.wait()
         assert (progress.completed, progress.failed) == (2, 3)
-        with pytest.raises(JobFailed, match="a job that it waited for"):
+        with pytest.raises(JobFailed, match="it waited for 'many/f/bad'"):
             await flow.result("after both")
         works.broken = False
         assert (await flow.start(on_failed="requeue")).requeued == 3

@@ -11,7 +11,7 @@ import servers
 
 from holdfast import ErrorRecord, Event, Holdfast, Retry
 from holdfast.core.job import JobRecord
-from holdfast.core.policy import Cause
+from holdfast.core.policy import Cause, Policy
 from holdfast.store.contract import (
     Claimed,
     Complete,
@@ -20,7 +20,6 @@ from holdfast.store.contract import (
     Failed,
     Filter,
     NewJob,
-    Policy,
     Released,
     Retried,
     Session,
