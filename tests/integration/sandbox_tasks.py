@@ -19,6 +19,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -126,6 +127,30 @@ def change_what_it_reads() -> None:
         os.fchmod(file.fileno(), os.fstat(file.fileno()).st_mode)
 
 
+def change_its_flags() -> None:
+    with open(os.__file__) as file:
+        fcntl.ioctl(file, 0x40086602, struct.pack("l", 0))
+
+
+def lease_what_it_reads() -> None:
+    """Whoever opens the file to write would have to wait."""
+    with open(os.__file__) as file:
+        fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+
+
+def watch(folder: str) -> None:
+    """The names of what is touched there would be told."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.inotify_add_watch(libc.inotify_init(), folder.encode(), 0xFFF) < 0:
+        raise OSError(ctypes.get_errno(), "inotify_add_watch")
+
+
+def by_number(number: int, path: str) -> None:
+    """A call that our table has no name for, as it came later."""
+    if ctypes.CDLL(None, use_errno=True).syscall(number, -100, path.encode(), 0, 0, 0, 0) < 0:
+        raise OSError(ctypes.get_errno(), f"system call {number}")
+
+
 def change_memory_by_file() -> None:
     with open("/proc/self/mem", "r+b", buffering=0) as memory:
         memory.read(1)
@@ -144,6 +169,12 @@ ATTACKS: dict[str, Callable[[dict[str, str]], object]] = {
     "change its owner": lambda at: os.chown(at["secret"], os.getuid(), os.getgid()),
     "change its times": lambda at: os.utime(at["secret"]),
     "change its attributes": lambda at: os.setxattr(at["secret"], "user.x", b"x"),
+    "change its attributes, newly": lambda at: by_number(469, at["secret"]),
+    "change its extended attributes, newly": lambda at: by_number(463, at["secret"]),
+    "change the flags of what it reads": lambda at: change_its_flags(),
+    "lease what it reads": lambda at: lease_what_it_reads(),
+    "watch a folder": lambda at: watch(at["folder"]),
+    "watch everything": lambda at: call("fanotify_init", 0, 0),
     "link": lambda at: os.link(at["secret"], at["folder"] + "/linked"),
     "read the store's file": lambda at: Path(at["store"]).read_bytes(),
     "change its own code": lambda at: Path(__file__).write_text("x"),
@@ -262,6 +293,44 @@ def computes(heedless: bool) -> int:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         ctypes.CDLL(None).signal(signal.SIGXCPU, 1)
     return sum(range(10**12))
+
+
+@app.task(executor="sandbox", sandbox=OPEN, retry=ONCE)
+def computes_for(seconds: float) -> int:
+    until = time.process_time() + seconds
+    while time.process_time() < until:
+        pass
+    return os.getpid()
+
+
+@app.task(executor="sandbox", sandbox=Sandbox(read=["/bin", "/usr/bin"], subprocess=True, cpu_seconds=1), retry=ONCE)
+def has_it_computed() -> None:
+    """Programs that end before their own second is over, one after another."""
+    while True:
+        subprocess.run(["/bin/sh", "-c", "i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done"], check=False)
+
+
+@app.task(executor="sandbox", sandbox=CLOSED, retry=ONCE)
+def starts_threads() -> None:
+    threading.stack_size(32768)
+    for _ in range(2000):
+        threading.Thread(target=threading.Event().wait, daemon=True).start()
+    threading.Event().wait()
+
+
+@app.task(executor="sandbox", sandbox=CLOSED, retry=ONCE)
+def returns_much(size: int) -> str:
+    return "x" * size
+
+
+@app.task(executor="sandbox", sandbox=CLOSED, retry=ONCE)
+def asks_for_much() -> None:
+    mmap.mmap(-1, 512 << 20)
+
+
+@app.task(executor="sandbox", sandbox=CLOSED, retry=ONCE)
+def looks_up_a_name() -> None:
+    socket.getaddrinfo("localhost", 80)
 
 
 @app.task(executor="sandbox", sandbox=PROGRAMS, retry=ONCE)

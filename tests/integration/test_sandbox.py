@@ -22,7 +22,8 @@ from holdfast.executor.sandbox.enter import missing
 
 LIMITS = {
     "eat memory": "MemoryError", "eat shared memory": "OSError", "open too many": "OSError", "clone3": "OSError",
-    "more memory": "ValueError",
+    "more memory": "ValueError", "change its attributes, newly": "OSError",
+    "change its extended attributes, newly": "OSError",
 }  # fmt: skip
 
 
@@ -122,6 +123,38 @@ async def test_processor_time_is_limited_for_each_attempt(tasks: ModuleType, hee
         assert (error.type, error.kind) == ("SandboxLimit", "failure")
         assert "it used more than the 1 s of processor time that its sandbox allows" in error.message
         assert "LANG" in await tasks.environment.call()
+
+
+async def test_what_earlier_jobs_of_a_process_used_is_not_the_next_ones(tasks: ModuleType) -> None:
+    async with working(tasks.app, pool=1):
+        pids = [await tasks.computes_for.call(0.7) for _ in range(2)]
+        assert len(set(pids)) == 1
+        assert (await failure(tasks.computes_for.call(1.8))).type == "SandboxLimit"
+
+
+async def test_the_time_of_programs_is_the_attempts_too(tasks: ModuleType) -> None:
+    async with working(tasks.app, pool=1):
+        error = await failure(tasks.has_it_computed.options(timeout=30).call())
+    assert error.type == "SandboxLimit"
+    assert "processor time" in error.message
+
+
+async def test_threads_are_counted(tasks: ModuleType) -> None:
+    async with working(tasks.app, pool=1):
+        error = await failure(tasks.starts_threads.options(timeout=30).call())
+    assert error.type == "SandboxLimit"
+    assert "more than 1000 threads" in error.message
+
+
+async def test_what_a_sandbox_lacked_is_told(tasks: ModuleType) -> None:
+    async with working(tasks.app, pool=1):
+        for task, args, hint in (
+            (tasks.returns_much, (90 << 20,), "its sandbox allows 256 MB"),
+            (tasks.returns_much, (65 << 20,), "its sandbox allows 256 MB"),  # enough to make it, not to send it
+            (tasks.asks_for_much, (), "(its sandbox allows 256 MB)"),
+            (tasks.looks_up_a_name, (), "(its sandbox allows only what Python itself needs)"),
+        ):
+            assert hint in (await failure(task.call(*args))).message
 
 
 async def test_processes_are_counted_where_programs_are_allowed(tasks: ModuleType) -> None:

@@ -28,7 +28,7 @@ class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
     memory: int = MEMORY
     """Bytes of address space beyond what its interpreter has when it starts."""
     cpu_seconds: float | None = None
-    """Processor time of one attempt."""
+    """Processor time of one attempt, with that of its programs."""
     open_files: int = OPEN_FILES
     """Files and sockets that may be open at once."""
     subprocess: bool = False

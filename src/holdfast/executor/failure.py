@@ -35,7 +35,7 @@ def _described(error: BaseException, cause: Cause, hint: str) -> ErrorRecord:
     trace = "".join(traceback.format_exception(type(error), error, _of_handler(error)))
     return ErrorRecord(
         type=_clean(_name(type(error))),
-        message=_clean(_text(error))[:MOST_MESSAGE] + (f" ({hint})" if hint else ""),
+        message=(_clean(_text(error))[:MOST_MESSAGE] + (f" ({hint})" if hint else "")).lstrip(),
         kind=cause,
         traceback=_clean(trace)[-MOST_TRACEBACK:],
         fields=_fields(error),

@@ -125,7 +125,10 @@ class Shift:
             ended = self._raised(frame.number, job, error)
         self._jobs.pop(frame.number, None)
         self._coroutines.pop(frame.number, None)
-        self._say(ended)
+        try:
+            self._say(ended)
+        except MemoryError as error:  # for the result, which a sandbox had memory to make but not to send
+            self._say(self._raised(frame.number, job, error))
 
     async def _find(self, frame: wire.Run) -> Callee:
         callee = self._callees[frame.handler] = found(frame.handler)

@@ -12,6 +12,8 @@ LEASE_OVER = 75
 """The exit code of a process whose worker's lease ended while it was at work."""
 WORKER_GONE = 76
 """The exit code of a process that lost its worker."""
+OUT_OF_MEMORY = (-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGABRT, WORKER_GONE)
+"""How a process may end for which no more memory is there: native code is seldom ready for that."""
 
 
 class Evacuated(HoldfastError):
@@ -31,8 +33,17 @@ class Unstartable(HoldfastError):
 class Died(HoldfastError):
     """The process died while the job ran in it."""
 
-    def __init__(self, code: int, times: int, *, alone: bool, why: str = "", is_over_limit: bool = False) -> None:
-        super().__init__(f"{_blame(alone, times)}: {why or _how(code)}")
+    def __init__(
+        self,
+        code: int,
+        times: int,
+        *,
+        alone: bool,
+        why: str = "",
+        is_over_limit: bool = False,
+        memory: int | None = None,
+    ) -> None:
+        super().__init__(f"{_blame(alone, times)}: {why or _how(code, memory)}")
         self.code = code
         self.is_over_limit = is_over_limit
         """Its sandbox ended it, for what it had too much of."""
@@ -50,7 +61,10 @@ def _blame(alone: bool, times: int) -> str:
     return "it killed its process" + (f" {times} times" if times > 1 else "")
 
 
-def _how(code: int) -> str:
+def _how(code: int, memory: int | None) -> str:
+    """Return how a process ended, which had so many bytes of memory in its sandbox, if in one."""
+    if memory is not None and code in OUT_OF_MEMORY:
+        return f"{_how(code, None)}, perhaps for lack of memory: its sandbox allows {memory >> 20} MB"
     if code >= 0:
         return f"exit code {code}"
     try:

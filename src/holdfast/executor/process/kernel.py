@@ -7,6 +7,8 @@ import math
 import os
 import signal
 import sys
+import time
+from typing import NamedTuple
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -28,24 +30,34 @@ def bind_to_parent() -> None:
         prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
-def cpu_of(pid: int) -> float:
-    """Return the processor time that a process has used, in seconds."""
+class Consumed(NamedTuple):
+    """What a process has taken so far."""
+
+    cpu: float
+    """Seconds of processor time, with that of its children that have ended."""
+    threads: int
+
+
+def consumed(pid: int) -> Consumed:
+    """Return what a process has taken; OSError when it is gone."""
     with open(f"/proc/{pid}/stat", "rb") as file:
-        user, system = file.read().rpartition(b")")[2].split()[11:13]
-    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+        fields = file.read().rpartition(b")")[2].split()
+    return Consumed(sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK"), int(fields[17]))
 
 
-def limit_cpu(pid: int, seconds: float) -> int:
-    """A process gets SIGXCPU when it has used so much more processor time; return how much that is in all.
+def limit_cpu(pid: int, seconds: float) -> None:
+    """A process gets SIGXCPU one to two seconds after it has used so much more processor time; OSError if it is gone.
 
     The hard limit stays as it is, for only the mighty can raise it again for the next job.
     """
     import resource
 
-    most = math.ceil(cpu_of(pid) + seconds)
+    try:
+        used = time.clock_gettime(~pid << 3)  # the clock of this limit, which counts whole ticks: others differ
+    except OSError as error:
+        raise ProcessLookupError(*error.args) from error
     _, hard = resource.prlimit(pid, resource.RLIMIT_CPU)
-    resource.prlimit(pid, resource.RLIMIT_CPU, (most, hard))
-    return most
+    resource.prlimit(pid, resource.RLIMIT_CPU, (math.ceil(used + seconds) + 1, hard))
 
 
 def resident() -> int:

@@ -124,9 +124,11 @@ class Process:
         elif isinstance(frame, wire.Report | wire.Blockers):
             self._clerk.ask(frame)
         elif isinstance(frame, wire.Began):
-            if running := self.runs.get(frame.number):
+            running = self.runs.get(frame.number)
+            if running and not running.has_begun:
                 self._imported.add(running.order.handler)
                 running.begin()
+                self._start_meter()
         elif isinstance(frame, wire.Ready):
             self.ready = True
             self._changed(self)
@@ -213,7 +215,8 @@ class Process:
             return Evacuated()
         over = self._meter.why(code) if self._meter is not None else ""
         times = running.order.claimed.counters.stalls + 1
-        return Died(code, times, alone=alone, why=over or self._cut, is_over_limit=bool(over))
+        memory = self.sandbox.memory if self.sandbox is not None else None
+        return Died(code, times, alone=alone, why=over or self._cut, is_over_limit=bool(over), memory=memory)
 
     # --- ending
 

@@ -7,6 +7,7 @@ import errno
 import os
 import platform
 import resource
+import socket
 import sys
 import threading
 from collections.abc import Callable
@@ -89,9 +90,9 @@ def explanation(sandbox: Sandbox, error: BaseException | None) -> str:
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
-        if isinstance(error, MemoryError):
+        if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
             return f"its sandbox allows {sandbox.memory >> 20} MB"
-        if isinstance(error, OSError) and error.errno in (errno.EPERM, errno.EACCES):
+        if isinstance(error, OSError) and error.errno in (errno.EPERM, errno.EACCES, socket.EAI_AGAIN):
             return f"its sandbox allows only {_allowed(sandbox)}"
         if isinstance(error, OSError) and error.errno == errno.EMFILE:
             return f"its sandbox allows {sandbox.open_files} open files"

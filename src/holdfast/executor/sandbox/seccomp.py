@@ -23,24 +23,30 @@ STREAM, KIND = 1, 0xF
 TCP = 6
 MSG_FASTOPEN = 0x20000000
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-F_SETOWN, F_SETSIG, F_SETOWN_EX = 8, 10, 15
+F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE = 8, 10, 15, 1024
 FIOSETOWN, SIOCSPGRP, TIOCSTI, TIOCLINUX = 0x8901, 0x8902, 0x5412, 0x541C
+SET_FLAGS, SET_FLAGS_32, SET_ATTRIBUTES, SET_VERSION = 0x40086602, 0x40046602, 0x401C5820, 0x40087602
+SET_VERSION_32, ENABLE_VERITY, SET_ENCRYPTION = 0x40047602, 0x40806685, 0x800C6613
+SIGNALLING = (F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE)
+"""With which a descriptor signals its owner, or keeps others from a file."""
+OF_FILES = (SET_FLAGS, SET_FLAGS_32, SET_ATTRIBUTES, SET_VERSION, SET_VERSION_32, ENABLE_VERITY, SET_ENCRYPTION)
+"""What an owner may change of a file that is open to be read."""
 
 NEVER = (
     "acct", "add_key", "adjtimex", "bpf", "chmod", "chown", "chroot", "clock_adjtime", "clock_settime",
     "delete_module", "fanotify_init", "fchmod", "fchmodat", "fchmodat2", "fchown", "fchownat", "finit_module",
     "fremovexattr", "fsconfig", "fsetxattr", "fsmount", "fsopen", "fspick", "futimesat", "init_module",
-    "io_uring_enter", "io_uring_register", "io_uring_setup", "ioperm", "iopl", "ioprio_set", "kcmp",
-    "kexec_file_load", "kexec_load", "keyctl", "lchown", "listen", "listmount", "lookup_dcookie", "lremovexattr",
-    "lsetxattr", "memfd_create", "memfd_secret", "migrate_pages", "modify_ldt", "mount", "mount_setattr",
-    "move_mount", "move_pages", "mq_open", "mq_unlink", "msgctl", "msgget", "msgrcv", "msgsnd", "name_to_handle_at",
-    "nfsservctl", "open_by_handle_at", "open_tree", "perf_event_open", "personality", "pidfd_getfd", "pidfd_open",
-    "pidfd_send_signal", "pivot_root", "process_madvise", "process_mrelease", "process_vm_readv", "process_vm_writev",
-    "ptrace", "quotactl", "quotactl_fd", "reboot", "removexattr", "request_key", "rt_sigqueueinfo",
-    "rt_tgsigqueueinfo", "sched_setattr", "sched_setparam", "sched_setscheduler", "semctl", "semget", "semop",
-    "semtimedop", "setdomainname", "sethostname", "setns", "setpriority", "setrlimit", "settimeofday", "setxattr",
-    "shmat", "shmctl", "shmget", "statmount", "swapoff", "swapon", "syslog", "umount2", "unshare", "uselib",
-    "userfaultfd", "utime", "utimensat", "utimes", "vhangup",
+    "inotify_add_watch", "io_uring_enter", "io_uring_register", "io_uring_setup", "ioperm", "iopl", "ioprio_set",
+    "kcmp", "kexec_file_load", "kexec_load", "keyctl", "lchown", "listen", "listmount", "lookup_dcookie",
+    "lremovexattr", "lsetxattr", "memfd_create", "memfd_secret", "migrate_pages", "modify_ldt", "mount",
+    "mount_setattr", "move_mount", "move_pages", "mq_open", "mq_unlink", "msgctl", "msgget", "msgrcv", "msgsnd",
+    "name_to_handle_at", "nfsservctl", "open_by_handle_at", "open_tree", "perf_event_open", "personality",
+    "pidfd_getfd", "pidfd_open", "pidfd_send_signal", "pivot_root", "process_madvise", "process_mrelease",
+    "process_vm_readv", "process_vm_writev", "ptrace", "quotactl", "quotactl_fd", "reboot", "removexattr",
+    "request_key", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "sched_setattr", "sched_setparam", "sched_setscheduler",
+    "semctl", "semget", "semop", "semtimedop", "setdomainname", "sethostname", "setns", "setpriority", "setrlimit",
+    "settimeofday", "setxattr", "shmat", "shmctl", "shmget", "statmount", "swapoff", "swapon", "syslog", "umount2",
+    "unshare", "uselib", "userfaultfd", "utime", "utimensat", "utimes", "vhangup",
 )  # fmt: skip
 NO_PROGRAMS = ("execve", "execveat", "fork", "tkill", "vfork")
 """Not there either, where no other program may be started."""
@@ -78,8 +84,8 @@ def assemble(*, connect: bool, subprocess: bool, pid: int) -> list[Step]:
     steps += _rule("sched_setaffinity", _if_one_of(0, [0, pid]))
     steps += _rule("prlimit64", [*_else_deny(0, [0, pid]), *_if_null(2)])
     steps += _rule("prctl", _unless_one_of(0, [PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER]))
-    steps += _rule("fcntl", _unless_one_of(1, [F_SETOWN, F_SETSIG, F_SETOWN_EX]))  # a descriptor may signal its owner
-    steps += _rule("ioctl", _unless_one_of(1, [FIOSETOWN, SIOCSPGRP, TIOCSTI, TIOCLINUX]))
+    steps += _rule("fcntl", _unless_one_of(1, SIGNALLING))
+    steps += _rule("ioctl", _unless_one_of(1, [FIOSETOWN, SIOCSPGRP, TIOCSTI, TIOCLINUX, *OF_FILES]))
     return [*steps, (RETURN, 0, 0, ALLOW)]
 
 
