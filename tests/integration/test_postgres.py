@@ -508,7 +508,7 @@ async def test_a_user_without_rights_on_the_database_uses_a_schema_that_was_made
 async def test_no_server_is_told_with_what_to_look_at(server: PostgresServer) -> None:
     server.stop()
     with pytest.raises(StoreError, match=r"the connection was lost or refused .* is the server running"):
-        await PostgresStore(server.url()).open()
+        await PostgresStore(f"{server.url()}&patience=0").open()
 
 
 def test_urls() -> None:

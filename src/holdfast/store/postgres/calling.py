@@ -15,7 +15,7 @@ from psycopg.rows import dict_row, tuple_row
 from ...errors import ConfigError, StoreClosed
 from . import migration, sql
 from .array import texts
-from .connection import TRY_AGAIN, Connection, Pool, connect, found_out, is_lost, parse, translate
+from .connection import TRY_AGAIN, Connection, Pool, connect, found_out, is_lost, parse, patiently, translate
 from .existing import url_of
 from .listen import Doubt, Switchboard
 
@@ -49,10 +49,11 @@ class Calling:
         if self._opened > 1:
             return
         try:
-            connection = await connect(msgspec.structs.replace(self.place, prepare=False))
+            place = msgspec.structs.replace(self.place, prepare=False)
+            connection = await patiently(place, lambda: connect(place))
             try:
                 await migration.migrate(connection, self.place)
-                place = await found_out(connection, self.place)
+                found = await found_out(connection, self.place)
             except psycopg.Error as error:
                 raise translate(error, self.place) from error
             finally:
@@ -61,8 +62,8 @@ class Calling:
             self._opened = 0
             raise
         self._home = asyncio.get_running_loop()
-        self._pool = Pool(place)
-        self._switchboard = Switchboard(place)
+        self._pool = Pool(found)
+        self._switchboard = Switchboard(found)
 
     async def close(self) -> None:
         self._opened = max(0, self._opened - 1)
