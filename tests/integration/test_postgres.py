@@ -590,6 +590,15 @@ def test_migrate_makes_the_schema(url: str) -> None:
     assert (result.exit_code, "the schema is current" in result.output) == (0, True)
 
 
+@pytest.mark.parametrize("command", ["jobs", "queues", "events", "doctor"])
+def test_whoever_looks_at_a_mistyped_schema_makes_none(url: str, schema: str, command: str) -> None:
+    result = CliRunner().invoke(cli, [command, "--url", url])
+    assert (result.exit_code, "there is no store at postgresql://" in result.stderr) == (2, True)
+    with connect() as connection:
+        found = connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,)).fetchone()
+    assert found is None
+
+
 def test_only_postgres_has_its_schema_as_sql(tmp_path: Path) -> None:
     result = CliRunner().invoke(cli, ["migrate", "--url", f"sqlite:///{tmp_path}/jobs.db", "--sql"])
     assert "only a postgresql:// store has its schema as SQL" in result.output

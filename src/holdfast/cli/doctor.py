@@ -18,7 +18,7 @@ from ..store import shown
 from ..store.contract import Filter, QueueInfo, SessionInfo
 from .group import Command
 from .show import json_out, span, table
-from .source import Source, json_option, source_options
+from .source import Source, json_option, must_exist, source_options
 
 OLDEST_PYTHON = (3, 11)
 MOST_SKEW_MS = 2000
@@ -81,6 +81,7 @@ def _python() -> Check:
 async def _store(app: Holdfast) -> AsyncIterator[Check]:
     """Yield what is to be said of a store, up to where it fails."""
     try:
+        await must_exist(app)
         async with app:
             yield Check("store", True, f"{shown(app.store.url)} opens, and its schema is current")
             for name, fine, detail in await app.store.doctor():
