@@ -43,7 +43,7 @@ from .produce import (
     UpdateRunAt,
 )
 from .settle import Claimed, Complete, Continuation, Failed, Lease, Released, Retried, Settled, Settlement, Snoozed
-from .steer import Due, Finished, Fired, Listener, ScheduleChange, ScheduleRow, Steering
+from .steer import Due, Finding, Finished, Fired, Listener, ScheduleChange, ScheduleRow, Steering
 from .work import Declaration, Extended, Reaped, Session, Turn, Working
 
 
@@ -135,6 +135,7 @@ __all__ = [
     "Extended",
     "Failed",
     "Filter",
+    "Finding",
     "Finished",
     "Fired",
     "JobPage",
