@@ -72,7 +72,7 @@ async def test_patience_has_an_end_and_the_error_says_what_to_look_at(server: Po
         began = time.monotonic()
         with pytest.raises(StoreError, match=r"the connection was lost or refused .* is the server running"):
             await echo.options(job_id="given").enqueue("a")
-        assert time.monotonic() - began > 0.2
+        assert time.monotonic() - began >= 0.5
 
 
 async def test_what_no_patience_helps_is_told_at_once() -> None:

@@ -107,9 +107,10 @@ async def patiently(place: Place, make: Callable[[], Awaitable[T]]) -> T:
         try:
             return await make()
         except Unreachable:
-            if time.monotonic() + pause > deadline:
+            left = deadline - time.monotonic()
+            if left <= 0:
                 raise
-        await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+        await asyncio.sleep(min(pause * random.uniform(0.5, 1.0), left))
         pause = min(pause * 2, LONGEST_PAUSE)
 
 
