@@ -77,12 +77,18 @@ async def until_told(job: Job) -> None:
 """
 
 
+async def _make_store(url: str) -> None:
+    async with Holdfast(url):
+        pass
+
+
 class Shop:
     """The folder, and commands that run in this process or in one of their own."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         (folder / "shop.py").write_text(SHOP)
+        asyncio.run(_make_store(f"sqlite:///{folder}/jobs.db"))
 
     @property
     def app(self) -> Holdfast:

@@ -107,6 +107,38 @@ def test_the_environment_names_a_store_and_an_option_beats_it(shop: Shop, monkey
     assert not (shop.folder / "other.db").exists()
 
 
+LOOKS = (
+    ["jobs"], ["jobs", "show", "mail", "j"], ["chains"], ["queues"], ["tasks"], ["schedules"], ["workers"], ["events"],
+    ["doctor"], ["pause", "mail"], ["queues", "set", "mail", "concurrency=1"], ["cancel", "mail", "j"],
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("words", LOOKS, ids=" ".join)
+def test_whoever_looks_makes_no_store(shop: Shop, words: list[str]) -> None:
+    store = shop.folder / "jobs.db"
+    store.unlink()
+    told = "there is no store at jobs.db: check the URL and the working directory (holdfast worker, enqueue, "
+    assert shop.error(*words).startswith(told)
+    assert not store.exists()
+
+
+def test_whoever_looks_at_a_file_of_something_else_leaves_it_alone(shop: Shop) -> None:
+    other = shop.folder / "other.db"
+    other.touch()
+    assert "there is no store at other.db (namespace holdfast)" in shop.error("jobs", "--url", "sqlite:///other.db")
+    assert other.read_bytes() == b""
+    assert "there is no store at jobs.db (namespace typo)" in shop.error(
+        "doctor", "--url", "sqlite:///jobs.db?namespace=typo"
+    )
+
+
+@pytest.mark.parametrize("words", [["enqueue", "send", "to=ann"], ["migrate"]], ids=" ".join)
+def test_whoever_brings_something_makes_the_store(shop: Shop, words: list[str]) -> None:
+    (shop.folder / "jobs.db").unlink()
+    shop.ok(*words)
+    assert shop.json("workers") == {"workers": []}
+
+
 @pytest.mark.parametrize(
     ("url", "told"),
     [

@@ -55,7 +55,7 @@ def test_one_is_added_changed_and_removed(shop: Shop) -> None:
     changed = shop.json("schedules", "set", "pulse", "send", '{"to": "bob"}', "--cron", "30 4 * * *", "--grace", "2m")
     assert (changed["payload"], changed["grace_ms"], changed["when"]) == ({"to": "bob"}, 120_000, "30 4 * * * UTC")
     assert shop.ok("schedules", "remove", "pulse") == "pulse: removed\n"
-    assert "there is no schedule 'pulse'" in shop.error("schedules", "show", "pulse")
+    assert "there is no schedule 'pulse'" in shop.error("schedules", "show", "pulse", code=1)
 
 
 def test_what_code_declares_is_changed_above_it_and_cleared(shop: Shop) -> None:
@@ -109,13 +109,20 @@ def test_a_plain_payload_needs_no_app(shop: Shop, tmp_path: Path) -> None:
         (("add", "x", "send", "to=a", "--cron", "61 * * * *"), "its minute is wrong: '61'"),
         (("add", "x", "send", "to=a", "--cron", "* * * * *", "--tz", "Mars"), "there is no such time zone here"),
         (("add", "x", "send", "to=a", "--at", "tomorrow"), "write ISO 8601 with a zone"),
-        (("add", "x", "send", "to=a", "--at", "2099-01-01"), "has no time zone"),
+        (
+            ("add", "x", "send", "to=a", "--at", "2099-01-01T00:00"),
+            "--at='2099-01-01T00:00' has no time zone: write 2099-01-01T00:00:00Z for UTC, or +02:00 at its end",
+        ),
         (("add", "x", "nothing", "--every", "5"), "there is no task 'nothing'"),
         (("add", "x", "send", "to=a", "--every", "5", "--queue", "raw"), "task 'send' is in queue 'mail'"),
         (("set", "nightly"), "schedules set nightly: give what is to change"),
         (("set", "nightly", "--clear", "colour"), "'colour' is nothing that a schedule has"),
-        (("pause", "nope"), "there is no schedule 'nope'"),
     ],
 )
 def test_what_is_asked_for_wrongly_is_one_line(shop: Shop, words: tuple[str, ...], told: str) -> None:
     assert told in shop.error("schedules", *words)
+
+
+@pytest.mark.parametrize("command", ["show", "pause", "resume", "trigger", "remove"])
+def test_one_that_is_not_there_ends_as_a_job_that_is_not_there(shop: Shop, command: str) -> None:
+    assert "there is no schedule 'nope'" in shop.error("schedules", command, "nope", code=1)

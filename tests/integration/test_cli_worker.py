@@ -59,6 +59,17 @@ def test_only_the_queues_that_are_named_are_served(shop: Shop, start: Start) -> 
     assert shop.json("jobs", "show", "mail", "a")["state"] == "waiting"
 
 
+@pytest.mark.parametrize("more", [[], ["--processes", "2"]], ids=["one", "fleet"])
+def test_a_queue_that_the_app_does_not_declare_is_served_and_noted_once(
+    shop: Shop, start: Start, more: list[str]
+) -> None:
+    process = start("worker", "shop.py:app", "--queues", "mail,typo", "--burst", "--no-uvloop", *more)
+    process.line("serves mail, typo")
+    code, _, err = process.end()
+    told = "holdfast: --queues typo: this app declares no such queue; it has mail, orders, slow"
+    assert (code, err.splitlines().count(told)) == (0, 1), err
+
+
 def test_sigterm_lets_a_running_job_finish(shop: Shop, start: Start) -> None:
     shop.ok("enqueue", "until_go", "--id", "a")
     process = start("worker", "--name", "w")

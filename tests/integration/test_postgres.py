@@ -508,7 +508,7 @@ async def test_a_user_without_rights_on_the_database_uses_a_schema_that_was_made
 async def test_no_server_is_told_with_what_to_look_at(server: PostgresServer) -> None:
     server.stop()
     with pytest.raises(StoreError, match=r"the connection was lost or refused .* is the server running"):
-        await PostgresStore(server.url()).open()
+        await PostgresStore(f"{server.url()}&patience=0").open()
 
 
 def test_urls() -> None:
@@ -588,6 +588,15 @@ async def test_migrate_prints_the_sql_and_applied_by_hand_it_is_what_open_makes(
 def test_migrate_makes_the_schema(url: str) -> None:
     result = CliRunner().invoke(cli, ["migrate", "--url", url])
     assert (result.exit_code, "the schema is current" in result.output) == (0, True)
+
+
+@pytest.mark.parametrize("command", ["jobs", "queues", "events", "doctor"])
+def test_whoever_looks_at_a_mistyped_schema_makes_none(url: str, schema: str, command: str) -> None:
+    result = CliRunner().invoke(cli, [command, "--url", url])
+    assert (result.exit_code, "there is no store at postgresql://" in result.stderr) == (2, True)
+    with connect() as connection:
+        found = connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,)).fetchone()
+    assert found is None
 
 
 def test_only_postgres_has_its_schema_as_sql(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from ..store import shown
 from ..store.contract import Filter, QueueInfo, SessionInfo
 from .group import Command
 from .show import json_out, span, table
-from .source import Source, json_option, source_options
+from .source import Source, json_option, must_exist, source_options
 
 OLDEST_PYTHON = (3, 11)
 MOST_SKEW_MS = 2000
@@ -33,11 +33,17 @@ class Check:
     ok: bool | None
     detail: str
     advice: str = ""
+    warning: bool = False
 
     @property
     def word(self) -> str:
         """What the table says of it."""
-        return {True: "ok", False: "problem", None: "not checked"}[self.ok]
+        return "warning" if self.warning else {True: "ok", False: "problem", None: "not checked"}[self.ok]
+
+    @property
+    def to_do(self) -> str:
+        """The advice, where it is needed."""
+        return "" if self.word == "ok" else self.advice
 
 
 @click.command(cls=Command)
@@ -59,11 +65,11 @@ def doctor(source: Source, as_json: bool) -> None:
     else:
         checks.append(Check("store", None, "no store was named", "give --app module:app or --url sqlite:///jobs.db"))
     if as_json:
-        json_out([{**asdict(check), "advice": None if check.ok else check.advice} for check in checks])
+        json_out([{**asdict(check), "advice": check.to_do or None} for check in checks])
     else:
         table(
             ("check", "is", "detail", "what to do"),
-            [(c.name, c.word, c.detail, "" if c.ok else c.advice) for c in checks],
+            [(check.name, check.word, check.detail, check.to_do) for check in checks],
         )
     if any(check.ok is False for check in checks):
         click.get_current_context().exit(1)
@@ -81,10 +87,12 @@ def _python() -> Check:
 async def _store(app: Holdfast) -> AsyncIterator[Check]:
     """Yield what is to be said of a store, up to where it fails."""
     try:
+        await must_exist(app)
         async with app:
             yield Check("store", True, f"{shown(app.store.url)} opens, and its schema is current")
-            for name, fine, detail in await app.store.doctor():
-                yield Check(f"store: {name}", fine, detail, "restore the file from a backup")
+            for found in await app.store.doctor():
+                fine, warns = found.verdict != "problem", found.verdict == "warning"
+                yield Check(f"store: {found.name}", fine, found.detail, found.advice, warns)
             yield await _clock(app)
             sessions, queues = await app.workers(), await app.queues()
             yield _workers(sessions, await app.store.now_ms())

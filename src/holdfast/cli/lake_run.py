@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import signal
 import sys
@@ -14,7 +15,7 @@ import click
 from ..errors import LakeBusy
 from .lake_path import path_option
 from .show import json_line, note
-from .source import Source, json_option, source_options
+from .source import Source, json_option, must_exist, source_options
 from .value import as_seconds
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def run(source: Source, path: Path, once: bool, every: float, master: str | None
 
     logging.basicConfig(level="WARNING", format="%(levelname)s: %(message)s")
     app = source.app()
+    asyncio.run(must_exist(app))
     stop = _Stop()
     spark = session(master, name="holdfast lake")
     try:

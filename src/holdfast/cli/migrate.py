@@ -35,7 +35,7 @@ def migrate(source: Source, as_sql: bool) -> None:
       holdfast migrate --url postgresql://db/shop?schema=jobs --sql > holdfast.sql
     """
     if as_sql:
-        store = source.app(create=True).store
+        store = source.app().store
         if not isinstance(store, Scripted):
             raise ConfigError(f"{shown(store.url)}: only a postgresql:// store has its schema as SQL")
         click.echo(store.script(), nl=False)

@@ -27,6 +27,7 @@ def run_fleet(order: Order) -> None:
     if order.uvloop is not None:
         raise ConfigError("--uvloop: workers on Spark have the event loop of their executors; leave it out")
     app = order.app()
+    order.note_unknown(app)
     made = fleet(
         order.app_path, master=order.master, queues=order.queues, workers=order.processes, slots=order.slots,
         lease=order.lease, drain=order.drain, name=order.name,

@@ -55,9 +55,12 @@ def spec_of(given: dict[str, Any]) -> Spec | None:
 
 def _instant(text: str) -> datetime:
     try:
-        return datetime.fromisoformat(text)
+        instant = datetime.fromisoformat(text)
     except ValueError:
         raise ConfigError(f"--at={text!r}: write ISO 8601 with a zone, such as 2027-01-01T00:00:00Z") from None
+    if instant.tzinfo is None:
+        raise ConfigError(f"--at={text!r} has no time zone: write {instant.isoformat()}Z for UTC, or +02:00 at its end")
+    return instant
 
 
 def call_of(app: Holdfast, words: tuple[str, ...], args: str | None, queue: str | None) -> Call[Any]:

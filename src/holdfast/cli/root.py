@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from .. import __version__
-from ..errors import ConfigError, HoldfastError, PayloadError
+from ..errors import ConfigError, HoldfastError, PayloadError, ScheduleMissing
 from .chain import chains
 from .doctor import doctor
 from .enqueue import enqueue
@@ -81,6 +81,8 @@ def report(error: BaseException, *, debug: bool) -> int:
     if debug:
         traceback.print_exception(error)
     click.echo(f"holdfast: {one_line(_told(error))}", err=True)
+    if isinstance(error, ScheduleMissing):
+        return TROUBLE  # as for a job that is not there
     return USAGE if isinstance(error, click.ClickException | ConfigError | PayloadError) else TROUBLE
 
 

@@ -26,13 +26,13 @@ class Source:
     target: str | None = None
     url: str | None = None
 
-    def app(self, *, create: bool = False) -> Holdfast:
-        """Return the app, or a bare one on the URL; without `create`, a file must be there already."""
+    def app(self) -> Holdfast:
+        """Return the app, or a bare one on the URL."""
         target, url = self._chosen()
         if target is not None:
             app = load_app(target)
         elif url is not None:
-            app = _bare(url, create)
+            app = Holdfast(url)
         else:
             raise ConfigError(
                 "which store? Give --app module:app or --url sqlite:///jobs.db, or set HOLDFAST_APP or HOLDFAST_URL"
@@ -50,10 +50,12 @@ class Source:
         return any(self._chosen())
 
     def run(self, work: Callable[[Holdfast], Awaitable[T]], *, create: bool = False) -> T:
-        """Return what the work returns, done with the app open."""
-        app = self.app(create=create)
+        """Return what the work returns, done with the app open; without `create`, its store must be there already."""
+        app = self.app()
 
         async def opened() -> T:
+            if not create:
+                await must_exist(app)
             async with app:
                 return await work(app)
 
@@ -68,11 +70,13 @@ class Source:
         return target, None if target else os.environ.get("HOLDFAST_URL") or None
 
 
-def _bare(url: str, create: bool) -> Holdfast:
-    app = Holdfast(url)
-    if not create and (place := app.store.absent()):
-        raise ConfigError(f"there is no store at {place}: check the path in --url (sqlite:////absolute/path.db)")
-    return app
+async def must_exist(app: Holdfast) -> None:
+    """Raise when there is no store: opening would make one where somebody only looks, and perhaps mistyped it."""
+    if place := await app.store.absent():
+        raise ConfigError(
+            f"there is no store at {place}: check the URL and the working directory (holdfast worker, enqueue, "
+            "schedules add and migrate make a new one)"
+        )
 
 
 def source_options(command: Function) -> Function:

@@ -17,11 +17,11 @@ from ..app import Holdfast
 from ..errors import ConfigError, HoldfastError, MissingExtra
 from ..find import load_app
 from ..store import shown
-from ..worker.fleet import Fleet, stop_with_parent
+from ..worker.fleet import PIPE, Fleet, stop_with_parent
 from ..worker.report import Report
 from ..worker.worker import Worker
 from .group import Command
-from .show import json_line
+from .show import json_line, note
 from .value import as_bytes, as_names, as_seconds, seconds
 
 RESTARTS_IN_BURST = 3
@@ -71,6 +71,13 @@ class Order:
         if not target:
             raise ConfigError("which app? Write holdfast worker module:app, or set HOLDFAST_APP=module:app")
         return target
+
+    def note_unknown(self, app: Holdfast) -> None:
+        """People are told of queues that the app does not declare: served they are, for another app may fill them."""
+        known = app.registry.queues
+        for name in self.queues or ():
+            if name not in known:
+                note(f"--queues {name}: this app declares no such queue; it has {', '.join(known) or 'none'}")
 
     def child(self, number: int) -> list[str]:
         """Return the command of one process of a fleet."""
@@ -160,8 +167,11 @@ def worker(**given: Any) -> None:
     # SQLite calls happen in a thread. A handler that computes holds the interpreter for a whole switch
     # interval, 5 ms by default, each time that thread wants it back: claims and heartbeats would starve.
     sys.setswitchinterval(SWITCH_INTERVAL)
+    app = order.app()
+    if PIPE not in os.environ:  # the fleet has said it already
+        order.note_unknown(app)
     with asyncio.Runner(loop_factory=_loop_factory(order.uvloop)) as runner:
-        runner.run(_work(order, order.app()))
+        runner.run(_work(order, app))
 
 
 def _ordered(given: dict[str, Any]) -> Order:
@@ -212,6 +222,7 @@ def _fleet(order: Order) -> int:
     """The fleet has run; return its exit code. A mistake is told here once, not by each process."""
     app = order.app()
     order.worker(app)
+    order.note_unknown(app)
     if not app.store.shared:
         raise ConfigError(f"--processes: {shown(app.store.url)} is one process's own memory; use sqlite:///jobs.db")
     restarts = RESTARTS_IN_BURST if order.burst else None

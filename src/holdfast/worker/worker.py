@@ -6,11 +6,10 @@ import asyncio
 import functools
 import logging
 import os
-import random
 import signal
 import socket
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,12 +22,12 @@ from ..resource import Resource, opened
 from ..store.contract import Extended, Session
 from .burst import until_empty
 from .guard import Guard
+from .insist import Insistent, Stopped
 from .lease import Heartbeat
 from .prepare import prepare
 from .pump import Pump
 from .report import Report
 from .ticker import Ticker
-from .trouble import FIRST_PAUSE, LONGEST_PAUSE
 from .upkeep import keep_up
 
 if TYPE_CHECKING:
@@ -90,6 +89,8 @@ class Worker:
         self.name = name or f"{socket.gethostname()}-{os.getpid()}"
         self.hooks = Hooks(app.hooks)
         self._pump: Pump | None = None
+        self._insistent: Insistent
+        """Made anew with each run, as the pump is."""
         self._heartbeat: Heartbeat | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._hurry = asyncio.Event()
@@ -134,6 +135,7 @@ class Worker:
         pump = self._pump = Pump(
             self._app.store, self._app.registry, self.hooks, self._slots, self._poll, self._pulse, self._pool_options
         )
+        self._insistent = Insistent(pump.trouble, self._grace)
         try:
             prepare(pump, self.queues, self._wedged if self._guarded else self._lease_ms / 1000)
             async with self._app, opened(self._resources(pump)):
@@ -152,25 +154,19 @@ class Worker:
         return self._app.registry.resources if here else []
 
     async def _run(self, pump: Pump, burst: bool, signals: bool) -> Report:
-        with self._signals(signals):
-            if await self._prepare(pump, burst):
-                await self._serve(pump, burst)
+        with self._signals(signals), suppress(Stopped):
+            await self._prepare(burst)
+            await self._serve(pump, burst)
         self.hooks.tell(Happening(name="worker_stopped", worker=self.name, detail=str(pump.report)))
         return pump.report
 
-    async def _prepare(self, pump: Pump, burst: bool) -> bool:
-        """Everything is declared and, for a burst, what is due is fired. False: the worker was told to stop."""
+    async def _prepare(self, burst: bool) -> None:
+        """Everything is declared and, for a burst, what is due is fired."""
         app, declarations = self._app, self._app.registry.declarations(self.queues)
-        calls: list[Callable[[], Awaitable[object]]] = [
-            lambda: app.store.declare(declarations),
-            lambda: app.schedules.declare(self.queues),
-        ]
+        await self._insistent.do(lambda: app.store.declare(declarations))
+        await self._insistent.do(lambda: app.schedules.declare(self.queues))
         if burst:
-            calls.append(self._ticker().round)
-        for call in calls:
-            if not await self._insist(pump, call):
-                return False
-        return True
+            await self._insistent.do(self._ticker().round)
 
     def _ticker(self) -> Ticker:
         interval = min(TICKER_INTERVAL, self._lease_ms / 3000)
@@ -191,7 +187,7 @@ class Worker:
         """Work under one session; return whether it was declared dead."""
         store = self._app.store
         evicted = False
-        listener = await store.listen(pump.call, lambda finished: None)
+        listener = await self._insistent.do(lambda: store.listen(pump.call, lambda finished: None))
 
         def on_evicted() -> None:
             nonlocal evicted
@@ -209,9 +205,11 @@ class Worker:
 
         session = self._new_session(listener.address)
         sent_at = now()
-        if not await self._insist(pump, lambda: store.register(session)):
+        try:
+            await self._insistent.do(lambda: store.register(session))
+        except BaseException:
             listener.close()
-            return False
+            raise
         self._pulse()
         pump.pool.lease_until(sent_at + self._lease_ms / 1000)
         pump.session = session
@@ -275,23 +273,11 @@ class Worker:
 
     async def _leave(self, session: Session) -> None:
         try:
-            await self._app.store.leave(session)
-        except StoreError as error:
-            log.warning("this worker could not take its leave, and will be missed when its lease is over: %s", error)
-
-    async def _insist(self, pump: Pump, call: Callable[[], Awaitable[object]]) -> bool:
-        """The call to the store is done, however often it had to be repeated. False: the worker was told to stop."""
-        pause = FIRST_PAUSE
-        while True:
-            try:
-                await call()
-                return True
-            except StoreError as error:
-                pump.trouble(error)
-            if not pump.claiming:
-                return False
-            await pump.alarm.wait(pause * random.uniform(0.5, 1.0))
-            pause = min(pause * 2, LONGEST_PAUSE)
+            async with asyncio.timeout(GRACE):
+                await self._app.store.leave(session)
+        except (StoreError, TimeoutError) as error:
+            told = str(error) or f"the store did not answer for {GRACE:g} s"
+            log.warning("this worker could not take its leave, and will be missed when its lease is over: %s", told)
 
     def _new_session(self, address: str) -> Session:
         return Session(
@@ -322,6 +308,7 @@ class Worker:
         if self._pump is not None and self._stops <= 2:
             self._pump.claiming = False
             self._pump.alarm.ring()
+            self._insistent.stop()
             if self._stops == 1:
                 self._stopping = asyncio.get_running_loop().create_task(self._shut_down(self._pump))
             else:

@@ -43,7 +43,7 @@ from .produce import (
     UpdateRunAt,
 )
 from .settle import Claimed, Complete, Continuation, Failed, Lease, Released, Retried, Settled, Settlement, Snoozed
-from .steer import Due, Finished, Fired, Listener, ScheduleChange, ScheduleRow, Steering
+from .steer import Due, Finding, Finished, Fired, Listener, ScheduleChange, ScheduleRow, Steering
 from .work import Declaration, Extended, Reaped, Session, Turn, Working
 
 
@@ -58,8 +58,8 @@ class Store(Producing, Working, Looking, Steering, Protocol):
     turns_at_once: int
     """How many calls of `settle_and_claim` a worker has under way under load: 2 where the store works elsewhere."""
 
-    def absent(self) -> str | None:
-        """Return the place where `open` would make a new store, or `None` when there is one already."""
+    async def absent(self) -> str | None:
+        """Return the place where `open` would make a new store, or `None`. The store need not be open."""
 
     async def open(self) -> None:
         """The store can be used; its schema is there."""
@@ -135,6 +135,7 @@ __all__ = [
     "Extended",
     "Failed",
     "Filter",
+    "Finding",
     "Finished",
     "Fired",
     "JobPage",

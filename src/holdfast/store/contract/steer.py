@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -12,6 +12,17 @@ from ...core.policy import Policy
 from ...core.state import State
 from ...core.transition import Reply
 from .produce import KEEP, Answer, Conflict, NewJob
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One thing about a store that was looked at, for people."""
+
+    name: str
+    verdict: Literal["ok", "warning", "problem"]
+    """A warning is somebody's right to choose, when they know what may be lost."""
+    detail: str
+    advice: str = ""
+    """What to do, unless it is well."""
 
 
 class ScheduleRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,5 +120,5 @@ class Steering(Protocol):
     async def unwatch(self, listener: Listener, queue: str, id: str, run: int) -> None:
         """The listener hears no more of the run."""
 
-    async def doctor(self) -> list[tuple[str, bool, str]]:
-        """Return checks of the store itself: name, whether it is well, and a line for people."""
+    async def doctor(self) -> list[Finding]:
+        """Return what is to be said of the store itself."""

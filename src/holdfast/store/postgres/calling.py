@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import msgspec
@@ -15,7 +16,7 @@ from psycopg.rows import dict_row, tuple_row
 from ...errors import ConfigError, StoreClosed
 from . import migration, sql
 from .array import texts
-from .connection import TRY_AGAIN, Connection, Pool, connect, found_out, is_lost, parse, translate
+from .connection import TRY_AGAIN, Connection, Pool, connect, found_out, is_lost, parse, patiently, translate
 from .existing import url_of
 from .listen import Doubt, Switchboard
 
@@ -41,28 +42,37 @@ class Calling:
         self._switchboard = Switchboard(self.place)
         self._doubt = Doubt(self._claimable)
 
-    def absent(self) -> str | None:
-        return None
+    async def absent(self) -> str | None:
+        async with self._alone() as connection:
+            found = await migration.look(connection, self.place)
+        return None if found.tables else str(self.place)
+
+    @asynccontextmanager
+    async def _alone(self) -> AsyncIterator[Connection]:
+        """Yield a connection besides the pool, which may not be there yet."""
+        place = msgspec.structs.replace(self.place, prepare=False)
+        connection = await patiently(place, lambda: connect(place))
+        try:
+            yield connection
+        except psycopg.Error as error:
+            raise translate(error, self.place) from error
+        finally:
+            await connection.close()
 
     async def open(self) -> None:
         self._opened += 1
         if self._opened > 1:
             return
         try:
-            connection = await connect(msgspec.structs.replace(self.place, prepare=False))
-            try:
+            async with self._alone() as connection:
                 await migration.migrate(connection, self.place)
-                place = await found_out(connection, self.place)
-            except psycopg.Error as error:
-                raise translate(error, self.place) from error
-            finally:
-                await connection.close()
+                found = await found_out(connection, self.place)
         except BaseException:
             self._opened = 0
             raise
         self._home = asyncio.get_running_loop()
-        self._pool = Pool(place)
-        self._switchboard = Switchboard(place)
+        self._pool = Pool(found)
+        self._switchboard = Switchboard(found)
 
     async def close(self) -> None:
         self._opened = max(0, self._opened - 1)

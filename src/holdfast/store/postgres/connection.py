@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import re
-from collections.abc import AsyncIterator
+import select
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import msgspec
@@ -22,10 +25,13 @@ from ...errors import (
 )
 from ..url import shown
 
+T = TypeVar("T")
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 TRY_AGAIN = frozenset({"40001", "40P01", "55P03"})
 """Serialization failure, deadlock, lock not available: rolled back for certain, so that nothing was done."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.01, 0.5
 _LOST = re.compile(r"^(08...|57P0[123]|25P03)$")
+_PASSING = re.compile("starting up|shutting down|recovery|not (yet )?accepting|too many|remaining connection slots")
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,6 +96,24 @@ def _option(url: str, name: str, value: str) -> Any:
     return value if form == "NAME" else float(value) if form == "SECONDS" else int(value)
 
 
+class Unreachable(StoreError):
+    """No connection could be made, so that nothing was done: later it may be."""
+
+
+async def patiently(place: Place, make: Callable[[], Awaitable[T]]) -> T:
+    """Return what is made on a connection; while there is none to be had, it is tried again, within the patience."""
+    deadline, pause = time.monotonic() + place.patience, FIRST_PAUSE
+    while True:
+        try:
+            return await make()
+        except Unreachable:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise
+        await asyncio.sleep(min(pause * random.uniform(0.5, 1.0), left))
+        pause = min(pause * 2, LONGEST_PAUSE)
+
+
 async def connect(place: Place) -> Connection:
     """Return a connection in which every statement is its own transaction, unless it says otherwise."""
     try:
@@ -101,7 +125,14 @@ async def connect(place: Place) -> Connection:
             connect_timeout=max(1, round(place.patience)),
         )
     except psycopg.Error as error:
-        raise translate(error, place) from error
+        ours = translate(error, place)
+        raise (Unreachable(str(ours)) if _may_pass(error) else ours) from error
+
+
+def _may_pass(error: psycopg.Error) -> bool:
+    """True when a later try may do. Errors have no code yet in this phase; what the server itself says is `FATAL`."""
+    text = str(error)
+    return is_lost(error) and ("FATAL:" not in text or bool(_PASSING.search(text)))
 
 
 async def found_out(connection: Connection, place: Place) -> Place:
@@ -127,11 +158,8 @@ class Pool:
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
         """Yield a connection that nobody else uses."""
-        await self._enter()
+        connection = await patiently(self._place, self._acquire)
         try:
-            if self._closed:
-                raise StoreClosed(f"{self._place} is closed")
-            connection = self._take() or await connect(self._place)
             try:
                 yield connection
             except BaseException:
@@ -141,6 +169,16 @@ class Pool:
                 await self._put_back(connection)
         finally:
             self._room.release()
+
+    async def _acquire(self) -> Connection:
+        await self._enter()
+        try:
+            if self._closed:
+                raise StoreClosed(f"{self._place} is closed")
+            return await self._take() or await connect(self._place)
+        except BaseException:
+            self._room.release()
+            raise
 
     async def _enter(self) -> None:
         """There is room for one more."""
@@ -156,11 +194,14 @@ class Pool:
                 f"{self._place.patience:g} s; raise pool="
             ) from None
 
-    def _take(self) -> Connection | None:
+    async def _take(self) -> Connection | None:
         while self._idle:
             connection = self._idle.pop()
-            if not connection.closed:
+            if connection.closed:
+                continue
+            if not _has_news(connection):
                 return connection
+            await connection.close()
         return None
 
     async def _put_back(self, connection: Connection) -> None:
@@ -181,6 +222,13 @@ class Pool:
         """No connection is open."""
         self._closed = True
         await self.forget_idle()
+
+
+def _has_news(connection: Connection) -> bool:
+    """True when the server said something unasked, as it does when it ends: a call would find that out too late."""
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
 
 
 async def _give_up(connection: Connection) -> None:

@@ -19,7 +19,7 @@ import psycopg
 from ...core.state import State
 from ...errors import StoreError
 from ..contract import Finished
-from .connection import Connection, Place, connect
+from .connection import Connection, Place, connect, patiently
 
 log = logging.getLogger("holdfast")
 FIRST_PAUSE = 0.05
@@ -82,7 +82,7 @@ class Switchboard:
         self._ears[number] = ear
         async with self._starting:
             if self._place.listen and self._task is None:
-                self._task = asyncio.create_task(self._run(await self._connect()))
+                self._task = asyncio.create_task(self._run(await patiently(self._place, self._connect)))
         return ear
 
     def _forget(self, number: str) -> None:

@@ -10,10 +10,20 @@ import msgspec
 
 from ...core.job import JobRecord
 from ...core.policy import Policy
-from ..contract import BlockerRecord, ChainPage, ChainRecord, EventPage, Filter, JobPage, QueueInfo, SessionInfo
+from ..contract import (
+    BlockerRecord,
+    ChainPage,
+    ChainRecord,
+    EventPage,
+    Filter,
+    Finding,
+    JobPage,
+    QueueInfo,
+    SessionInfo,
+)
 from ..gather import Gather
 from ..row import before
-from . import look
+from . import doctor, look
 from .array import numbers, texts
 from .calling import Calling
 
@@ -92,14 +102,6 @@ class Looking(Calling):
             "SELECT holdfast.read_to(%s::bigint, %s, %s::xid8, %s::bigint)", self._now(), reader, xid, seq
         )
 
-    async def doctor(self) -> list[tuple[str, bool, str]]:
-        ((version, standby, durable, connections, most),) = await self._rows(
-            "SELECT current_setting('server_version'), pg_is_in_recovery(), current_setting('synchronous_commit'),"
-            " (SELECT count(*) FROM pg_stat_activity), current_setting('max_connections')::integer",
-            (),
-        )
-        return [
-            ("server", not standby, f"PostgreSQL {version}" + (", a replica: it cannot be written" if standby else "")),
-            ("durability", durable != "off", f"synchronous_commit is {durable}"),
-            ("connections", connections < most, f"{connections} of {most} in use"),
-        ]
+    async def doctor(self) -> list[Finding]:
+        (row,) = await self._rows(doctor.LOOK, (), named=True)
+        return doctor.findings(row)

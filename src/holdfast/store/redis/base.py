@@ -45,8 +45,8 @@ class Base:
         self._ear = Ear(self._server, self._keys)
         self._durability = Durability(self._server)
 
-    def absent(self) -> str | None:
-        return None
+    async def absent(self) -> str | None:
+        return None  # nothing is made before there are jobs
 
     async def open(self) -> None:
         async with self._opening:

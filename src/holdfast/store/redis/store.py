@@ -19,6 +19,7 @@ from ..contract import (
     Due,
     EventPage,
     Filter,
+    Finding,
     Finished,
     Fired,
     JobPage,
@@ -145,8 +146,8 @@ class RedisStore(Producing, Working):
     async def unwatch(self, listener: Listener, queue: str, id: str, run: int) -> None:
         await self._server.call("unwatch", [self._keys.declared(queue)], short(id), run, listener.address)
 
-    async def doctor(self) -> list[tuple[str, bool, str]]:
-        return await doctor.checks(self._server)
+    async def doctor(self) -> list[Finding]:
+        return await doctor.findings(self._server)
 
 
 __all__ = ["RedisStore"]

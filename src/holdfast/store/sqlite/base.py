@@ -6,13 +6,12 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
 from . import end, sql
-from .connection import parse
+from .connection import absent, parse
 from .thread import After, ConnectionThread
 from .tx import Cache, Tx
 
@@ -42,9 +41,8 @@ class Base:
         known = f"{self.place.name}/{self.place.namespace}"
         return _memories.setdefault(known, ConnectionThread(self.place, writes=True))
 
-    def absent(self) -> str | None:
-        path = self.place.path
-        return path if path is not None and not Path(path).exists() else None
+    async def absent(self) -> str | None:
+        return await asyncio.to_thread(absent, self.place)
 
     async def open(self) -> None:
         await asyncio.to_thread(self._open)

@@ -7,7 +7,7 @@ import re
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -159,6 +159,16 @@ def _run_script(connection: sqlite3.Connection, script: str) -> None:
         if sqlite3.complete_statement(pending):
             connection.execute(pending)
             pending = ""
+
+
+def absent(place: Place) -> str | None:
+    """Return where there is no store, although a file may be there; nothing is written."""
+    if place.path is None:
+        return None
+    if not Path(place.path).exists():
+        return place.path
+    with translated(place), closing(_open(place)) as connection:
+        return None if schema_version(connection, place) else f"{place.path} (namespace {place.namespace})"
 
 
 def schema_version(connection: sqlite3.Connection, place: Place) -> int:

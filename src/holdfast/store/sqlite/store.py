@@ -27,6 +27,7 @@ from ..contract import (
     EventPage,
     Extended,
     Filter,
+    Finding,
     Finished,
     Fired,
     JobPage,
@@ -46,13 +47,12 @@ from ..contract import (
     Store,
     Turn,
 )
-from . import blocker, chain, end, enqueue, look, reader, schedule, session, settle, steer
+from . import blocker, chain, doctor, end, enqueue, look, reader, schedule, session, settle, steer
 from .base import Base
 from .bell import Ear
 from .join import joined
 from .opened import opened
 from .scan import SqliteScan
-from .thread import After
 from .tx import Tx
 
 T = TypeVar("T")
@@ -281,22 +281,8 @@ class SqliteStore(Base):
             lambda tx: tx.run("session", "unwatch", queue=queue, id=id, run=run, address=listener.address) and None
         )
 
-    async def doctor(self) -> list[tuple[str, bool, str]]:
-        def work(connection: Any, after: After) -> list[tuple[str, bool, str]]:
-            check = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-            mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
-            version = connection.execute("SELECT sqlite_version()").fetchone()[0]
-            return [
-                ("integrity", check == "ok", str(check)),
-                (
-                    "journal",
-                    mode in ("wal", "memory"),
-                    f"journal mode {mode}, synchronous {self.place.synchronous}",
-                ),
-                ("sqlite", True, f"SQLite {version}"),
-            ]
-
-        return await self._reader.ask(work)
+    async def doctor(self) -> list[Finding]:
+        return await self._reader.ask(lambda connection, after: doctor.findings(connection, self.place))
 
 
 __all__ = ["SqliteStore"]

@@ -1,0 +1,122 @@
+"""A server that is away for a moment, and a lock that is held for longer than anybody wants to wait."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from servers import PostgresServer, postgres
+from support import PATIENCE, Running, eventually, working
+
+from holdfast import Holdfast, StoreError
+from holdfast.store.postgres import PostgresStore
+
+PLAIN = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'holdfast'"
+
+
+@pytest.fixture
+def server() -> Iterator[PostgresServer]:
+    """A server of the test's own, to be stopped and started."""
+    server = PostgresServer()
+    server.start()
+    yield server
+    server.close()
+
+
+def app_on(url: str) -> tuple[Holdfast, Any]:
+    app = Holdfast(url)
+
+    @app.task()
+    async def echo(text: str) -> str:
+        return text
+
+    return app, echo
+
+
+async def test_calls_wait_for_a_server_that_is_away_and_go_on_when_it_is_back(server: PostgresServer) -> None:
+    app, echo = app_on(f"{server.url()}&patience={PATIENCE}")
+    async with app:
+        await echo.enqueue("before")
+        await asyncio.to_thread(server.stop)
+        calls = [
+            asyncio.create_task(echo.options(job_id="given").enqueue("a")),  # may not be repeated once it was begun
+            asyncio.create_task(echo.enqueue("b")),
+            asyncio.create_task(app.queues()),
+        ]
+        done, _ = await asyncio.wait(calls, timeout=0.3)
+        assert not done
+        await asyncio.to_thread(server.start)
+        given, fresh, _ = await asyncio.gather(*calls)
+        assert (given.status, fresh.status) == ("queued", "queued")
+        assert (await app.queue("default").info()).counts["waiting"] == 3
+
+
+async def test_an_app_opens_when_the_server_comes_up(server: PostgresServer) -> None:
+    await asyncio.to_thread(server.stop)
+    store = PostgresStore(f"{server.url()}&patience={PATIENCE}")
+    opening = asyncio.create_task(store.open())
+    await asyncio.to_thread(server.start)
+    await opening
+    await store.close()
+
+
+async def test_patience_has_an_end_and_the_error_says_what_to_look_at(server: PostgresServer) -> None:
+    app, echo = app_on(f"{server.url()}&patience=0.5")
+    async with app:
+        await asyncio.to_thread(server.stop)
+        began = time.monotonic()
+        with pytest.raises(StoreError, match=r"the connection was lost or refused .* is the server running"):
+            await echo.options(job_id="given").enqueue("a")
+        assert time.monotonic() - began >= 0.5
+
+
+async def test_what_no_patience_helps_is_told_at_once() -> None:
+    url = postgres().url().replace("/postgres?", "/no_such_database?")
+    with pytest.raises(StoreError, match='database "no_such_database" does not exist'):
+        await asyncio.wait_for(PostgresStore(f"{url}&patience=600").open(), PATIENCE)
+
+
+async def test_a_worker_outlives_a_server_that_is_away(server: PostgresServer) -> None:
+    app, echo = app_on(f"{server.url()}&patience=0.2")
+    troubles: list[Any] = []
+    app.hooks.add("worker_error", troubles.append)
+    async with working(app, poll=0.05):
+        assert await echo.call("before") == "before"
+        await asyncio.to_thread(server.stop)
+        await eventually(lambda: troubles, "its patience is over, and it goes on")
+        await asyncio.to_thread(server.start)
+        assert await eventually(lambda: _echoed(echo)) == "after"
+
+
+async def _echoed(echo: Any) -> Any:
+    try:
+        return await asyncio.wait_for(echo.call("after"), PATIENCE)
+    except StoreError:
+        return None  # the server is not quite back
+
+
+async def test_a_worker_that_waits_behind_somebodys_lock_can_be_stopped() -> None:
+    url = postgres().url(f"away_{os.getpid()}")
+    app, _ = app_on(url)
+    async with app:
+        await app.queue("default").pause()  # there is a row to lock
+        async with await psycopg.AsyncConnection.connect(url.partition("?")[0]) as holder:
+            await holder.execute(f'SELECT 1 FROM "away_{os.getpid()}".queue FOR UPDATE')
+            running = Running(app.worker(grace=0.2))
+            await eventually(lambda: _somebody_waits(url))
+            report = await running.end()
+            assert report.started == 0
+            await holder.rollback()
+        assert await app.workers() == []
+    with psycopg.connect(url.partition("?")[0], autocommit=True) as connection:
+        connection.execute(f'DROP SCHEMA "away_{os.getpid()}" CASCADE')
+
+
+async def _somebody_waits(url: str) -> bool:
+    async with await psycopg.AsyncConnection.connect(url.partition("?")[0]) as connection:
+        return await (await connection.execute(PLAIN)).fetchone() is not None
