@@ -70,9 +70,10 @@ async def test_patience_has_an_end_and_the_error_says_what_to_look_at(server: Po
     async with app:
         await asyncio.to_thread(server.stop)
         began = time.monotonic()
-        with pytest.raises(StoreError, match=r"the connection was lost or refused .* is the server running"):
+        with pytest.raises(StoreError, match=r"the connection was lost or refused .* is the server running") as raised:
             await echo.options(job_id="given").enqueue("a")
         assert time.monotonic() - began >= 0.5
+        assert type(raised.value) is StoreError, "whoever catches it knows the name"
 
 
 async def test_what_no_patience_helps_is_told_at_once() -> None:

@@ -106,10 +106,10 @@ async def patiently(place: Place, make: Callable[[], Awaitable[T]]) -> T:
     while True:
         try:
             return await make()
-        except Unreachable:
+        except Unreachable as error:
             left = deadline - time.monotonic()
             if left <= 0:
-                raise
+                raise StoreError(str(error)) from error.__cause__
         await asyncio.sleep(min(pause * random.uniform(0.5, 1.0), left))
         pause = min(pause * 2, LONGEST_PAUSE)
 
