@@ -204,6 +204,16 @@ async def test_a_folder_that_is_not_there_is_told_by_the_job(tasks: ModuleType) 
     assert "/nowhere/at/all" in error.message
 
 
+async def test_an_interpreter_that_does_not_start_is_told_by_the_job(
+    tasks: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    async with working(tasks.app, pool=1):
+        error = await failure(tasks.environment.call())
+    assert error.type == "FileNotFoundError"
+    assert "its process could not start: [Errno 2] No such file or directory: '/nowhere/python'" in error.message
+
+
 async def test_a_sandbox_starts_from_a_spare_and_another_is_kept(tasks: ModuleType) -> None:
     others = set(descendants(os.getpid()))  # servers of other tests
 

@@ -15,7 +15,6 @@ from ...page import now
 from ...store.contract import Abort
 from . import wire
 from .deadline import Deadline
-from .ending import Evacuated
 from .order import Order
 from .process import Process, Start
 from .room import Need, Room
@@ -112,8 +111,6 @@ class Pool:
     def run(self, number: int, order: Order) -> asyncio.Future[wire.Returned | wire.Raised]:
         """Return the answer to come to a job that has a seat."""
         process = self._where[number]
-        if process.gone:
-            raise Evacuated(f"the process for {order.claimed.lease} ended before it began")
         done = process.run(number, order)
         if self._options.recycle_jobs is not None and process.started >= self._options.recycle_jobs:
             self._recycle(process)

@@ -78,7 +78,9 @@ class Process:
     # --- running
 
     def run(self, number: int, order: Order) -> asyncio.Future[wire.Returned | wire.Raised]:
-        """Return the answer to come. The job is on its way to the process, which may still be starting."""
+        """Return the answer to come. The job is on its way to the process, which may still be starting, or be gone."""
+        if self.gone:
+            raise Evacuated() if self._broken is None else Unstartable(self._broken)
         done: asyncio.Future[wire.Returned | wire.Raised] = asyncio.get_running_loop().create_future()
         running = self.runs[number] = Running(order, done)
         self.started += 1
@@ -157,7 +159,7 @@ class Process:
         try:
             code = await self._spawned()
         except OSError as error:
-            self._broken = ErrorRecord(type=type(error).__name__, message=f"no process could be started: {error}")
+            self._broken = ErrorRecord(type=type(error).__name__, message=str(error))
         finally:
             self._end_of(code)
 
