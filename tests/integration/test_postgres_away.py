@@ -94,6 +94,16 @@ async def test_a_worker_outlives_a_server_that_is_away(server: PostgresServer) -
         assert await eventually(lambda: _echoed(echo)) == "after"
 
 
+async def test_a_worker_can_be_stopped_while_the_server_is_away(server: PostgresServer) -> None:
+    app, _ = app_on(f"{server.url()}&patience=600")
+    troubles: list[Any] = []
+    app.hooks.add("worker_error", troubles.append)
+    async with working(app, poll=0.05) as running:
+        await asyncio.to_thread(server.stop)
+        await eventually(lambda: troubles)
+        assert (await running.end()).started == 0
+
+
 async def _echoed(echo: Any) -> Any:
     try:
         return await asyncio.wait_for(echo.call("after"), PATIENCE)

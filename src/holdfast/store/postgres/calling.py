@@ -51,7 +51,7 @@ class Calling:
     async def _alone(self) -> AsyncIterator[Connection]:
         """Yield a connection besides the pool, which may not be there yet."""
         place = msgspec.structs.replace(self.place, prepare=False)
-        connection = await patiently(place, lambda: connect(place))
+        connection = await patiently(place.patience, lambda: connect(place))
         try:
             yield connection
         except psycopg.Error as error:
@@ -90,18 +90,22 @@ class Calling:
     def _now(self) -> str | None:
         return None if self._clock is None else str(self._clock())
 
-    async def _insist(self, work: Callable[[Connection, bool], Awaitable[T]], *, repeatable: bool) -> T:
+    async def _insist(
+        self, work: Callable[[Connection, bool], Awaitable[T]], *, repeatable: bool, patient: bool = True
+    ) -> T:
         """Return what the work returns, done in the loop in which the store was opened."""
-        home = self._home
+        home, insisting = self._home, self._insist_here(work, repeatable=repeatable, patient=patient)
         if home is None or home is asyncio.get_running_loop():
-            return await self._insist_here(work, repeatable=repeatable)
-        there = asyncio.run_coroutine_threadsafe(self._insist_here(work, repeatable=repeatable), home)
-        return await asyncio.wrap_future(there)
+            return await insisting
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(insisting, home))
 
-    async def _insist_here(self, work: Callable[[Connection, bool], Awaitable[T]], *, repeatable: bool) -> T:
+    async def _insist_here(
+        self, work: Callable[[Connection, bool], Awaitable[T]], *, repeatable: bool, patient: bool
+    ) -> T:
         """Return what the work returns; it is done again when nothing of it was done, within a bound.
 
         After a lost connection nobody knows what was done: then it is done again only when it may be repeated.
+        Whoever is not patient hears at once that the server is away: a worker's pump tries again, until it is stopped.
         """
         deadline = time.monotonic() + self.place.patience
         lost = tries = 0
@@ -109,7 +113,7 @@ class Calling:
             if self._pool is None:
                 raise StoreClosed(f"{self.place} is not open, or is closed already")
             try:
-                async with self._pool.connection() as connection:
+                async with self._pool.connection(patient=patient) as connection:
                     return await work(connection, tries > 0)
             except psycopg.Error as error:
                 if is_lost(error):
@@ -126,14 +130,16 @@ class Calling:
             tries += 1
             await asyncio.sleep(min(0.001 * 2**tries, 0.1) * random.uniform(0.5, 1.0))
 
-    async def _rows(self, statement: str, values: Any, *, repeatable: bool = True, named: bool = False) -> Rows:
+    async def _rows(
+        self, statement: str, values: Any, *, repeatable: bool = True, named: bool = False, patient: bool = True
+    ) -> Rows:
         async def work(connection: Connection, again: bool) -> Rows:
             factory: Any = dict_row if named else tuple_row
             async with connection.cursor(binary=True, row_factory=factory) as cursor:
                 await cursor.execute(statement, values)
                 return await cursor.fetchall() if cursor.description else []
 
-        return await self._insist(work, repeatable=repeatable)
+        return await self._insist(work, repeatable=repeatable, patient=patient)
 
     async def _value(self, statement: str, *values: Any, repeatable: bool = True) -> Any:
         rows = await self._rows(self._named(statement), values, repeatable=repeatable)

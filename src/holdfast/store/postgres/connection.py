@@ -100,9 +100,9 @@ class Unreachable(StoreError):
     """No connection could be made, so that nothing was done: later it may be."""
 
 
-async def patiently(place: Place, make: Callable[[], Awaitable[T]]) -> T:
-    """Return what is made on a connection; while there is none to be had, it is tried again, within the patience."""
-    deadline, pause = time.monotonic() + place.patience, FIRST_PAUSE
+async def patiently(seconds: float, make: Callable[[], Awaitable[T]]) -> T:
+    """Return what is made on a connection; while there is none to be had, it is tried again for so many seconds."""
+    deadline, pause = time.monotonic() + seconds, FIRST_PAUSE
     while True:
         try:
             return await make()
@@ -156,9 +156,9 @@ class Pool:
         self._closed = False
 
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator[Connection]:
-        """Yield a connection that nobody else uses."""
-        connection = await patiently(self._place, self._acquire)
+    async def connection(self, *, patient: bool = True) -> AsyncIterator[Connection]:
+        """Yield a connection that nobody else uses. An impatient caller tries again by itself."""
+        connection = await patiently(self._place.patience if patient else 0, self._acquire)
         try:
             try:
                 yield connection

@@ -82,7 +82,7 @@ class Switchboard:
         self._ears[number] = ear
         async with self._starting:
             if self._place.listen and self._task is None:
-                self._task = asyncio.create_task(self._run(await patiently(self._place, self._connect)))
+                self._task = asyncio.create_task(self._run(await patiently(self._place.patience, self._connect)))
         return ear
 
     def _forget(self, number: str) -> None:

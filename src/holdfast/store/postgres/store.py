@@ -266,7 +266,7 @@ class PostgresStore(Looking):
                     missed[:] = await cursor.fetchall()
                 return rows
 
-        turn, broken = self._reader.turn(await self._insist(work, repeatable=False), len(settlements))
+        turn, broken = self._reader.turn(await self._insist(work, repeatable=False, patient=False), len(settlements))
         if broken:
             await self._set_aside(session, broken)
         if ear is not None and missed and not turn.evicted:
@@ -282,7 +282,8 @@ class PostgresStore(Looking):
         statement = self._named(
             "SELECT v_evicted, v_late, v_aborts::text FROM holdfast.extend(%s::bigint, %s, %s::bigint)"
         )
-        ((evicted, late, aborts),) = await self._rows(statement, (self._now(), session.id, str(session.lease_ms)))
+        values = (self._now(), session.id, str(session.lease_ms))
+        ((evicted, late, aborts),) = await self._rows(statement, values, patient=False)
         if evicted:
             return Extended(evicted=True)
         return Extended(late=late, aborts=call.aborts(msgspec.json.decode(aborts) if aborts else None))
@@ -303,7 +304,7 @@ class PostgresStore(Looking):
 
     async def held(self, session: Session) -> list[Claimed]:
         values = {"now": self._now(), "session": session.id}
-        rows = await self._rows(self._statements["held"], values)
+        rows = await self._rows(self._statements["held"], values, patient=False)
         found = []
         broken = []
         for *row, claimed_at in rows:
