@@ -69,12 +69,12 @@ class Heartbeat:
 
     async def _beat(self) -> None:
         store = self._store.twin()
-        opened = await self._tried(store.open)
+        opened = await self._tried(lambda: self._open(store))
         try:
             while not self._stop.wait(self._interval):
                 if self._loop_is_stuck():
                     continue
-                opened = opened or await self._tried(store.open)
+                opened = opened or await self._tried(lambda: self._open(store))
                 if opened and await self._tried(lambda: self._extend(store)) and self._evicted:
                     return
         finally:
@@ -85,13 +85,18 @@ class Heartbeat:
         """True when the store answered. A store that is away must not end the thread: it may come back."""
         try:
             await call()
-        except StoreError as error:
-            log.warning("a heartbeat failed, the next may not: %s", error)
+        except (StoreError, TimeoutError) as error:
+            log.warning("a heartbeat failed, the next may not: %s", str(error) or "the store is away")
         except Exception:
             log.exception("a heartbeat failed, the next may not")
         else:
             return True
         return False
+
+    async def _open(self, store: Store) -> None:
+        """The store is open; one that waits longer than a beat for its server would hold up the worker's stop."""
+        async with asyncio.timeout(self._interval):
+            await store.open()
 
     async def _extend(self, store: Store) -> None:
         sent_at = now()

@@ -102,16 +102,25 @@ class Unreachable(StoreError):
 
 async def patiently(seconds: float, make: Callable[[], Awaitable[T]]) -> T:
     """Return what is made on a connection; while there is none to be had, it is tried again for so many seconds."""
-    deadline, pause = time.monotonic() + seconds, FIRST_PAUSE
+    deadline, pause, before = time.monotonic() + seconds, FIRST_PAUSE, _cancellations()
     while True:
         try:
             return await make()
         except Unreachable as error:
+            if _cancellations() > before:
+                # The driver waits by `wait_for`, which may lose a cancellation before Python 3.12.
+                raise asyncio.CancelledError from error
             left = deadline - time.monotonic()
             if left <= 0:
                 raise StoreError(str(error)) from error.__cause__
         await asyncio.sleep(min(pause * random.uniform(0.5, 1.0), left))
         pause = min(pause * 2, LONGEST_PAUSE)
+
+
+def _cancellations() -> int:
+    """Return how often this task was told to end."""
+    task = asyncio.current_task()
+    return task.cancelling() if task is not None else 0
 
 
 async def connect(place: Place) -> Connection:
