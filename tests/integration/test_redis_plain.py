@@ -132,8 +132,8 @@ def content(client: Any, key: bytes) -> Any:
         return client.hgetall(key)
     if kind == b"zset":
         return client.zrange(key, 0, -1, withscores=True)
-    if kind == b"stream":
-        return client.xrange(key)
+    if kind == b"stream":  # of what ends in one turn, plain jobs may come first
+        return sorted(sorted(fields.items()) for _, fields in client.xrange(key))
     return client.smembers(key) if kind == b"set" else client.lrange(key, 0, -1)
 
 
