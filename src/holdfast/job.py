@@ -79,6 +79,10 @@ Report = Callable[[Lease, Progress | None, bytes | None], Awaitable[Reply]]
 WaitedFor = Callable[[Lease], Awaitable[list[Blocker]]]
 
 
+def _no_desk_any_more() -> Desk:
+    raise ConfigError("the attempt is over, so it cannot be prepared or completed any more: await both in the handler")
+
+
 class Job:
     """The attempt that a handler is running. Ask for it by annotation: `async def send(job: Job, to: str)`."""
 
@@ -94,6 +98,10 @@ class Job:
         self._ttl_ms: int | None = None
         self._signal: Signal | None = None
         self._context: dict[str, Any] | None = None
+
+    def _close(self) -> None:
+        """The attempt is over for its worker."""
+        self._desk = _no_desk_any_more
 
     def __repr__(self) -> str:
         return f"<Job {self.queue}/{self.id} run {self.run} attempt {self.attempt}>"

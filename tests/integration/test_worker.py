@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import threading
+import weakref
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -33,6 +35,32 @@ from holdfast import (
 from holdfast.worker import Report
 
 QUICK = Retry(initial=0.01)
+
+
+# --- what is over is gone
+
+
+async def test_attempts_that_are_over_need_no_garbage_collector(app: Holdfast) -> None:
+    """A cycle for each job was a seventh of a worker's time."""
+    jobs: list[weakref.ref[Any]] = []
+
+    @app.task(retry=Retry(failures=2, initial=0.0))
+    async def note(fails: bool) -> None:
+        running = asyncio.current_task()
+        assert running is not None
+        jobs.append(weakref.ref(running))
+        if fails:
+            raise ValueError("no")
+
+    async with app:
+        await note.enqueue_many(note.args(number % 2 == 0) for number in range(10))
+        gc.collect()
+        gc.disable()
+        try:
+            await burst(app)
+            assert [each() for each in jobs] == [None] * 15
+        finally:
+            gc.enable()
 
 
 # --- slots

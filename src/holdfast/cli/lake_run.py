@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import sys
 import threading
@@ -30,8 +31,16 @@ if TYPE_CHECKING:
     "--every", callback=as_seconds, default="30s", show_default=True, metavar="S", help="How often to look for more."
 )
 @click.option("--master", metavar="URL", help="The Spark master; default: this machine.")
+@click.option(
+    "--nice",
+    type=click.IntRange(0, 19),
+    default=10,
+    show_default=True,
+    metavar="N",
+    help="How far it stands back for others of this machine, such as workers; 0: not at all.",
+)
 @json_option
-def run(source: Source, path: Path, once: bool, every: float, master: str | None, as_json: bool) -> None:
+def run(source: Source, path: Path, once: bool, every: float, master: str | None, nice: int, as_json: bool) -> None:
     """Bring the lake up to date with the store's event log, and keep it so.
 
     Each batch is written down before it is read, and counts once, however often it is broken off: kill it at
@@ -50,6 +59,7 @@ def run(source: Source, path: Path, once: bool, every: float, master: str | None
     app = source.app()
     asyncio.run(must_exist(app))
     stop = _Stop()
+    _stand_back(nice)
     spark = session(master, name="holdfast lake")
     try:
         refuse_remote(app.store.url, spark)
@@ -58,6 +68,12 @@ def run(source: Source, path: Path, once: bool, every: float, master: str | None
             follow(made, None if once else every, lambda done: _say(done, once, as_json), stop.wait)
     finally:
         spark.stop()
+
+
+def _stand_back(nice: int) -> None:
+    """Spark's processes, which this one starts, get what the jobs of this machine leave."""
+    if nice and hasattr(os, "nice"):  # Windows has none
+        os.nice(nice)
 
 
 class _Stop:

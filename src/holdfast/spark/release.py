@@ -32,15 +32,15 @@ def release(name: str, url: str, *, ttl: Duration | None = None) -> None:
 async def release_runs(store: Store, report: WriteReport, ttl_ms: int | None, *, least_ms: int = LEAST_MS) -> None:
     """The write's own runs are kept for so long, from now or from their end; `None` is as the queue says."""
     if ttl_ms is None:
-        ttl_ms = next(
+        usual = next(
             (each.settings.result_ttl_ms for each in await store.queues() if each.name == report.queue), HOUR_MS
         )
+        kept = None if usual >= least_ms else least_ms
+    else:
+        kept = max(ttl_ms, least_ms)
     parts = list(_parts(report.runs))
     for index in range(0, len(parts), IN_FLIGHT):
-        calls = [
-            store.keep_runs(report.queue, first, last, max(ttl_ms, least_ms))
-            for first, last in parts[index : index + IN_FLIGHT]
-        ]
+        calls = [store.keep_runs(report.queue, first, last, kept) for first, last in parts[index : index + IN_FLIGHT]]
         await asyncio.gather(*calls)
 
 

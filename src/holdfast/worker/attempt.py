@@ -65,7 +65,7 @@ class Attempt:
         self.late_since: float | None = None
         """When its time was over, by the clock of its loop."""
         self.error: BaseException | None = None
-        """What the handler raised."""
+        """What the handler raised, for whoever is told of its end."""
 
     @property
     def lease(self) -> Lease:
@@ -240,6 +240,9 @@ class Attempt:
             self._alarm.cancel()
             self._alarm = None
         self._finished(self, settlement)
+        # Each of these leads back here, and what is over must not wait for the garbage collector.
+        self._task = self.error = None
+        self.job._close()
 
 
 def _wrapped(around: Any, job: Job, step: Callable[[], Any]) -> Callable[[], Any]:

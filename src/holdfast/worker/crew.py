@@ -62,12 +62,13 @@ class Crew(Telling):
     def _start(self, jobs: list[Claimed]) -> None:
         loop = self._loop = asyncio.get_running_loop()
         hooked = self._hooks.wanted("claim")
+        report, end, desk, blockers = self._store_progress, self._end, self._desk, self._blockers
         self.drained.clear()
         for claimed in jobs:
             handler = self._handler(claimed)
             if handler is None:
                 continue
-            attempt = Attempt(claimed, handler, self._store_progress, self._end, self._desk, self._blockers)
+            attempt = Attempt(claimed, handler, report, end, desk, blockers)
             self.running[claimed.lease] = attempt
             self._in_processes += handler.in_process
             self.report.started += 1

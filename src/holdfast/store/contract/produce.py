@@ -146,8 +146,10 @@ class Producing(Protocol):
     async def set_result_ttl(self, queue: str, id: str, ttl_ms: int) -> Reply:
         """A finished job's result is kept for so long from now; an unfinished one's from its end."""
 
-    async def keep_runs(self, queue: str, first: int, last: int, ttl_ms: int) -> None:
-        """The same for all runs of a queue with these numbers; a caller gives some hundred at once."""
+    async def keep_runs(self, queue: str, first: int, last: int, ttl_ms: int | None) -> None:
+        """The same for all runs of a queue with these numbers; a caller gives some hundred at once.
+
+        `None` is as the queue says: at their end, or now for those that are finished."""
 
     async def complete_chain(
         self,

@@ -41,7 +41,7 @@ ENQUEUE = (
 )
 FRESH = (
     "SELECT holdfast.enqueue_fresh(%s::bigint, %s, %s::text[], %s, %s::text[], %s::bytea[], %s::integer[], %s::bytea[],"
-    " %s::text[], %s::bigint[], %s::text[])"
+    " %s::text[], %s::bigint[], %s::text[], %s::integer[])"
 )
 ENQUEUE_BLOCKED = ENQUEUE.removesuffix(")") + ", %s::text[], %s::text[])"
 TURN = (
@@ -95,16 +95,22 @@ def enqueue(
     ]  # fmt: skip
 
 
-def is_fresh(job: NewJob) -> bool:
-    """True for a job that `enqueue_fresh` takes: new for certain, and waiting at once."""
-    return job.fresh and not (job.key or job.dedup or job.delay_ms or job.blockers) and job.run_at_ms is None
+def waits_at_once(job: NewJob) -> bool:
+    """True for a job that `enqueue_fresh` takes if nobody has its id."""
+    return not (job.key or job.dedup or job.delay_ms or job.blockers) and job.run_at_ms is None
 
 
-def fresh(now: str | None, queue: str, jobs: Sequence[NewJob]) -> list[Any]:
-    """Return the arguments of `enqueue_fresh`."""
+def keeps(conflict: Conflict) -> bool:
+    """True when a job whose id is there changes nothing."""
+    return conflict.on_conflict != "update" and conflict.on_failed != "requeue"
+
+
+def fresh(now: str | None, queue: str, jobs: Sequence[NewJob], order: Sequence[int] | None) -> list[Any]:
+    """Return the arguments of `enqueue_fresh`. `order`: the place that each job was given in, if not this one."""
     return [
         now, queue, texts([job.id for job in jobs]), *_tasks(jobs), blobs([job.payload for job in jobs]),
         numbers([job.priority or None for job in jobs]), *_extras(jobs), texts([job.watcher for job in jobs]),
+        None if order is None else numbers(order),
     ]  # fmt: skip
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 
 import msgspec
-import psycopg
 
 from ...core.chain import ChainRef
 from ...core.job import Progress
@@ -19,7 +17,6 @@ from ...core.transition import Reply
 from ...errors import ConfigError, StoreClosed
 from ..contract import (
     KEEP,
-    Answer,
     Cancelled,
     Claimed,
     Conflict,
@@ -45,14 +42,13 @@ from ..contract import (
     Store,
     Turn,
 )
-from ..gather import Gather
 from . import call, migration, schedule
 from .array import blob, texts
 from .calling import Rows
 from .connection import Connection
+from .enqueue import Enqueuing
 from .join import Identity, joined
 from .look import filter_values
-from .looking import MOST_AT_ONCE, Looking
 from .opened import opened
 from .scan import PostgresScan
 from .steer import Steering
@@ -63,7 +59,7 @@ REMEMBERED_MS = 10 * 60 * 1000
 _json = msgspec.json.Encoder().encode
 
 
-class PostgresStore(Looking):
+class PostgresStore(Enqueuing):
     """Jobs in a schema of a PostgreSQL database (`postgresql://user@host/database?schema=holdfast`)."""
 
     transactional = True
@@ -73,10 +69,6 @@ class PostgresStore(Looking):
 
     def __init__(self, url: Any, *, clock: Callable[[], int] | None = None) -> None:
         super().__init__(url, clock=clock)
-        self._enqueue = self._named(call.ENQUEUE)
-        self._fresh = self._named(call.FRESH)
-        self._single: Gather[str, NewJob, Answer] = Gather(self._enqueue_fresh, MOST_AT_ONCE)
-        self._enqueue_blocked = self._named(call.ENQUEUE_BLOCKED)
         self._turn = self._named(call.TURN)
         self._turn_going_on = self._named(call.TURN_GOING_ON)
         self._reader = call.Reader()
@@ -92,64 +84,6 @@ class PostgresStore(Looking):
     def script(self) -> str:
         """Return the SQL that makes the schema, for whoever applies it by hand."""
         return migration.script(self.place.schema)
-
-    # --- producing
-
-    async def enqueue(
-        self, queue: str, jobs: Sequence[NewJob], conflict: Conflict = KEEP, request: str | None = None
-    ) -> list[Answer]:
-        if not jobs:
-            return []
-        if request is not None or not all(call.is_fresh(job) for job in jobs):
-            return await self._enqueue_any(queue, jobs, conflict, request)
-        if len(jobs) == 1 and self._home is asyncio.get_running_loop():
-            return [await self._single.ask(queue, jobs[0])]
-        return await self._enqueue_fresh(queue, jobs)
-
-    async def _enqueue_fresh(self, queue: str, jobs: Sequence[NewJob]) -> list[Answer]:
-        """Jobs with ids that were made for them, and nothing that could keep one from waiting."""
-        values = call.fresh(self._now(), queue, jobs)
-        tries = 0
-
-        async def work(connection: Connection, again: bool) -> Rows | None:
-            nonlocal tries
-            tries += 1
-            async with connection.cursor(binary=True) as cursor:
-                try:
-                    await cursor.execute(self._fresh, values)
-                except psycopg.errors.UniqueViolation:
-                    return None
-                return await cursor.fetchall()
-
-        rows = await self._insist(work, repeatable=True)
-        if rows is None:
-            return await self._enqueue_any(queue, jobs, KEEP, None, repeated=tries > 1)
-        return [
-            Answer(status="queued", id=job.id, run=run, state=State.WAITING)
-            for job, run in zip(jobs, rows[0][0], strict=True)
-        ]
-
-    async def _enqueue_any(
-        self, queue: str, jobs: Sequence[NewJob], conflict: Conflict, request: str | None, *, repeated: bool = False
-    ) -> list[Answer]:
-        """`repeated` says that they may have come in already, with a call whose reply was lost."""
-        values = call.enqueue(self._now(), queue, jobs, conflict, request)
-        statement = self._enqueue
-        if any(job.blockers for job in jobs):
-            statement, values = self._enqueue_blocked, [*values, *call.blockers(jobs)]
-        fresh = all(job.fresh for job in jobs)
-        tries = 0
-
-        async def work(connection: Connection, again: bool) -> Rows:
-            nonlocal tries
-            tries += 1
-            async with connection.cursor(binary=True) as cursor:
-                await cursor.execute(statement, values)
-                return await cursor.fetchall()
-
-        rows = await self._insist(work, repeatable=fresh or request is not None)
-        # An id that was made for this call and is there already came in with a try whose reply was lost.
-        return [call.answer(row, ours=fresh and (repeated or tries > 1)) for row in rows]
 
     def join(self, connection: Any) -> Joined:
         return joined(self.place, self._identity, self._now, connection)
@@ -195,7 +129,7 @@ class PostgresStore(Looking):
             )
         )
 
-    async def keep_runs(self, queue: str, first: int, last: int, ttl_ms: int) -> None:
+    async def keep_runs(self, queue: str, first: int, last: int, ttl_ms: int | None) -> None:
         await self._value(
             "SELECT holdfast.keep_runs(%s::bigint, %s, %s::bigint, %s::bigint, %s::bigint)",
             self._now(), queue, first, last, ttl_ms,

@@ -48,21 +48,22 @@ def spec(job: NewJob) -> dict[str, Any]:
 
 
 _PLAIN = NewJob(id="", task=None, payload=b"")
-_usual = attrgetter(
-    "run_at_ms", "delay_ms", "priority", "key", "headers", "overrides", "result_ttl_ms", "dedup", "blockers"
-)
+_usual = attrgetter("run_at_ms", "delay_ms", "priority", "key", "headers", "overrides", "dedup", "blockers")
 _NOTHING_UNUSUAL = _usual(_PLAIN)
 
 
 def _spec(job: NewJob) -> bytes:
     if _usual(job) == _NOTHING_UNUSUAL:
-        return b"" if job.watcher is None else _watched(job.watcher)
+        return _plain(job.watcher, job.result_ttl_ms)
     return _json(spec(job))
 
 
 @lru_cache(maxsize=100)
-def _watched(address: str) -> bytes:
-    return _json({"watcher": address, "only_watched": True})
+def _plain(watcher: str | None, ttl_ms: int | None) -> bytes:
+    if watcher is None and ttl_ms is None:
+        return b""
+    said = {"watcher": watcher, "ttl": ttl_ms}
+    return _json({"plain": True, **{name: value for name, value in said.items() if value is not None}})
 
 
 def asked(jobs: Sequence[NewJob]) -> list[Any]:

@@ -128,5 +128,5 @@ class Producing(Delivering):
     async def set_result_ttl(self, queue: str, id: str, ttl_ms: int) -> Reply:
         return await self._word("set_ttl", queue, short(id), ttl_ms)
 
-    async def keep_runs(self, queue: str, first: int, last: int, ttl_ms: int) -> None:
-        await self._word("keep_runs", queue, first, last, ttl_ms)
+    async def keep_runs(self, queue: str, first: int, last: int, ttl_ms: int | None) -> None:
+        await self._word("keep_runs", queue, first, last, "" if ttl_ms is None else ttl_ms)

@@ -187,12 +187,14 @@ def set_result_ttl(tx: Tx, queue: str, id: str, ttl_ms: int) -> Reply:
     return Reply.OK
 
 
-def keep_runs(tx: Tx, queue: str, first: int, last: int, ttl_ms: int) -> None:
+def keep_runs(tx: Tx, queue: str, first: int, last: int, ttl_ms: int | None) -> None:
     """The results of these runs are kept for so long: from now, or from their end."""
-    kept = tx.queue(queue).settings.retention
+    settings = tx.queue(queue).settings
+    kept = settings.retention
     span = {"queue": queue, "first": first, "last": last, "ttl": ttl_ms}
+    free_at = tx.now + (settings.result_ttl_ms if ttl_ms is None else ttl_ms)
     tx.run("job", "keep_unfinished", **span)  # two statements: this one touches no index
-    tx.run("job", "keep_finished", **span, now=tx.now, failed=kept.failed_ms, completed=kept.completed_ms)
+    tx.run("job", "keep_finished", **span, free_at=free_at, failed=kept.failed_ms, completed=kept.completed_ms)
 
 
 def declare(tx: Tx, declarations: Sequence[Declaration]) -> None:

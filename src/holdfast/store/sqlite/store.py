@@ -119,7 +119,7 @@ class SqliteStore(Base):
     async def set_result_ttl(self, queue: str, id: str, ttl_ms: int) -> Reply:
         return await self._write(lambda tx: steer.set_result_ttl(tx, queue, id, ttl_ms))
 
-    async def keep_runs(self, queue: str, first: int, last: int, ttl_ms: int) -> None:
+    async def keep_runs(self, queue: str, first: int, last: int, ttl_ms: int | None) -> None:
         await self._write(lambda tx: steer.keep_runs(tx, queue, first, last, ttl_ms))
 
     async def complete_chain(

@@ -84,6 +84,21 @@ class Results(Case):
         ]  # fmt: skip
         assert (await bench.get("lost", lost.lease.run)).state is State.FAILED
 
+    async def test_many_runs_can_be_kept_as_the_queue_says(self, bench: Bench) -> None:
+        worker = await bench.session()
+        done = await bench.take(worker, "done", result_ttl_ms=90_000)
+        await bench.settle(worker, complete(done))
+        held = await bench.take(worker, "held", result_ttl_ms=90_000)
+        last = await bench.add("waiting", result_ttl_ms=90_000)
+        await bench.store.configure(QUEUE, {"result_ttl_ms": 20_000})
+        await bench.store.keep_runs(QUEUE, done.lease.run, last.run, None)
+        assert (await bench.get("done")).expires_at_ms == bench.now + 20_000
+        await bench.store.configure(QUEUE, {"result_ttl_ms": 30_000})
+        await bench.settle(worker, complete(held))
+        await bench.settle(worker, complete((await bench.claim(worker, 1))[0]))
+        assert (await bench.get("held")).expires_at_ms == bench.now + 30_000
+        assert (await bench.get("waiting")).expires_at_ms == bench.now + 30_000
+
     async def test_a_shortened_ttl_frees_the_id_and_keeps_the_dead_letter(self, bench: Bench) -> None:
         worker = await bench.session()
         claimed = await bench.take(worker, "j")

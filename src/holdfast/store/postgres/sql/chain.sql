@@ -6,6 +6,7 @@ RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     v_rest jsonb;
     v_runs bigint[];
+    v_news jsonb;
     n jsonb;
 BEGIN
     WITH input AS MATERIALIZED (
@@ -22,42 +23,38 @@ BEGIN
             next ->> 'task', coalesce((next ->> 'priority')::integer, 0), run_at, run_at, p_now,
             (next ->> 'ttl')::bigint, next -> 'overrides', decode(next ->> 'headers', 'hex'),
             decode(next ->> 'payload', 'hex'), chain, position
-        FROM timed WHERE NOT next ? 'key' AND NOT next ? 'blockers' ORDER BY next ->> 'queue', next ->> 'id'
+        FROM timed WHERE NOT next ? 'key' AND NOT next ? 'blockers' ORDER BY next ->> 'queue', next ->> 'id' COLLATE "C"
         ON CONFLICT (queue, id) WHERE held DO NOTHING
-        RETURNING run
+        RETURNING run, queue, id, state, task, priority, run_at_ms, payload, chain
+    ), known AS (  -- their chains know of them
+        UPDATE holdfast.job f SET tail = a.run FROM added a WHERE f.run = a.chain
+    ), placed AS (
+        INSERT INTO holdfast.ready (queue, rank, run_at_ms, run)
+        SELECT queue, -priority, run_at_ms, run FROM added WHERE state = 'waiting' ORDER BY run
+    ), told AS (
+        INSERT INTO holdfast.event (at_ms, queue, id, run, attempt, transition, state, task, priority, run_at_ms, payload)
+        SELECT p_now, a.queue, a.id, a.run, 0, 'enqueue', a.state, a.task, a.priority, a.run_at_ms,
+            CASE WHEN q.payloads THEN a.payload END
+        FROM added a LEFT JOIN holdfast.queue q ON q.name = a.queue ORDER BY a.run
     )
-    SELECT jsonb_agg(next || jsonb_build_object('run', t.run, 'chain', chain, 'position', position, 'at', run_at)
-            ORDER BY t.run) FILTER (WHERE a.run IS NULL), array_agg(t.run) FILTER (WHERE a.run IS NOT NULL)
-    INTO v_rest, v_runs FROM timed t LEFT JOIN added a ON a.run = t.run;
+    SELECT jsonb_agg(next || jsonb_build_object('run', t.run, 'chain', t.chain, 'position', position, 'at', run_at)
+            ORDER BY t.run) FILTER (WHERE a.run IS NULL), array_agg(t.run) FILTER (WHERE a.run IS NOT NULL),
+        (SELECT jsonb_agg(jsonb_build_object('queue', g.queue, 'waiting', g.waiting, 'sooner', g.sooner) ORDER BY g.queue)
+         FROM (SELECT queue, count(*) FILTER (WHERE state = 'waiting') AS waiting,
+                min(run_at_ms) FILTER (WHERE state = 'scheduled') AS sooner FROM added GROUP BY queue) g)
+    INTO v_rest, v_runs, v_news FROM timed t LEFT JOIN added a ON a.run = t.run;
     IF v_runs IS NOT NULL THEN
-        PERFORM holdfast.arrived(p_now, v_runs);
+        PERFORM holdfast.remove_fronts(v_runs);
     END IF;
+    FOR n IN SELECT value FROM jsonb_array_elements(coalesce(v_news, '[]')) LOOP
+        PERFORM holdfast.settings(n ->> 'queue');
+        PERFORM holdfast.wake(n ->> 'queue', (n ->> 'waiting')::bigint);
+        IF n ->> 'sooner' IS NOT NULL THEN
+            PERFORM holdfast.wake_for(p_now, n ->> 'queue', (n ->> 'sooner')::bigint);
+        END IF;
+    END LOOP;
     FOR n IN SELECT value FROM jsonb_array_elements(coalesce(v_rest, '[]')) LOOP
         PERFORM holdfast.follow_one(p_now, n);
-    END LOOP;
-END $$;
-
--- These new runs, which were inserted, have their places, their events, and their chains know of them.
-CREATE OR REPLACE FUNCTION holdfast.arrived(p_now bigint, p_runs bigint[]) RETURNS void LANGUAGE plpgsql AS $$
-DECLARE
-    w record;
-BEGIN
-    UPDATE holdfast.job f SET tail = t.run FROM holdfast.job t WHERE t.run = ANY (p_runs) AND f.run = t.chain;
-    PERFORM holdfast.place(p_runs);
-    FOR w IN
-        SELECT j.queue, q.payloads, array_agg(j.run) AS runs, count(*) FILTER (WHERE j.state = 'waiting') AS waiting,
-            min(j.due_at_ms) AS sooner
-        FROM holdfast.job j LEFT JOIN holdfast.queue q ON q.name = j.queue WHERE j.run = ANY (p_runs)
-        GROUP BY j.queue, q.payloads ORDER BY j.queue
-    LOOP
-        IF w.payloads IS NULL THEN
-            PERFORM holdfast.settings(w.queue);
-        END IF;
-        PERFORM holdfast.append(p_now, 'enqueue', w.runs, p_payload => coalesce(w.payloads, false));
-        PERFORM holdfast.wake(w.queue, w.waiting);
-        IF w.sooner IS NOT NULL THEN
-            PERFORM holdfast.wake_for(p_now, w.queue, w.sooner);
-        END IF;
     END LOOP;
 END $$;
 

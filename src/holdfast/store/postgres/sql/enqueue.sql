@@ -81,7 +81,7 @@ BEGIN
             result_ttl_ms, overrides, headers, payload)
         SELECT run, q.name, id, CASE WHEN run_at > p_now THEN 'scheduled' ELSE 'waiting' END, task, priority,
             run_at, run_at, p_now, ttl, overrides::jsonb, headers, payload
-        FROM input ORDER BY id, ord
+        FROM input ORDER BY id COLLATE "C", ord
         ON CONFLICT (queue, id) WHERE held DO NOTHING
         RETURNING run, id, state, task, priority, run_at_ms, payload
     ), placed AS (
@@ -155,7 +155,7 @@ BEGIN
                 WITH ORDINALITY AS u(id, task, payload, run_at, delay, priority, key, headers, overrides, ttl, dedup,
                     blockers, policy, ord)
         )
-        SELECT * FROM input ORDER BY CASE WHEN p_dedups IS NULL THEN id END, ord
+        SELECT * FROM input ORDER BY CASE WHEN p_dedups IS NULL THEN id END COLLATE "C", ord
     LOOP
         dedup := t.dedup::jsonb;
         s := ROW(p_queue, t.id, t.run, CASE WHEN p_tasks IS NULL THEN p_task ELSE t.task END, coalesce(t.priority, 0),

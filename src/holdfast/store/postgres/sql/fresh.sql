@@ -1,15 +1,20 @@
--- enqueue for many: ids that were made for this call, no key, nothing to wait for. Nobody can have such an id, so nothing is
--- looked up, and the answer is no more than the runs' numbers, in the order given. A call that is repeated, because
--- its reply was lost, ends with unique_violation and changes nothing: `enqueue` then says what is there.
+-- enqueue for many: ids that nobody has, or so the caller thinks, no key, nothing to wait for. So nothing is looked up, and
+-- the answer is no more than the runs' numbers, in the order given. A call that is repeated, because its reply was lost, or
+-- has an id that is there, ends with unique_violation and changes nothing: `enqueue` then says what is there.
+-- Ids that were not made for this call come in their own order, as they do in `enqueue`, so that no two calls wait for
+-- each other in a circle; p_places then says in which place each was given, by which the runs are numbered.
 CREATE OR REPLACE FUNCTION holdfast.enqueue_fresh(p_clock bigint, p_queue text, p_ids text[], p_task text,
     p_tasks text[], p_payloads bytea[], p_priorities integer[], p_headers bytea[], p_overrides text[], p_ttls bigint[],
-    p_watchers text[])
+    p_watchers text[], p_places integer[])
 RETURNS bigint[] LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
     q holdfast.queue := holdfast.settings(p_queue);
     v_runs bigint[] := ARRAY(SELECT nextval('holdfast.run') FROM generate_series(1, cardinality(p_ids)));
 BEGIN
+    IF p_places IS NOT NULL THEN
+        v_runs := ARRAY(SELECT v_runs[place + 1] FROM unnest(p_places) WITH ORDINALITY AS t(place, ord) ORDER BY ord);
+    END IF;
     INSERT INTO holdfast.job (run, queue, id, state, task, priority, run_at_ms, ready_at_ms, enqueued_at_ms,
         result_ttl_ms, overrides, headers, payload)
     SELECT run, p_queue, id, 'waiting', coalesce(p_task, task), coalesce(priority, 0), v_now, v_now, v_now, ttl,
@@ -21,10 +26,10 @@ BEGIN
     INSERT INTO holdfast.event (at_ms, queue, id, run, attempt, transition, state, task, priority, run_at_ms, payload)
     SELECT v_now, p_queue, id, run, 0, 'enqueue', 'waiting', coalesce(p_task, task), coalesce(priority, 0), v_now,
         CASE WHEN q.payloads THEN payload END
-    FROM unnest(v_runs, p_ids, p_tasks, p_payloads, p_priorities) AS t(run, id, task, payload, priority);
+    FROM unnest(v_runs, p_ids, p_tasks, p_payloads, p_priorities) AS t(run, id, task, payload, priority) ORDER BY run;
     IF EXISTS (SELECT 1 FROM holdfast.front) THEN  -- a claim must not begin behind one of them
         DELETE FROM holdfast.front f WHERE f.queue = p_queue AND (f.rank, f.run_at_ms, f.run) > (
-            SELECT -coalesce(max(priority), 0), v_now, v_runs[1] FROM unnest(p_priorities) AS t(priority));
+            SELECT -coalesce(max(priority), 0), v_now, min(run) FROM unnest(v_runs, p_priorities) AS t(run, priority));
     END IF;
     IF p_watchers IS NOT NULL THEN
         INSERT INTO holdfast.watch (run, address, queue, id)

@@ -101,7 +101,13 @@ BEGIN
     INSERT INTO holdfast.ready (queue, key, rank, run_at_ms, run)
     SELECT queue, key, -priority, run_at_ms, run FROM holdfast.job WHERE run = ANY (p_runs) AND state = 'waiting'
     ORDER BY run;
-    IF EXISTS (SELECT 1 FROM holdfast.front) THEN  -- a claim must not begin behind one of them
+    PERFORM holdfast.remove_fronts(p_runs);
+END $$;
+
+-- No claim begins behind one of these runs.
+CREATE OR REPLACE FUNCTION holdfast.remove_fronts(p_runs bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (SELECT 1 FROM holdfast.front) THEN
         DELETE FROM holdfast.front f WHERE EXISTS (SELECT 1 FROM holdfast.job j WHERE j.run = ANY (p_runs)
             AND j.queue = f.queue AND (-j.priority, j.run_at_ms, j.run) < (f.rank, f.run_at_ms, f.run));
     END IF;
@@ -394,13 +400,14 @@ BEGIN
     RETURN 'ok';
 END $$;
 
--- The same for runs by their numbers. One that is being settled now is left as it is: it would be waited for in the
+-- The same for runs by their numbers; NULL: as their queue says. One that is being settled now is left as it is: it would be waited for in the
 -- wrong order, and only stays for longer.
 CREATE OR REPLACE FUNCTION holdfast.keep_runs(p_clock bigint, p_queue text, p_first bigint, p_last bigint, p_ttl bigint)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
     q holdfast.queue := holdfast.settings(p_queue);
+    v_free_at bigint := v_now + coalesce(p_ttl, q.result_ttl_ms);
     v_runs bigint[];
 BEGIN
     -- The empty text keeps the planner from the index of ids, in which it would go through the whole queue.
@@ -408,9 +415,9 @@ BEGIN
         FOR UPDATE SKIP LOCKED);
     UPDATE holdfast.job
     SET result_ttl_ms = p_ttl,
-        free_at_ms = CASE WHEN finished_at_ms IS NOT NULL AND chain_state IS DISTINCT FROM 'open' THEN v_now + p_ttl END,
+        free_at_ms = CASE WHEN finished_at_ms IS NOT NULL AND chain_state IS DISTINCT FROM 'open' THEN v_free_at END,
         expires_at_ms = CASE WHEN finished_at_ms IS NOT NULL AND chain_state IS DISTINCT FROM 'open'
-            THEN greatest(v_now + p_ttl, coalesce(dedup_until_ms, 0), finished_at_ms
+            THEN greatest(v_free_at, coalesce(dedup_until_ms, 0), finished_at_ms
                 + CASE state WHEN 'failed' THEN q.failed_ms WHEN 'completed' THEN coalesce(q.completed_ms, 0) ELSE 0 END) END
     WHERE run = ANY (v_runs);
     PERFORM holdfast.fade(v_runs);

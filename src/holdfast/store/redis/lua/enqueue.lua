@@ -147,7 +147,7 @@ end
 
 local function insert_plain(q, pages, index, run, wanted)
   local rid = H.rid(run)
-  local record, place = H.enqueue_plain(q, rid, wanted.id, wanted.task or '', wanted.payload)
+  local record, place = H.enqueue_plain(q, rid, wanted.id, wanted.task or '', wanted.payload, wanted.spec.rest)
   note(pages, index, wanted.id, rid, record, 'w', place)
 end
 
@@ -203,8 +203,10 @@ function H.take_in(q, arg, count, conflict, history)
   local batch = {}
   for index = 1, count do
     local id, task, payload, spec = arg(), H.optional(arg()), arg(), arg()
-    batch[index] = { id = id, task = task, payload = payload, spec = spec == '' and EMPTY or H.json(spec) }
-    batch[index].plain = (spec == '' or batch[index].spec.only_watched) and (not task or #task < 256)
+    spec = spec == '' and EMPTY or H.json(spec)
+    if spec.plain and spec.ttl and not spec.rest then spec.rest = H.rest({ ttl = spec.ttl }) end -- once for many
+    local plain = (spec == EMPTY or spec.plain) and (not task or #task < 256)
+    batch[index] = { id = id, task = task, payload = payload, spec = spec, plain = plain }
   end
   local answers = H.enqueue(q, batch, conflict)
   H.bound_log(q, history, count)

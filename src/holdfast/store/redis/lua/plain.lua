@@ -3,7 +3,7 @@
 -- claim and complete decide, and whatever is not plain they do the long way round, to the same effect.
 
 local WAITING, ACTIVE = 119, 97 -- w, a
-local HEAD_SIZE, LIFE, CHAIN = 11, 4, 64 -- as in record.lua; a plain record has no flag above the life but the chain
+local HEAD_SIZE, LIFE, REST, CHAIN = 11, 4, 16, 64 -- as in record.lua; a plain record has no flag above the life but the chain
 local ONE, NO_TIMES = '\0\0\0\1', '\0\0\0\0\0\0\0\0\0\0\0\0' -- a first attempt; neither waited nor ran
 local NORMAL = '\3\232' -- a priority of 0, which is 1000 here
 local NO_LIFE_YET = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0' -- finished, free, expires, and the length of no exit
@@ -166,8 +166,8 @@ function H.follow_plain(q, rid, id, task, payload, chain)
     .. string.sub(record, HEAD_SIZE + 1), place
 end
 
--- A new job that waits from now on, and the log says so: its record and its place.
-function H.enqueue_plain(q, rid, id, task, payload)
+-- A new job that waits from now on, and the log says so: its record and its place. `rest` is what `H.rest` made.
+function H.enqueue_plain(q, rid, id, task, payload, rest)
   local new = q.new
   if not new then
     local now = now_text(q)
@@ -175,5 +175,19 @@ function H.enqueue_plain(q, rid, id, task, payload)
     q.new = new
   end
   log(q, id, '\7enqueuew' .. rid .. new.event .. tail_of(member(''), task))
-  return 'w\0' .. struct.pack('>I2B', #id, #task) .. new.short .. id .. task .. payload, new.place .. rid
+  return (rest and 'w\16' or 'w\0') .. struct.pack('>I2B', #id, #task) .. new.short .. (rest or '') .. id .. task
+    .. payload, new.place .. rid
+end
+
+-- The record of a job that has only waited so far, with another rest; nil when there is more to it.
+function H.with_rest(raw, rest)
+  local state, flags = string.byte(raw, 1, 2)
+  if state ~= WAITING or (flags ~= 0 and flags ~= REST) then return nil end
+  local at = HEAD_SIZE + 1
+  if flags == REST then
+    local text = string.sub(raw, at, at + 3 + struct.unpack('>I4', raw, at))
+    if not H.is_only_ttl(text) then return nil end
+    at = at + #text
+  end
+  return (rest and 'w\16' or 'w\0') .. string.sub(raw, 3, HEAD_SIZE) .. (rest or '') .. string.sub(raw, at)
 end

@@ -92,8 +92,28 @@ local function encode_more(more, result)
     end
   end
   if not rest then return flags, life end
+  return flags + REST, life .. H.rest(rest)
+end
+
+-- What of a record has no place of its own.
+function H.rest(rest)
   local text = cmsgpack.pack(rest)
-  return flags + REST, life .. struct.pack('>I4', #text) .. text
+  return struct.pack('>I4', #text) .. text
+end
+
+-- Whether that is how long its result is kept, and nothing else. Few texts say so, over and over.
+
+local only_ttl, only_ttl_count = {}, 0
+
+function H.is_only_ttl(text)
+  local known = only_ttl[text]
+  if known == nil then
+    local rest = cmsgpack.unpack(string.sub(text, 5))
+    known = rest.ttl ~= nil and next(rest, next(rest)) == nil
+    if only_ttl_count >= 100 then only_ttl, only_ttl_count = {}, 0 end
+    only_ttl[text], only_ttl_count = known, only_ttl_count + 1
+  end
+  return known
 end
 
 function H.encode(job)

@@ -24,6 +24,7 @@ end)
 local function keep(q, job, ttl)
   local more = job.more
   more.ttl = ttl
+  ttl = ttl or H.result_ttl(q)
   if more.finished_at and more.chain_state ~= 'open' then
     more.free_at = q.now + ttl
     more.expires_at = math.max(q.now + ttl, more.finished_at + H.kept_ms(q, job.state), more.dedup_until or 0)
@@ -42,13 +43,29 @@ H.serve('set_ttl', function(keys, args)
   return 'ok'
 end)
 
+-- Those that only wait are written together; `rids` and `raws` belong to each other.
+local function keep_all(q, rids, raws, ttl)
+  local records, rest = {}, ttl and H.rest({ ttl = ttl })
+  for index, rid in ipairs(rids) do
+    local record = raws[index] and H.with_rest(raws[index], rest)
+    if record then
+      records[#records + 1], records[#records + 2] = rid, record
+    elseif raws[index] then
+      local job = H.load(q, rid)
+      if job and not job.more.past then keep(q, job, ttl) end
+    end
+  end
+  H.in_parts(records, function(...) redis.call('HSET', q.key.jobs, ...) end)
+end
+
 H.serve('keep_runs', function(keys, args)
   local arg = H.reader(args)
   local now, first, last, ttl = H.now(arg()), tonumber(arg()), tonumber(arg()), tonumber(arg())
   local q = H.queue(keys[1], now)
-  for run = first, last do
-    local job = H.load(q, H.rid(run))
-    if job and not job.more.past then keep(q, job, ttl) end
+  for from = first, last, AT_ONCE do
+    local rids = {}
+    for run = from, math.min(from + AT_ONCE - 1, last) do rids[#rids + 1] = H.rid(run) end
+    keep_all(q, rids, redis.call('HMGET', q.key.jobs, unpack(rids)), ttl)
   end
   return 'ok'
 end)

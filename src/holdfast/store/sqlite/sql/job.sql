@@ -58,9 +58,9 @@ WHERE run BETWEEN :first AND :last AND +queue = :queue AND +held = 1
 
 -- :keep_finished
 UPDATE holdfast_job
-SET result_ttl_ms = :ttl, free_at_ms = :now + :ttl,
+SET result_ttl_ms = :ttl, free_at_ms = :free_at,
     expires_at_ms = max(
-        :now + :ttl, coalesce(dedup_until_ms, 0),
+        :free_at, coalesce(dedup_until_ms, 0),
         finished_at_ms + CASE state WHEN 'failed' THEN :failed WHEN 'completed' THEN :completed ELSE 0 END)
 WHERE run BETWEEN :first AND :last AND +queue = :queue AND +held = 1 AND finished_at_ms IS NOT NULL
     AND chain_state IS NOT 'open';
