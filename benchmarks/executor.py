@@ -6,8 +6,12 @@ python -m benchmarks.executor
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 import statistics
+import threading
 import time
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
 
 from holdfast import Holdfast, Sandbox
 from holdfast.core.policy import Counters
@@ -106,8 +110,44 @@ async def computing(processes: int, jobs: int = 40) -> float:
     return jobs / taken
 
 
+def bare(in_thread: bool, count: int = 1000) -> float:
+    """Return what 200 bytes there and back cost in µs, by a pipe to a process, and perhaps a thread of it."""
+    spawning = multiprocessing.get_context("spawn")
+    here, there = spawning.Pipe()
+    process = spawning.Process(target=_echo, args=(there, in_thread), daemon=True)
+    process.start()
+    times = []
+    for _ in range(count):
+        began = time.perf_counter()
+        here.send_bytes(bytes(200))
+        here.recv_bytes()
+        times.append(time.perf_counter() - began)
+    process.kill()
+    process.join()
+    return statistics.median(times) * 1e6
+
+
+def _echo(line: Connection, in_thread: bool) -> None:
+    given: SimpleQueue[bytes] = SimpleQueue()
+    done: SimpleQueue[bytes] = SimpleQueue()
+
+    def pass_on() -> None:
+        while True:
+            done.put(given.get())
+
+    if in_thread:
+        threading.Thread(target=pass_on, daemon=True).start()
+    while True:
+        data = line.recv_bytes()
+        if in_thread:
+            given.put(data)
+            data = done.get()
+        line.send_bytes(data)
+
+
 async def main() -> None:
     """Print the figures."""
+    print(f"floor: a bare pipe to a process and back {bare(False):.0f} µs, with a thread there {bare(True):.0f} µs")
     for task in (nothing, nothing_in_thread, nothing_in_sandbox):
         first, median, high = await dispatch(task)
         print(f"{task.name:20} first start {first:6.0f} ms   there and back {median:5.0f} µs, 95 % {high:5.0f} µs")

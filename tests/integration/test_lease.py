@@ -334,7 +334,7 @@ async def test_a_burst_ends_although_the_store_did_not_always_answer(url: str) -
     assert store.left("pending") == 0
 
 
-@pytest.mark.parametrize("at_once", [1, 2])
+@pytest.mark.parametrize("at_once", [1, 2, 4])
 async def test_a_lost_reply_leaves_no_job_active_without_a_handler_and_settles_nothing_twice(
     url: str, at_once: int
 ) -> None:

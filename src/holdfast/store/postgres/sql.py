@@ -14,7 +14,7 @@ SCHEMA = "holdfast."
 MINOR = 4
 """The functions' number. Raise it in every release that changes one of them; they must go on taking older calls."""
 FUNCTIONS = (
-    "prelude", "lane", "unblock", "update", "complete", "chain", "retry", "release", "snooze", "fail", "cancel",
+    "prelude", "keep", "lane", "unblock", "update", "complete", "chain", "retry", "release", "snooze", "fail", "cancel",
     "promote", "delete", "requeue", "enqueue", "fresh", "claim", "extend", "progress", "reap", "reader", "expire",
     "turn", "join", "schedule",
 )  # fmt: skip

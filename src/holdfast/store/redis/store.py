@@ -46,7 +46,7 @@ class RedisStore(Producing, Working):
     """
 
     transactional = False
-    turns_at_once = 2
+    turns_at_once = 4
     shared = True
 
     def twin(self) -> Store:

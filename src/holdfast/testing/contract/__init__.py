@@ -25,6 +25,7 @@ _PARTS = (
     "result",
     "rival",
     "schedule",
+    "successor",
     "watch",
 )
 pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in _PARTS))
@@ -49,6 +50,7 @@ from .odd import Oddities  # noqa: E402
 from .race import Races  # noqa: E402
 from .result import Results  # noqa: E402
 from .schedule import ScheduleKeeping  # noqa: E402
+from .successor import Successors  # noqa: E402
 from .watch import Watching  # noqa: E402
 
 
@@ -57,6 +59,7 @@ class StoreContract(
     Effects,
     Watching,
     Conflicts,
+    Successors,
     Cancels,
     Counting,
     Results,

@@ -1,0 +1,49 @@
+-- How long results are kept, changed afterwards.
+
+-- A finished job's result is kept for so long from now; an unfinished one's from its end.
+CREATE OR REPLACE FUNCTION holdfast.set_result_ttl(p_clock bigint, p_queue text, p_id text, p_ttl bigint) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_now bigint := holdfast.clock(p_clock);
+    j holdfast.job;
+    q holdfast.queue;
+    v_kept bigint;
+BEGIN
+    q := holdfast.settings(p_queue);
+    j := holdfast.holder(v_now, p_queue, p_id);
+    IF j.run IS NULL THEN
+        RETURN 'missing';
+    END IF;
+    v_kept := CASE WHEN j.state = 'failed' THEN q.failed_ms ELSE coalesce(q.completed_ms, 0) END;
+    UPDATE holdfast.job
+    SET result_ttl_ms = p_ttl,
+        free_at_ms = CASE WHEN finished_at_ms IS NOT NULL AND chain_state IS DISTINCT FROM 'open' THEN v_now + p_ttl END,
+        expires_at_ms = CASE WHEN finished_at_ms IS NOT NULL AND chain_state IS DISTINCT FROM 'open'
+            THEN greatest(v_now + p_ttl, finished_at_ms + v_kept, coalesce(dedup_until_ms, 0)) END
+    WHERE run = j.run;
+    PERFORM holdfast.fade(ARRAY[j.run]);
+    RETURN 'ok';
+END $$;
+
+-- The same for runs by their numbers; NULL: as their queue says. One that is being settled now is left as it is: it would be waited for in the
+-- wrong order, and only stays for longer.
+CREATE OR REPLACE FUNCTION holdfast.keep_runs(p_clock bigint, p_queue text, p_first bigint, p_last bigint, p_ttl bigint)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_now bigint := holdfast.clock(p_clock);
+    q holdfast.queue := holdfast.settings(p_queue);
+    v_free_at bigint := v_now + coalesce(p_ttl, q.result_ttl_ms);
+    v_runs bigint[];
+BEGIN
+    -- The empty text keeps the planner from the index of ids, in which it would go through the whole queue.
+    v_runs := ARRAY(SELECT run FROM holdfast.job WHERE run BETWEEN p_first AND p_last AND queue || '' = p_queue AND held
+        FOR UPDATE SKIP LOCKED);
+    UPDATE holdfast.job
+    SET result_ttl_ms = p_ttl,
+        free_at_ms = CASE WHEN finished_at_ms IS NOT NULL AND chain_state IS DISTINCT FROM 'open' THEN v_free_at END,
+        expires_at_ms = CASE WHEN finished_at_ms IS NOT NULL AND chain_state IS DISTINCT FROM 'open'
+            THEN greatest(v_free_at, coalesce(dedup_until_ms, 0), finished_at_ms
+                + CASE state WHEN 'failed' THEN q.failed_ms WHEN 'completed' THEN coalesce(q.completed_ms, 0) ELSE 0 END) END
+    WHERE run = ANY (v_runs);
+    PERFORM holdfast.fade(v_runs);
+END $$;
