@@ -95,7 +95,8 @@ class Shift:
         async def waited_for(lease: Lease) -> list[Blocker]:
             records = await self._ask(lambda call: wire.Blockers(call, frame.number))
             if records is None:
-                raise StoreError(f"what {job!r} waited for could not be read; the worker's log says why")
+                named = f"{lease.queue}/{lease.id}"  # and not the job, which would hold itself
+                raise StoreError(f"what {named} waited for could not be read; the worker's log says why")
             return [blocker(self._callees[frame.handler], record) for record in records]
 
         job = Job(frame.claimed, report, _no_desk, waited_for)
