@@ -158,6 +158,8 @@ class Flow:
         return self.add(call, after=group, name=name)
 
     def _known(self, after: After) -> Iterator[Node[Any]]:
+        if not isinstance(after, Node | Iterable):
+            raise ConfigError(f"flow {self.id!r}: after={after!r}: give a job or a group of this flow, or a name")
         for each in (after,) if isinstance(after, Node | str) else after:
             if isinstance(each, str):
                 each = self[each]
@@ -243,7 +245,10 @@ class Flow:
         return value
 
     async def wait(self, timeout: Duration | None = DEFAULT_WAIT) -> FlowProgress:
-        """Return how every job of the flow ended, once all have; raise `JobTimeout` when that takes too long."""
+        """Return how every job of the flow ended, once all have, or at once when some are missing.
+
+        Raise `JobTimeout` when that takes too long.
+        """
         deadline = None if timeout is None else time.monotonic() + to_ms(timeout, "timeout") / 1000
         waited_for = {before for node in self._nodes.values() for before in node.after}
         for node in self._nodes.values():

@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import places
 import pytest
@@ -269,7 +270,39 @@ async def test_cancelling_a_handle_cancels_the_chain(app: Holdfast) -> None:
         assert (await handle.cancel()).reply is Reply.OK
         with pytest.raises(JobCancelled):
             await handle.result()
-        assert (await handle.cancel()).reply is Reply.WRONG_STATE
+        again = await handle.cancel()
+        assert (again.reply, again.state) == (Reply.WRONG_STATE, State.CANCELLED)
+
+
+async def test_a_chain_that_goes_on_while_it_is_cancelled_is_cancelled(
+    app: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @app.task(queue="c")
+    async def last() -> None: ...
+
+    @app.task(queue="b")
+    async def second(job: Job) -> Continued[None]:
+        return job.continue_with(last)
+
+    @app.task(queue="a")
+    async def first(job: Job) -> Continued[None]:
+        return job.continue_with(second)
+
+    cancel = app.store.cancel
+
+    async def late(queue: str, *rest: Any) -> Any:
+        if queue == "b":
+            await burst(app, "b")  # between the look at the chain and the cancel of its current job
+        return await cancel(queue, *rest)
+
+    async with app:
+        handle = await first.enqueue()
+        await burst(app, "a")
+        monkeypatch.setattr(app.store, "cancel", late)
+        answer = await handle.cancel()
+        assert (answer.reply, answer.state) == (Reply.OK, State.WAITING)
+        with pytest.raises(JobCancelled):
+            await handle.result()
 
 
 async def test_cancelling_a_chain_says_whether_it_had_a_successor(app: Holdfast) -> None:
@@ -386,6 +419,10 @@ async def test_a_continuation_cannot_wait_for_its_own_chain(app: Holdfast, whom:
         ({"blockers": ["j"]}, "neither a handle, nor a job, nor"),
         ({"blockers": [("q", "j", "1")]}, "neither a handle, nor a job, nor"),
         ({"blockers": [("q",)]}, "neither a handle, nor a job, nor"),
+        ({"blockers": [("q", "j", -1)]}, "no run has this number"),
+        ({"blockers": [("q", "j", 2**70)]}, "no run has this number"),
+        ({"blockers": [("q", "j\0")]}, "it holds a NUL character"),
+        ({"blockers": [("q\ud800", "j")]}, "it holds half a surrogate pair"),
         ({"blockers": [("q", "j")], "on_conflict": "update"}, "exclude each other"),
         ({"on_blocker_failed": "wait"}, '"fail", "cancel" or "ignore"'),
     ],
@@ -433,4 +470,35 @@ async def test_a_continuation_is_committed_with_the_handlers_writes(path: Path) 
         assert await waiting.result() == 0
     connection = sqlite3.connect(path)
     assert connection.execute("SELECT n FROM mine").fetchall() == [(1,)]
+    connection.close()
+
+
+async def test_a_chain_that_was_cancelled_does_not_go_on_and_its_writes_are_undone(path: Path) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE mine (n INTEGER)")
+    connection.close()
+    app = Holdfast(f"sqlite:///{path}")
+    started = asyncio.Event()
+
+    @app.task(queue="next")
+    async def last() -> None: ...
+
+    @app.task()
+    async def first(job: Job) -> Continued[None]:
+        started.set()
+        await job.signal.wait()
+        async with job.complete() as tx:
+            tx.connection.execute("INSERT INTO mine VALUES (1)")
+            tx.result = job.continue_with(last)
+        return job.continue_with(last)
+
+    async with working(app):
+        handle = await first.enqueue()
+        await started.wait()
+        assert (await handle.cancel(running="signal")).signalled
+        with pytest.raises(JobCancelled):
+            await handle.result()
+        assert (await app.jobs(queue="next")).jobs == []
+    connection = sqlite3.connect(path)
+    assert connection.execute("SELECT n FROM mine").fetchall() == []
     connection.close()

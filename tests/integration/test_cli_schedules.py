@@ -117,6 +117,8 @@ def test_a_plain_payload_needs_no_app(shop: Shop, tmp_path: Path) -> None:
         (("add", "x", "send", "to=a", "--every", "5", "--queue", "raw"), "task 'send' is in queue 'mail'"),
         (("set", "nightly"), "schedules set nightly: give what is to change"),
         (("set", "nightly", "--clear", "colour"), "'colour' is nothing that a schedule has"),
+        (("set", "nightly", "to=bob"), "there is no task 'to=bob'"),
+        (("set", "nightly", "--args", "[1]", "--every", "5"), "--args are the arguments of a task"),
     ],
 )
 def test_what_is_asked_for_wrongly_is_one_line(shop: Shop, words: tuple[str, ...], told: str) -> None:

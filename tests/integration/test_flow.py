@@ -202,6 +202,7 @@ def test_what_a_flow_cannot_be_made_of_is_refused() -> None:
         "give a job or a group of this flow": lambda: flow.add(
             works.total.args(), after=app.flow("g").add(works.total.args())
         ),
+        "after=None: give a job": lambda: flow.add(works.total.args(), after=None),  # type: ignore[arg-type]
         "made of calls": lambda: flow.add(works.total),  # type: ignore[arg-type]
         "the ids of a flow's jobs": lambda: flow.add(works.total.options(job_id="x").args()),
         "not for the jobs of a flow": lambda: flow.add(works.total.options(dedup=Dedup("x")).args()),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import psycopg
@@ -15,6 +15,10 @@ from servers import postgres
 from support import burst, eventually, transitions, working
 
 from holdfast import Handle, Holdfast, Permanent, Retry, State
+from holdfast.core.chain import BlockerRef
+from holdfast.core.job import ErrorRecord
+from holdfast.store.contract import Complete, Conflict, NewJob, Retried, Session
+from holdfast.store.postgres import PostgresStore
 
 _numbers = itertools.count(1)
 PAIRS = 25
@@ -122,3 +126,61 @@ async def test_commits_and_completions_that_race_strand_nobody(app: Holdfast, pl
             return all(state is State.COMPLETED for state in states)
 
         await eventually(all_done)
+
+
+# --- without a caller's transaction: the locks of one call
+
+
+@pytest.mark.parametrize("end", ["complete", "retry", "cancel"])
+@pytest.mark.parametrize("apart", [True, False])
+async def test_a_successor_that_changes_while_it_is_waited_for_strands_nobody(
+    url: str, place: str, end: str, apart: bool
+) -> None:
+    """A job comes in that waits for it, in a call that is held up by a lock on something else."""
+    store = PostgresStore(url)
+    await store.open()
+    session = Session(id="w", name="w", host="here", pid=1, queues=("slow",), lease_ms=60_000)
+    await store.register(session)
+    await store.enqueue("slow", [NewJob(id="s", task="t", payload=b"")])
+    (active,) = (await store.settle_and_claim(session, [], ["slow"], 1)).claimed
+    (next_one,) = await store.enqueue("slow", [NewJob(id="s", task="t", payload=b"")], Conflict(on_conflict="update"))
+    (locked,) = await store.enqueue("q", [NewJob(id="locked", task="t", payload=b"")])
+    successor, other = BlockerRef("slow", "s", next_one.run), BlockerRef("q", "locked")
+    waits = [(successor,), (other,)] if apart else [(other, successor)]
+    jobs = [NewJob(id=f"{n}", task="t", payload=b"", blockers=refs) for n, refs in enumerate(waits)]
+    error = ErrorRecord(type="E", message="again")
+    endings: dict[str, Callable[[], Awaitable[Any]]] = {
+        "complete": lambda: store.settle_and_claim(session, [Complete(active.lease, b"1")], [], 0),
+        "retry": lambda: store.settle_and_claim(session, [Retried(active.lease, error)], [], 0),
+        "cancel": lambda: store.cancel("slow", "s", "signal"),
+    }
+    async with (
+        await psycopg.AsyncConnection.connect(place) as holder,
+        await psycopg.AsyncConnection.connect(place, autocommit=True) as looker,
+    ):
+        schema = url.partition("schema=")[2]
+        await holder.execute(f'SELECT 1 FROM "{schema}".job WHERE run = %s FOR UPDATE', (locked.run,))
+        coming = asyncio.ensure_future(store.enqueue("q", jobs))
+        await eventually(lambda: held_up(looker, 1))
+        ending = asyncio.ensure_future(endings[end]())
+
+        async def under_way() -> bool:
+            return ending.done() or await held_up(looker, 2)
+
+        await eventually(under_way)
+        await holder.rollback()
+        await asyncio.gather(coming, ending)
+    await store.complete_chain("slow", "s", None, b"2")
+    await store.complete_chain("q", "locked", None, b"3")
+    job = await store.get("q", "0")
+    assert job is not None
+    assert job.state is (State.FAILED if end == "cancel" else State.WAITING), job.error
+    await store.close()
+
+
+async def held_up(connection: psycopg.AsyncConnection[Any], count: int) -> bool:
+    """True when so many calls wait for a lock."""
+    cursor = await connection.execute("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
+    row = await cursor.fetchone()
+    assert row is not None
+    return bool(row[0] >= count)

@@ -148,6 +148,21 @@ async def test_a_tick_follows_the_job_of_the_last_under_one_id(
         assert [job.id for job in await drain(app)] == ["s"]
 
 
+async def test_a_job_that_waits_keeps_its_place_when_the_next_tick_comes(
+    holdfast_isolate: Isolate, holdfast_clock: ManualClock
+) -> None:
+    async with holdfast_isolate(Holdfast("memory://")) as app:
+        beat, ticker = beating(app), Ticker(app.store, app.registry, ("beats",), app.hooks, 1.0)
+        await app.schedules.add("s", Every(MINUTE), beat.args("x"), overlap="successor")
+        holdfast_clock.advance(MINUTE)
+        await ticker.round()
+        holdfast_clock.advance(1)
+        await beat.options(job_id="later").enqueue("y")
+        holdfast_clock.advance(MINUTE)
+        await ticker.round()
+        assert [job.id for job in await drain(app)] == ["s", "later"]
+
+
 async def test_a_tick_while_the_job_runs_makes_it_run_once_more(url: str) -> None:
     app, starts, go = Holdfast(url), [], asyncio.Event()
 

@@ -14,7 +14,7 @@ from ..schedule import CHANGEABLE
 from . import form
 from .group import Group
 from .plan import call_of, rule_options, rules_of, spec_of
-from .show import clock, iso, json_out, table
+from .show import clean, clock, iso, json_out, table
 from .source import Source, json_option, source_options
 
 SHOWN_TICKS = 5
@@ -160,13 +160,16 @@ def set_(
     """
     spec = spec_of(given)
     rules = rules_of(given)
+    if args is not None and not words:
+        raise ConfigError(f"schedules set {name}: --args are the arguments of a task: name it before them")
     if spec is None and not rules and not words and not clear:
         raise ConfigError(f"schedules set {name}: give what is to change, such as --cron, or --clear WHAT")
 
     async def work(app: Holdfast) -> dict[str, Any]:
-        place = (await app.schedules.get(name, queue=queue)).queue
-        call = call_of(app, words, args, place) if words else None
-        changed = await app.schedules.change(name, queue=place, spec=spec, call=call, clear=clear, **rules)
+        found = await app.schedules.get(name, queue=queue)
+        plain = found.queue if found.task is None else None  # a schedule of a task stays one
+        call = call_of(app, words, args, plain) if words else None
+        changed = await app.schedules.change(name, queue=found.queue, spec=spec, call=call, clear=clear, **rules)
         return _detail(app, changed)
 
     _print(source.run(work), as_json)
@@ -206,7 +209,8 @@ def _told(found: Schedule, word: str, as_json: bool) -> None:
     if as_json:
         json_out({"queue": found.queue, "name": found.name, "paused": found.paused, "next_at": iso(found.next_at_ms)})
     else:
-        click.echo(f"{found.name}: {word}" + (f", next {clock(found.next_at_ms)}" if found.next_at_ms else ""))
+        due = f", next {clock(found.next_at_ms)}" if found.next_at_ms else ""
+        click.echo(clean(f"{found.name}: {word}{due}"))
 
 
 @command_on_one
@@ -229,7 +233,8 @@ def trigger(source: Source, name: str, queue: str | None, as_json: bool) -> None
     if as_json:
         json_out(answer)
     else:
-        click.echo(f"{answer['status']}: {answer['queue']}/{answer['id']} run {answer['run']} ({answer['state']})")
+        which = f"{answer['queue']}/{answer['id']} run {answer['run']}"
+        click.echo(clean(f"{answer['status']}: {which} ({answer['state']})"))
 
 
 @command_on_one
@@ -250,4 +255,4 @@ def remove(source: Source, name: str, queue: str | None, as_json: bool) -> None:
         json_out({"name": name, "removed": True, "declared": declared})
     else:
         comes_back = "; the code declares it, so that the next worker brings it back" if declared else ""
-        click.echo(f"{name}: removed{comes_back}")
+        click.echo(clean(f"{name}: removed{comes_back}"))

@@ -99,9 +99,13 @@ class Client(Looking):
         if running not in ("refuse", "signal", "kill"):
             raise ConfigError(f'running={running!r}: "refuse", "signal" or "kill"')
         answer = await self.store.cancel(queue, id, running, new_id())
+        run = answer.run
         while answer.state is State.COMPLETED:  # the first job of a chain that goes on: its current one is meant
-            chain = await self.store.chain(queue, id, answer.run)
-            if chain is None or chain.state.finished or chain.position == 0:
+            chain = await self.store.chain(queue, id, run)
+            if chain is None or chain.position == 0:
+                break
+            if chain.state.finished:
+                answer = msgspec.structs.replace(answer, state=chain.state)
                 break
             current = chain.current
             later = await self.store.cancel(current.queue, current.id, running, new_id())

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterator
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -69,13 +69,23 @@ class Cron(msgspec.Struct, frozen=True, tag="cron"):
         start = datetime.fromtimestamp(min(max(after_ms, 0), LATEST_MS) // 1000, zone(self.tz))
         last = after_ms
         try:
-            for found in CronSim(_sunday_last(self.text), start):
+            for found in self._times(start):
                 tick = round(found.timestamp()) * 1000
                 if tick > last:  # in the second of two equal hours, it begins again with the first
                     last = tick
                     yield tick
         except OverflowError:  # the year 10000
             return
+
+    def _times(self, start: datetime) -> Iterator[datetime]:
+        """Yield the times after one: by real time, or those of the day, whatever the clocks do to it."""
+        text = _sunday_last(self.text)
+        minute, hour = text.split()[-5:-3]
+        if minute.startswith("*") or hour.startswith("*"):
+            yield from CronSim(text, start)
+        else:  # which cronsim would do itself, though not where there are seconds
+            for local in CronSim(text, start.replace(tzinfo=None)):
+                yield _on_the_clock(local, start.tzinfo)
 
 
 class Every(msgspec.Struct, frozen=True, tag="every"):
@@ -173,7 +183,16 @@ def _check(text: Any) -> None:
 
 def _sunday_last(text: str) -> str:
     """Return the text with `-SUN` as the end of a range of days, where cron's Sunday (0) would be before its begin."""
-    return re.sub(r"-SUN(?=[,/]|$)", "-7", text, flags=re.IGNORECASE)
+    return re.sub(r"-SUN(?=[,/\s]|$)", "-7", text, flags=re.IGNORECASE)
+
+
+def _on_the_clock(local: datetime, tz: tzinfo | None) -> datetime:
+    """Return a time of day in a zone: the first of two that are equal, and in a gap its end."""
+    found = local.replace(tzinfo=tz, fold=0)
+    while found != found.astimezone(UTC).astimezone(tz):
+        local = local.replace(second=0) + timedelta(minutes=1)
+        found = local.replace(tzinfo=tz)
+    return found
 
 
 def _blamed(text: str, fields: list[str], field: str) -> str:

@@ -14,7 +14,8 @@ from ..job import SCHEDULE_HEADER, TICK_HEADER
 from ..store.contract import KEEP, Conflict, DedupSpec, Fired, NewJob, ScheduleChange, ScheduleRow, Store
 from .row import change_of, read
 
-SUCCESSOR = Conflict(on_conflict="update")
+SUCCESSOR = Conflict(on_conflict="update", update_run_at="if_earlier")
+"""A job that waits keeps its place: ticks that come faster than its turn must not put it off for ever."""
 
 
 class Shot(msgspec.Struct, frozen=True):

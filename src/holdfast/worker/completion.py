@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from ..client import transactional
+from ..core.state import State
 from ..core.transition import Reply
 from ..errors import Aborted, ConfigError, LeaseLost
 from ..executor.call import completed
@@ -76,6 +77,8 @@ class Desk:
         settled = await opened.settle(self._session, entry)
         if settled.reply is not Reply.OK:
             raise LeaseLost(f"{job!r} is no longer held by this worker ({settled.reply}): its writes are undone")
+        if settled.state is State.CANCELLED:
+            raise Aborted("cancelled")  # which undoes its writes: a chain that was cancelled does not go on
         return settled
 
     def _check(self, job: Job, what: str) -> None:

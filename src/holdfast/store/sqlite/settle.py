@@ -147,10 +147,10 @@ def is_alive(tx: Tx, session: Session) -> bool:
 
 
 def _apply(tx: Tx, session: Session, row: Row, entry: Settlement) -> State:
+    if row["cancel"] and not (isinstance(entry, Complete) and entry.then is None):  # to go on is no end
+        return cancelled(tx, row, _NAME[type(entry)])
     if isinstance(entry, Complete):
         return _complete(tx, session, row, entry)
-    if row["cancel"]:
-        return cancelled(tx, row, _NAME[type(entry)])
     if isinstance(entry, Retried):
         return come_back(tx, row, entry.cause, entry.error, exit="retry")
     if isinstance(entry, Failed):

@@ -182,7 +182,7 @@ def set_result_ttl(tx: Tx, queue: str, id: str, ttl_ms: int) -> Reply:
     if row is None:
         return Reply.MISSING
     retention = tx.queue(queue).settings.retention
-    kept = retention.failed_ms if row["state"] == "failed" else retention.completed_ms
+    kept = retention.failed_ms if outcome(row) is State.FAILED else retention.completed_ms
     tx.run("job", "set_ttl", run=row["run"], now=tx.now, ttl=ttl_ms, kept=kept)
     return Reply.OK
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
@@ -10,7 +11,7 @@ from ...core.chain import BlockerRef, ChainRef
 from ...core.policy import Policy
 from ...core.state import State
 from ...core.transition import Reply
-from ...store.contract import Declaration, Filter
+from ...store.contract import Claimed, Declaration, Filter, Settlement
 from .bench import QUEUE, UPDATE, Bench, complete, fail, new
 from .case import Case
 from .chain import go_on, then
@@ -298,6 +299,22 @@ class Blockers(Case):
             await asyncio.gather(other.enqueue(QUEUE, [job]), bench.turn(worker, complete(claimed, b"A")))
         for number in range(20):
             await settled(bench, f"j{number}", State.SCHEDULED)
+
+    @pytest.mark.parametrize("end", [complete, fail], ids=lambda end: end.__name__)
+    @pytest.mark.parametrize("queue", [QUEUE, THERE])
+    async def test_a_blocker_that_ends_in_the_turn_in_which_it_is_added_strands_nobody(
+        self, bench: Bench, queue: str, end: Callable[[Claimed], Settlement]
+    ) -> None:
+        worker = await bench.session(QUEUE, THERE)
+        await bench.add("j")
+        (first,) = await bench.claim(worker)
+        await bench.add("a", queue=queue, headers={"not": "plain"})
+        (blocker,) = await bench.claim(worker)
+        going_on = then(first, blockers=on("a", queue=queue), on_blocker_failed="ignore")
+        await bench.turn(worker, going_on, end(blocker))
+        chain = await bench.store.chain(QUEUE, "j")
+        assert chain is not None
+        assert chain.state is State.WAITING
 
     async def test_the_last_two_blockers_that_complete_at_once_strand_nobody(self, bench: Bench) -> None:
         first, second = await bench.session(THERE), await bench.session(THERE)

@@ -10,6 +10,7 @@ from ...core.transition import Reply
 from ...store.contract import Filter, Running
 from .bench import QUEUE, UPDATE, Bench, complete, fail, release, retry, snooze
 from .case import Case
+from .chain import go_on, then
 
 
 class Cancels(Case):
@@ -157,3 +158,23 @@ class Cancels(Case):
         await bench.store.cancel(QUEUE, "a", "signal")
         await bench.settle(worker, release(claimed))
         assert await bench.order(worker) == ["b"]
+
+    async def test_a_chain_whose_job_was_signalled_does_not_go_on(self, bench: Bench) -> None:
+        worker = await bench.session()
+        first = await bench.take(worker, "j")
+        await bench.store.cancel(QUEUE, "j", "signal")
+        other = await bench.take(worker, "i")
+        turn = await bench.turn(worker, then(first), complete(other))
+        assert [settled.state for settled in turn.settled] == [State.CANCELLED, State.COMPLETED]
+        assert (await bench.settle(worker, then(first))).reply is Reply.OK, "a repeat"
+        assert await bench.claim(worker) == []
+        assert await bench.told("j") == ["enqueue", "claim", "cancel"]
+
+    async def test_nor_does_one_whose_later_job_was_signalled(self, bench: Bench) -> None:
+        worker = await bench.session()
+        second = await go_on(bench, worker, await bench.take(worker, "j"))
+        await bench.store.cancel(QUEUE, second.lease.id, "signal")
+        assert (await bench.settle(worker, then(second))).state is State.CANCELLED
+        assert await bench.claim(worker) == []
+        job = await bench.get("j")
+        assert (job.outcome, job.holds_id) == (State.CANCELLED, False)

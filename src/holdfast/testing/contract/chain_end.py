@@ -192,6 +192,22 @@ class ChainEnds(Case):
         await bench.settle(worker, complete(second, b"2"))
         assert (await bench.get("j")).expires_at_ms == bench.now + 60_000
 
+    @pytest.mark.parametrize("call", ["set_result_ttl", "keep_runs"])
+    async def test_a_failed_chain_stays_as_long_as_a_dead_letter(self, bench: Bench, call: str) -> None:
+        worker = await bench.session()
+        first = await bench.take(worker, "j")
+        second = await go_on(bench, worker, first)
+        await bench.tick(100)
+        await bench.settle(worker, fail(second))
+        expires_at = (await bench.get("j")).expires_at_ms
+        assert expires_at == bench.now + 7 * DAY * 1000
+        await bench.tick(10)
+        if call == "keep_runs":
+            await bench.store.keep_runs(QUEUE, first.lease.run, first.lease.run, 1000)
+        else:
+            assert await bench.store.set_result_ttl(QUEUE, "j", 1000) is Reply.OK
+        assert (await bench.get("j")).expires_at_ms == expires_at
+
     async def test_a_fail_handler_is_for_the_job_that_failed(self, bench: Bench) -> None:
         await bench.store.declare([Declaration(queue=QUEUE, tasks={"next": Policy(on_failure=(QUEUE, "mourn"))})])
         worker = await bench.session()

@@ -90,6 +90,9 @@ class Model(Producing):
         return {(judge(name, run.state), None)}
 
     def _apply(self, now: int, run: Run, entry: Settlement, number: Callable[[str], int]) -> State:
+        if run.cancel and not (isinstance(entry, Complete) and entry.then is None):  # to go on is no end
+            self.cancelled(now, run)
+            return State.CANCELLED
         if isinstance(entry, Complete):
             if entry.then is not None:
                 self.go_on(now, run, entry.then.job, number(entry.then.job.id))
@@ -97,9 +100,6 @@ class Model(Producing):
                 run.result = entry.result
                 self.finish(now, run, State.COMPLETED, 0)
             return State.COMPLETED
-        if run.cancel:
-            self.cancelled(now, run)
-            return State.CANCELLED
         if isinstance(entry, Retried):
             return self._come_back(now, run, entry.cause, wait=True)
         if isinstance(entry, Failed):

@@ -40,6 +40,7 @@ BEGIN
                     coalesce(t.dedup_until_ms, 0)) END
         FROM entry h
         WHERE t.run = h.run AND t.attempts = h.attempt AND t.session = p_session AND t.state = 'active'
+            AND NOT (t.cancel AND h.next IS NOT NULL)  -- to go on is no end
             AND t.queue = h.queue AND t.id = h.id
         RETURNING h.ord, t.run, t.queue, t.id, t.attempts, t.task, t.session, t.key, t.priority, t.run_at_ms,
             t.failures, t.stalls, t.timeouts, t.releases, t.claimed_at_ms, t.expires_at_ms, t.absorbed_to,

@@ -14,12 +14,12 @@ BEGIN
     IF j.run IS NULL THEN
         RETURN 'missing';
     END IF;
-    v_kept := CASE WHEN j.state = 'failed' THEN q.failed_ms ELSE coalesce(q.completed_ms, 0) END;
+    v_kept := CASE WHEN holdfast.outcome(j) = 'failed' THEN q.failed_ms ELSE coalesce(q.completed_ms, 0) END;
     UPDATE holdfast.job
     SET result_ttl_ms = p_ttl,
         free_at_ms = CASE WHEN finished_at_ms IS NOT NULL AND chain_state IS DISTINCT FROM 'open' THEN v_now + p_ttl END,
         expires_at_ms = CASE WHEN finished_at_ms IS NOT NULL AND chain_state IS DISTINCT FROM 'open'
-            THEN greatest(v_now + p_ttl, finished_at_ms + v_kept, coalesce(dedup_until_ms, 0)) END
+            THEN greatest(v_now + p_ttl, coalesce(ended_at_ms, finished_at_ms) + v_kept, coalesce(dedup_until_ms, 0)) END
     WHERE run = j.run;
     PERFORM holdfast.fade(ARRAY[j.run]);
     RETURN 'ok';
@@ -42,8 +42,9 @@ BEGIN
     SET result_ttl_ms = p_ttl,
         free_at_ms = CASE WHEN finished_at_ms IS NOT NULL AND chain_state IS DISTINCT FROM 'open' THEN v_free_at END,
         expires_at_ms = CASE WHEN finished_at_ms IS NOT NULL AND chain_state IS DISTINCT FROM 'open'
-            THEN greatest(v_free_at, coalesce(dedup_until_ms, 0), finished_at_ms
-                + CASE state WHEN 'failed' THEN q.failed_ms WHEN 'completed' THEN coalesce(q.completed_ms, 0) ELSE 0 END) END
+            THEN greatest(v_free_at, coalesce(dedup_until_ms, 0), coalesce(ended_at_ms, finished_at_ms)
+                + CASE coalesce(chain_state, state) WHEN 'failed' THEN q.failed_ms
+                    WHEN 'completed' THEN coalesce(q.completed_ms, 0) ELSE 0 END) END
     WHERE run = ANY (v_runs);
     PERFORM holdfast.fade(v_runs);
 END $$;

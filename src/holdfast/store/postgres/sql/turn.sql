@@ -76,7 +76,7 @@ BEGIN
         END IF;
         RETURN 'stale';
     END IF;
-    IF p_kind = 'complete' THEN
+    IF p_kind = 'complete' AND NOT (j.cancel AND p_next IS NOT NULL) THEN  -- to go on is no end
         PERFORM holdfast.complete(p_now, p_session, ARRAY[p_queue], ARRAY[p_id], ARRAY[p_run], ARRAY[p_attempt],
             ARRAY[p_data], ARRAY[p_number], p_grips, CASE WHEN p_next IS NOT NULL THEN ARRAY[p_next] END);
         RETURN 'ok:completed';

@@ -27,7 +27,8 @@ local function keep(q, job, ttl)
   ttl = ttl or H.result_ttl(q)
   if more.finished_at and more.chain_state ~= 'open' then
     more.free_at = q.now + ttl
-    more.expires_at = math.max(q.now + ttl, more.finished_at + H.kept_ms(q, job.state), more.dedup_until or 0)
+    local kept = (more.ended_at or more.finished_at) + H.kept_ms(q, H.outcome(job))
+    more.expires_at = math.max(q.now + ttl, kept, more.dedup_until or 0)
     redis.call('ZADD', q.key[job.state], more.expires_at, job.rid)
   end
   H.store(q, job)

@@ -51,7 +51,7 @@ local function settle(q, session, entry)
   if word == 'stale' and job.more.session == session then H.forget_abort(q, entry.run, entry.attempt) end -- it knows
   if word ~= 'ok' then return word end
   if job.state == 'active' and job.more.attempts == entry.attempt then
-    if job.more.cancel and entry.name ~= 'complete' then
+    if job.more.cancel and (entry.name ~= 'complete' or entry.next) then -- to go on is no end
       H.cancelled(q, job, entry.name)
     else
       SETTLE[entry.name](q, job, entry)

@@ -101,7 +101,7 @@ local function wait_for_one(q, job, place, ref)
     ask(q, elsewhere[1], elsewhere[2], elsewhere[3], from)
   else
     redis.call('ZADD', q.key.dependants, 0, dependant(rid, from))
-    entry[FIRST] = rid
+    entry[FIRST], q.any_dependant = rid, true
   end
   return entry
 end

@@ -47,7 +47,7 @@ UPDATE holdfast_job
 SET result_ttl_ms = :ttl,
     free_at_ms = CASE WHEN finished_at_ms IS NULL OR chain_state = 'open' THEN NULL ELSE :now + :ttl END,
     expires_at_ms = CASE
-        WHEN finished_at_ms IS NOT NULL AND chain_state IS NOT 'open' THEN max(:now + :ttl, finished_at_ms + :kept, coalesce(dedup_until_ms, 0)) END
+        WHEN finished_at_ms IS NOT NULL AND chain_state IS NOT 'open' THEN max(:now + :ttl, coalesce(ended_at_ms, finished_at_ms) + :kept, coalesce(dedup_until_ms, 0)) END
 WHERE run = :run;
 
 -- The plus signs keep SQLite from the index by queue, which knows nothing of runs.
@@ -61,7 +61,7 @@ UPDATE holdfast_job
 SET result_ttl_ms = :ttl, free_at_ms = :free_at,
     expires_at_ms = max(
         :free_at, coalesce(dedup_until_ms, 0),
-        finished_at_ms + CASE state WHEN 'failed' THEN :failed WHEN 'completed' THEN :completed ELSE 0 END)
+        coalesce(ended_at_ms, finished_at_ms) + CASE coalesce(chain_state, state) WHEN 'failed' THEN :failed WHEN 'completed' THEN :completed ELSE 0 END)
 WHERE run BETWEEN :first AND :last AND +queue = :queue AND +held = 1 AND finished_at_ms IS NOT NULL
     AND chain_state IS NOT 'open';
 
