@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from click.testing import CliRunner
 from servers import postgres
-from support import PATIENCE
+from support import PATIENCE, working
 
 from holdfast import Holdfast, StoreError
 from holdfast.cli.root import cli
@@ -160,6 +160,32 @@ async def test_a_user_who_may_not_renew_the_functions_is_told_who_can(schema: st
     store = PostgresStore(postgres().url(schema).replace("holdfast@", f"{role}@"))
     with pytest.raises(StoreError, match=r"is older than this Holdfast, and this user may not change it.*its owner"):
         await store.open()
+    run(f"DROP OWNED BY {role}")
+    run(f"DROP ROLE {role}")
+
+
+async def test_a_user_with_the_rights_that_the_docs_name_can_do_everything(schema: str) -> None:
+    await opened(schema)
+    role = f"role_{schema}"
+    for statement in (
+        f"CREATE ROLE {role} LOGIN",
+        f"GRANT USAGE ON SCHEMA {schema} TO {role}",
+        f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role}",
+        f"GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA {schema} TO {role}",
+    ):
+        run(statement)
+    app = Holdfast(postgres().url(schema).replace("holdfast@", f"{role}@"))
+
+    @app.task()
+    async def echo(n: int) -> int:
+        return n
+
+    async with working(app):
+        first = await echo.options(key="k").enqueue(1)
+        assert await echo.options(blockers=[first]).call(2) == 2
+        await app.queue("default").pause()
+        assert [event.transition async for event in app.events(queue="default")].count("complete") == 2
+        await app.store.hold("mine", (await app.store.events()).position)
     run(f"DROP OWNED BY {role}")
     run(f"DROP ROLE {role}")
 

@@ -311,6 +311,8 @@ def translate(error: psycopg.Error, place: Place) -> StoreError | ConfigError:
         return StoreError(f"{place}: its tables or functions are gone or another's ({text}); run holdfast migrate")
     if state == "42501":
         return StoreError(f"{place}: this user lacks a right ({text}); see docs/reference/postgres.md")
+    if "FATAL:" in text and not _PASSING.search(text) and not state:
+        return StoreError(f"{place}: the server refuses ({text}); check user, password, database and its pg_hba.conf")
     if is_lost(error):
         return StoreError(f"{place}: the connection was lost or refused ({text}); is the server running?")
     if isinstance(error, psycopg.DataError) and "NUL" in text:

@@ -75,9 +75,7 @@ BEGIN
     v_watched := EXISTS (SELECT 1 FROM holdfast.watch);
     IF v_special OR v_watched AND v_linked OR EXISTS (SELECT 1 FROM holdfast.successor)
         OR EXISTS (SELECT 1 FROM holdfast.abort) THEN
-        IF EXISTS (SELECT 1 FROM holdfast.blocker WHERE state IS NULL) THEN  -- all at once, not chain by chain
-            PERFORM holdfast.hold_waiting(ARRAY(SELECT coalesce(chain, run) FROM holdfast.job WHERE run = ANY (v_runs)));
-        END IF;
+        PERFORM holdfast.hold_chains(v_runs);
         FOR j IN SELECT * FROM holdfast.job WHERE run = ANY (v_runs) ORDER BY run LOOP
             IF j.chain IS NULL OR j.result IS NOT NULL THEN
                 PERFORM holdfast.over(p_now, j, 'completed');

@@ -172,9 +172,7 @@ BEGIN
         END IF;
     ELSIF v_count > 0 THEN
         PERFORM 1 FROM holdfast.job j WHERE j.run = ANY (p_s_runs) ORDER BY j.run FOR UPDATE;
-        IF EXISTS (SELECT 1 FROM holdfast.blocker WHERE state IS NULL) THEN
-            PERFORM holdfast.hold_waiting(ARRAY(SELECT coalesce(j.chain, j.run) FROM holdfast.job j WHERE j.run = ANY (p_s_runs)));
-        END IF;
+        PERFORM holdfast.hold_chains(p_s_runs);
         v_words := '{}';
         FOR i IN 1..v_count LOOP
             v_words := v_words || holdfast.settle(v_now, p_session, p_kinds[i], p_s_queues[i], p_s_ids[i], p_s_runs[i],

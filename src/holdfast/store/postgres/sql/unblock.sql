@@ -96,6 +96,19 @@ BEGIN
     ORDER BY run FOR UPDATE;
 END $$;
 
+-- The same for all chains of these runs at once, not chain by chain; they are locked first, so that nobody else begins to
+-- wait for one.
+CREATE OR REPLACE FUNCTION holdfast.hold_chains(p_runs bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_firsts bigint[];
+BEGIN
+    IF EXISTS (SELECT 1 FROM holdfast.blocker WHERE state IS NULL) THEN
+        v_firsts := ARRAY(SELECT coalesce(chain, run) FROM holdfast.job WHERE run = ANY (p_runs));
+        PERFORM 1 FROM holdfast.job WHERE run = ANY (v_firsts) ORDER BY run FOR UPDATE;
+        PERFORM holdfast.hold_waiting(v_firsts);
+    END IF;
+END $$;
+
 -- A caller commits in whose transaction jobs came in that wait for others: those that ended while it was open did not
 -- know of that. All of them are locked at once, in the order of everybody, for no longer than the commit takes. What is
 -- not there any more was absorbed by another run, or is gone.
