@@ -9,7 +9,7 @@ import pytest
 from callers import Caller, connected
 from support import burst, transitions
 
-from holdfast import ConfigError, Dedup, Holdfast, JobMissing, State
+from holdfast import ConfigError, Continued, Dedup, Holdfast, Job, JobMissing, State
 
 READY = "CREATE TABLE {} (n INTEGER)"
 
@@ -154,3 +154,17 @@ class TransactionCase:
                 await double.options(connection=caller.connection).call(1)
             with pytest.raises(ConfigError, match="before your commit"):
                 await app.queue("plain").call(1, connection=caller.connection)
+
+    async def test_an_update_that_is_refused_is_told(self, app: Holdfast, kind: type[Caller], place: str) -> None:
+        double = declare(app)
+
+        @app.task(queue="first")
+        async def first(job: Job, n: int) -> Continued[int]:
+            return job.continue_with(double.options(delay=60), n)
+
+        async with app, connected(kind, place) as caller:
+            await first.enqueue(1)
+            await burst(app, "first")
+            (later,) = (await app.jobs(queue="default")).jobs
+            with pytest.raises(ConfigError, match="is a later job of a chain"):
+                await caller.enqueue(app, double, 2, job_id=later.id, on_conflict="update")

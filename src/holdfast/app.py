@@ -86,7 +86,7 @@ class _Decorator:
 class Holdfast:
     """A job queue on the store that a URL names: `sqlite:///jobs.db`, `memory://`, ...
 
-    An existing client or pool of redis-py may stand in the place of the URL.
+    An existing client or pool of redis-py, a pool of psycopg_pool or an engine of SQLAlchemy may stand in its place.
     """
 
     def __init__(

@@ -471,3 +471,64 @@ async def test_nothing_of_the_database_stays_locked(app: Holdfast, place: Place)
 
         await eventually(over)
     assert place.rows() == [n for n in range(20) if n % 3]
+
+
+async def test_a_prepare_that_raised_is_undone_even_if_the_handler_goes_on(on_postgres: PostgresPlace) -> None:
+    app, place, told = Holdfast(on_postgres.url), on_postgres, []
+
+    @app.task(completion="atomic", retry=Retry(failures=1))
+    async def stubborn(job: Job) -> None:
+        with contextlib.suppress(ValueError):
+            async with job.prepare() as tx:
+                await place.write(tx, 1)
+                raise ValueError("no")
+        try:
+            async with job.complete() as tx:
+                await place.write(tx, 2)
+        except ConfigError as error:
+            told.append(str(error))
+            raise
+
+    async with app:
+        await stubborn.enqueue()
+        assert (await burst(app)).failed == 1
+    assert "begins with `async with job.prepare()`" in told[0]
+    assert place.rows() == []
+
+
+async def test_a_completion_inside_another_is_refused(app: Holdfast, place: Place) -> None:
+    told: list[str] = []
+
+    @app.task(retry=Retry(failures=1))
+    async def twice(job: Job) -> None:
+        async with job.complete() as tx:
+            await place.write(tx, 1)
+            try:
+                async with job.complete() as again:
+                    await place.write(again, 2)
+            except ConfigError as error:
+                told.append(str(error))
+
+    async with app:
+        await twice.enqueue()
+        assert (await burst(app)).completed == 1
+    assert "job.complete() inside the block of another" in told[0]
+    assert place.rows() == [1]
+
+
+async def test_a_rollback_that_the_driver_knows_completes_nothing(on_postgres: PostgresPlace) -> None:
+    app, place = Holdfast(on_postgres.url), on_postgres
+
+    @app.task(retry=Retry(failures=1))
+    async def rolled_back(job: Job) -> None:
+        async with job.complete() as tx:
+            await place.write(tx, 1)
+            raise psycopg.Rollback
+
+    async with app:
+        await rolled_back.options(job_id="one").enqueue()
+        assert (await burst(app)).failed == 1
+        error = (await app.status("default", "one")).error
+    assert error is not None
+    assert "leave COMMIT and ROLLBACK to the end of the block" in error.message
+    assert place.rows() == []

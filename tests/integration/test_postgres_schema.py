@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
 from collections.abc import Iterator
@@ -9,8 +10,12 @@ from typing import Any
 
 import psycopg
 import pytest
+from click.testing import CliRunner
 from servers import postgres
+from support import PATIENCE, working
 
+from holdfast import Holdfast, StoreError
+from holdfast.cli.root import cli
 from holdfast.store.contract import NewJob
 from holdfast.store.postgres import PostgresStore, sql
 
@@ -103,3 +108,107 @@ async def test_a_function_that_gave_something_else_is_replaced_too(schema: str) 
     record(schema, "0 of-an-older-release")
     await opened(schema)
     assert functions(schema) == ours
+
+
+async def test_newer_functions_come_in_while_a_caller_keeps_a_transaction_open(schema: str) -> None:
+    """A rolling deploy must not stand still, with everybody behind it, until somebody ends a transaction."""
+    app = Holdfast(postgres().url(schema))
+    async with app, await psycopg.AsyncConnection.connect(postgres().url().partition("?")[0]) as caller:
+        first = await app.queue("q").enqueue(1, delay=60)
+        await app.queue("q").enqueue(2, connection=caller, blockers=[first])
+        record(schema, f"{sql.MINOR - 1} of-an-older-release")
+        await asyncio.wait_for(opened(schema), PATIENCE)
+        await caller.commit()
+    assert recorded(schema) == f"{sql.MINOR} {sql.digest()}"
+
+
+async def test_the_sql_since_a_number_brings_an_older_schema_up(schema: str) -> None:
+    older = [text for _, text in sql.migrations()[:-1]]
+    number = sql.migrations()[-2][0]
+    run(sql.rename("\n".join([f"CREATE SCHEMA {schema};", *older]), schema))
+    run(f"UPDATE \"{schema}\".meta SET value = '{number}' WHERE name = 'schema'")
+    command = ["migrate", "--url", postgres().url(schema), "--sql"]
+    result = CliRunner().invoke(cli, [*command, "--since", str(number)])
+    assert result.exit_code == 0, result.output
+    run(result.output)
+    by_hand = functions(schema), recorded(schema)
+    run(f'DROP SCHEMA "{schema}" CASCADE')
+    await opened(schema)
+    assert (functions(schema), recorded(schema)) == by_hand
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (["--sql", "--since", "99"], "--since=99: this Holdfast knows schemas up to"),
+        (["--since", "1"], "--since is for --sql"),
+    ],
+)
+def test_a_number_that_cannot_be_is_refused(schema: str, more: list[str], told: str) -> None:
+    result = CliRunner().invoke(cli, ["migrate", "--url", postgres().url(schema), *more])
+    assert result.exit_code == 2
+    assert told in result.output
+
+
+async def test_a_user_who_may_not_renew_the_functions_is_told_who_can(schema: str) -> None:
+    await opened(schema)
+    record(schema, f"{sql.MINOR - 1} of-an-older-release")
+    role = f"role_{schema}"
+    run(f"CREATE ROLE {role} LOGIN")
+    run(f"GRANT USAGE ON SCHEMA {schema} TO {role}")
+    run(f"GRANT SELECT ON {schema}.meta TO {role}")
+    store = PostgresStore(postgres().url(schema).replace("holdfast@", f"{role}@"))
+    with pytest.raises(StoreError, match=r"is older than this Holdfast, and this user may not change it.*its owner"):
+        await store.open()
+    run(f"DROP OWNED BY {role}")
+    run(f"DROP ROLE {role}")
+
+
+async def test_a_user_with_the_rights_that_the_docs_name_can_do_everything(schema: str) -> None:
+    await opened(schema)
+    role = f"role_{schema}"
+    for statement in (
+        f"CREATE ROLE {role} LOGIN",
+        f"GRANT USAGE ON SCHEMA {schema} TO {role}",
+        f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role}",
+        f"GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA {schema} TO {role}",
+    ):
+        run(statement)
+    app = Holdfast(postgres().url(schema).replace("holdfast@", f"{role}@"))
+
+    @app.task()
+    async def echo(n: int) -> int:
+        return n
+
+    async with working(app):
+        first = await echo.options(key="k").enqueue(1)
+        assert await echo.options(blockers=[first]).call(2) == 2
+        await app.queue("default").pause()
+        assert [event.transition async for event in app.events(queue="default")].count("complete") == 2
+        await app.store.hold("mine", (await app.store.events()).position)
+    run(f"DROP OWNED BY {role}")
+    run(f"DROP ROLE {role}")
+
+
+# --- a backup in another server
+
+
+async def test_a_log_that_was_restored_in_another_server_begins_anew(schema: str) -> None:
+    """There, transactions have lower numbers again: what comes in would be in front of all that readers have read."""
+    app = Holdfast(postgres().url(schema))
+    async with app:
+        for n in range(3):
+            await app.queue("q").enqueue(n, job_id=f"old-{n}")
+        position = (await app.store.events()).position
+        await app.store.hold("lake", position)
+    run(f'UPDATE "{schema}".event SET xid = (xid::text::bigint + 1000000000)::text::xid8')
+    moved = position.replace(position.split(":")[1], str(int(position.split(":")[1]) + 1000000000), 1)
+    async with app:
+        await app.queue("q").enqueue(3, job_id="new")
+        page = await app.store.events(moved)
+        assert page.reset, "the reader is told"
+        assert [event.id for event in page.events] == ["old-0", "old-1", "old-2", "new"]
+        assert (await app.store.events(page.position)).events == []
+        await app.queue("q").enqueue(4, job_id="newer")
+        assert [event.id for event in (await app.store.events(page.position)).events] == ["newer"]
+    assert run(f"SELECT name FROM \"{schema}\".meta WHERE name LIKE 'reader:%'") == []

@@ -88,6 +88,7 @@ async def handed_over(
 ) -> Handle[Any]:
     """Return the handle of a job that was taken in by a caller's connection, or is now."""
     found = answers if isinstance(answers, list) else await answers
+    refuse_update(queue, found[0])
     return Handle(client, queue, found[0], decode)
 
 

@@ -13,7 +13,7 @@ from ..core.transition import Reply
 from ..errors import Aborted, ConfigError, LeaseLost
 from ..executor.call import completed
 from ..job import Completion, Job, Transaction
-from ..store.contract import Abort, Complete, Opened, Session, Settled, Store
+from ..store.contract import ENDED, Abort, Complete, Opened, Session, Settled, Store
 from ..task import Task
 
 VOID: frozenset[Abort | None] = frozenset({"lease_lost", "deleted", "completed_elsewhere"})
@@ -23,7 +23,18 @@ VOID: frozenset[Abort | None] = frozenset({"lease_lost", "deleted", "completed_e
 class Desk:
     """Where one attempt writes and completes. What it completed is `done`, and not to be settled again."""
 
-    __slots__ = ("_atomic", "_handler", "_kept", "_loop", "_opened", "_session", "_store", "done")
+    __slots__ = (
+        "_atomic",
+        "_handler",
+        "_inside",
+        "_kept",
+        "_loop",
+        "_opened",
+        "_prepared",
+        "_session",
+        "_store",
+        "done",
+    )
 
     def __init__(
         self, store: Store, session: Session, handler: Task[Any, Any], loop: asyncio.AbstractEventLoop, *, atomic: bool
@@ -36,6 +47,9 @@ class Desk:
         self._kept = AsyncExitStack()
         """Holds the transaction of an atomic attempt, from `prepare` to the end of `complete`."""
         self._opened: Opened | None = None
+        self._prepared = False
+        """An atomic attempt has begun its transaction, and must end with it."""
+        self._inside = False
         self.done: tuple[Complete, Settled] | None = None
 
     @asynccontextmanager
@@ -49,21 +63,34 @@ class Desk:
         if self._opened is not None:
             raise ConfigError(f"{job!r} has prepared already; an atomic attempt has one transaction")
         self._opened = await self._kept.enter_async_context(transactional(self._store, "job.prepare()").begin())
-        yield Transaction(self._opened.connection)
+        self._prepared = True
+        try:
+            yield Transaction(self._opened.connection)
+        except BaseException as error:  # undone even if the handler catches it, as a staged one is
+            await self.leave(error)
+            raise
 
     @asynccontextmanager
     async def complete(self, job: Job, result: Any) -> AsyncIterator[Completion]:
         """Yield a transaction: at the end of the block the job is completed in it, and it is committed."""
         self._check(job, "job.complete()")
+        if self._inside:
+            raise ConfigError(f"{job!r}: job.complete() inside the block of another; a job is completed once")
         if self._atomic and self._opened is None:
             raise ConfigError(f'{job!r}: completion="atomic" begins with `async with job.prepare()`')
-        async with self._kept:
-            opened = await self._go_on()
-            completion = Completion(opened.connection, result)
-            yield completion
-            entry = completed(job, completion.result, self._handler)
-            settled = await self._settle(job, opened, entry)
-        self.done = entry, settled
+        self._inside, done = True, None
+        try:
+            async with self._kept:
+                opened = await self._go_on()
+                completion = Completion(opened.connection, result)
+                yield completion
+                entry = completed(job, completion.result, self._handler)
+                done = entry, await self._settle(job, opened, entry)
+        finally:
+            self._inside = False
+        if done is None:  # the driver took what was raised for a wish to roll back
+            raise ConfigError(ENDED)
+        self.done = done
 
     async def _go_on(self) -> Opened:
         """Return the transaction that was prepared, or a new one; it ends with `_kept`."""
@@ -98,10 +125,11 @@ class Desk:
 
     def refuse_unfinished(self, job: Job) -> None:
         """Raise when the handler returned and left an atomic transaction open."""
-        if self._opened is not None and self.done is None:
+        if self._prepared and self.done is None:
             raise ConfigError(f"{job!r} returned after job.prepare() without job.complete(): its writes are undone")
 
     async def leave(self, error: BaseException) -> None:
         """Whatever an atomic attempt prepared and did not complete is undone."""
         if self.done is None and self._opened is not None:
+            self._opened = None
             await self._kept.__aexit__(type(error), error, error.__traceback__)

@@ -37,6 +37,7 @@ class Calling:
         self._statements = sql.statements(self.place.schema)
         self._look_again = self._named("SELECT v_found, v_before FROM holdfast.claimable(%s, %s::text[], %s)")
         self._opened = 0
+        self._opening = asyncio.Lock()
         self._pool: Pool | None = None
         self._home: asyncio.AbstractEventLoop | None = None
         self._switchboard = Switchboard(self.place)
@@ -60,24 +61,26 @@ class Calling:
             await connection.close()
 
     async def open(self) -> None:
-        self._opened += 1
-        if self._opened > 1:
-            return
-        try:
-            async with self._alone() as connection:
-                await migration.migrate(connection, self.place)
-                found = await found_out(connection, self.place)
-        except BaseException:
-            self._opened = 0
-            raise
+        async with self._opening:
+            if self._opened == 0:
+                await self._open()
+            self._opened += 1
+
+    async def _open(self) -> None:
+        async with self._alone() as connection:
+            await migration.migrate(connection, self.place)
+            found = await found_out(connection, self.place)
         self._home = asyncio.get_running_loop()
         self._pool = Pool(found)
         self._switchboard = Switchboard(found)
 
     async def close(self) -> None:
-        self._opened = max(0, self._opened - 1)
-        if self._opened:
-            return
+        async with self._opening:
+            self._opened = max(0, self._opened - 1)
+            if self._opened == 0:
+                await self._close()
+
+    async def _close(self) -> None:
         pool, self._pool = self._pool, None
         await self._doubt.close()
         await self._switchboard.close()

@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import quote, unquote, urlencode, urlsplit
 
 import msgspec
 import psycopg
@@ -30,7 +30,13 @@ Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 TRY_AGAIN = frozenset({"40001", "40P01", "55P03"})
 """Serialization failure, deadlock, lock not available: rolled back for certain, so that nothing was done."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.01, 0.5
-_LOST = re.compile(r"^(08...|57P0[123]|25P03)$")
+LEAST_LOCK = 1.0
+"""For so many seconds a call waits for a lock even without patience: on a busy server others have it for a moment."""
+SESSION = (
+    "SELECT set_config('lock_timeout', %s, false), set_config('default_transaction_isolation', 'read committed', false)"
+)
+"""Our functions look again at what changed while they waited: no stricter isolation of a role may keep them from it."""
+_LOST = re.compile(r"^(08...|57P0[1-5]|25P0[34])$")
 _PASSING = re.compile("starting up|shutting down|recovery|not (yet )?accepting|too many|remaining connection slots")
 
 
@@ -49,7 +55,9 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     prepare: bool | None = None
     """False where a pooler cannot keep prepared statements. `None`: it is found out."""
     patience: float = 10.0
-    """For how many seconds a call waits for a connection, or tries again."""
+    """For how many seconds a call waits for a connection or a lock, or tries again."""
+    direct: bool = False
+    """It was found out that no pooler lies between: what is set in a session stays there."""
 
     def __str__(self) -> str:
         parts = urlsplit(self.conninfo)
@@ -61,18 +69,25 @@ def parse(url: str) -> Place:
     parts = urlsplit(url)
     given: dict[str, Any] = {}
     theirs = []
-    for name, value in parse_qsl(parts.query, keep_blank_values=True):
+    for name, value in _pairs(parts.query):
         if name in _OPTIONS:
             given["schema" if name == "namespace" else name] = _option(url, name, value)
         else:
             theirs.append((name, value))
-    conninfo = urlunsplit(("postgresql", parts.netloc, parts.path, urlencode(theirs), ""))
+    query = f"?{urlencode(theirs, quote_via=quote)}" if theirs else ""
+    conninfo = f"postgresql://{parts.netloc}{parts.path}{query}"
     try:
         psycopg.conninfo.conninfo_to_dict(conninfo)
     except psycopg.ProgrammingError as error:
         known = ", ".join(f"{name}={form}" for name, (form, _) in _OPTIONS.items())
         raise ConfigError(f"{shown(url)!r}: {error}; besides libpq's own options, known are {known}") from None
     return Place(conninfo=conninfo, **given)
+
+
+def _pairs(query: str) -> list[tuple[str, str]]:
+    """Return the options of a URL as libpq reads them, to whom a plus is a plus."""
+    parts = (pair.partition("=") for pair in query.split("&") if pair)
+    return [(unquote(name), unquote(value)) for name, _, value in parts]
 
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]{0,62}"
@@ -126,16 +141,26 @@ def _cancellations() -> int:
 async def connect(place: Place) -> Connection:
     """Return a connection in which every statement is its own transaction, unless it says otherwise."""
     try:
-        return await psycopg.AsyncConnection.connect(
+        connection = await psycopg.AsyncConnection.connect(
             place.conninfo,
             autocommit=True,
             prepare_threshold=1 if place.prepare is not False else None,
-            application_name="holdfast",
-            connect_timeout=max(1, round(place.patience)),
+            fallback_application_name="holdfast",
+            **_timeout(place),
         )
     except psycopg.Error as error:
         ours = translate(error, place)
         raise (Unreachable(str(ours)) if _may_pass(error) else ours) from error
+    await connection.set_isolation_level(
+        psycopg.IsolationLevel.READ_COMMITTED
+    )  # of `transaction()`, whatever the role's
+    return connection
+
+
+def _timeout(place: Place) -> dict[str, Any]:
+    """Return for how long libpq tries to connect, unless the URL says that itself."""
+    given = psycopg.conninfo.conninfo_to_dict(place.conninfo)
+    return {} if "connect_timeout" in given else {"connect_timeout": max(1, round(place.patience))}
 
 
 def _may_pass(error: psycopg.Error) -> bool:
@@ -152,7 +177,7 @@ async def found_out(connection: Connection, place: Place) -> Place:
     direct = row[0] == connection.info.backend_pid  # a pooler gives its clients numbers of its own
     listen = direct if place.listen is None else place.listen
     prepare = direct if place.prepare is None else place.prepare
-    return msgspec.structs.replace(place, listen=listen, prepare=prepare)
+    return msgspec.structs.replace(place, listen=listen, prepare=prepare, direct=direct)
 
 
 class Pool:
@@ -162,6 +187,7 @@ class Pool:
         self._place = place
         self._idle: list[Connection] = []
         self._room = asyncio.Semaphore(place.pool)
+        self._lock_timeout = str(round(max(LEAST_LOCK, place.patience) * 1000))
         self._closed = False
 
     @asynccontextmanager
@@ -171,8 +197,8 @@ class Pool:
         try:
             try:
                 yield connection
-            except BaseException:
-                await _give_up(connection)
+            except BaseException as error:
+                await _give_up(connection, error)
                 raise
             finally:
                 await self._put_back(connection)
@@ -184,10 +210,21 @@ class Pool:
         try:
             if self._closed:
                 raise StoreClosed(f"{self._place} is closed")
-            return await self._take() or await connect(self._place)
+            return await self._take() or await self._connect()
         except BaseException:
             self._room.release()
             raise
+
+    async def _connect(self) -> Connection:
+        """Return a new connection, whose statements wait for a lock no longer than the patience lasts."""
+        connection = await connect(self._place)
+        if self._place.direct:
+            try:
+                await connection.execute(SESSION, (self._lock_timeout,), prepare=False)
+            except psycopg.Error as error:
+                await connection.close()
+                raise Unreachable(str(translate(error, self._place))) from error
+        return connection
 
     async def _enter(self) -> None:
         """There is room for one more."""
@@ -240,10 +277,14 @@ def _has_news(connection: Connection) -> bool:
     return bool(poll.poll(0))
 
 
-async def _give_up(connection: Connection) -> None:
-    """A call that went wrong may keep its connection only when that is at rest."""
-    idle = psycopg.pq.TransactionStatus.IDLE
-    if not connection.closed and connection.info.transaction_status != idle:
+async def _give_up(connection: Connection, error: BaseException) -> None:
+    """A call that went wrong may keep its connection only when that is at rest, and can have had no part in it.
+
+    A handler may have left something in the session that makes every call fail there.
+    """
+    suspect = isinstance(error, psycopg.Error) and error.sqlstate not in TRY_AGAIN
+    at_rest = connection.closed or connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+    if suspect or not at_rest:
         await connection.close()
 
 
@@ -270,6 +311,8 @@ def translate(error: psycopg.Error, place: Place) -> StoreError | ConfigError:
         return StoreError(f"{place}: its tables or functions are gone or another's ({text}); run holdfast migrate")
     if state == "42501":
         return StoreError(f"{place}: this user lacks a right ({text}); see docs/reference/postgres.md")
+    if "FATAL:" in text and not _PASSING.search(text) and not state:
+        return StoreError(f"{place}: the server refuses ({text}); check user, password, database and its pg_hba.conf")
     if is_lost(error):
         return StoreError(f"{place}: the connection was lost or refused ({text}); is the server running?")
     if isinstance(error, psycopg.DataError) and "NUL" in text:

@@ -60,5 +60,5 @@ def _url(existing: Any, options: dict[str, Any]) -> str:
     who = quote(user, safe="") + (f":{quote(password, safe='')}" if password else "")
     at = (f"{who}@" if who else "") + quote(host, safe=":" if host.startswith("[") else "")
     where = at + (f":{port}" if port else "")
-    query = urlencode({name: value for name, value in options.items() if value is not None})
+    query = urlencode({name: value for name, value in options.items() if value is not None}, quote_via=quote)
     return f"postgresql://{where}/{quote(database, safe='')}" + (f"?{query}" if query else "")

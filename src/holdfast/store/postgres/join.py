@@ -168,14 +168,14 @@ def _psycopg(connection: Any, statement: str) -> Found:
     if isinstance(connection, psycopg.Connection):
 
         def send(values: Sequence[Any]) -> Rows:
-            with connection.cursor(row_factory=tuple_row) as cursor:
+            with psycopg.Cursor(connection, row_factory=tuple_row) as cursor:  # whatever its owner has set
                 return cursor.execute(statement, values).fetchall()
 
         return send, False
     if isinstance(connection, psycopg.AsyncConnection):
 
         async def send_awaited(values: Sequence[Any]) -> Rows:
-            async with connection.cursor(row_factory=tuple_row) as cursor:
+            async with psycopg.AsyncCursor(connection, row_factory=tuple_row) as cursor:
                 await cursor.execute(statement, values)
                 return await cursor.fetchall()
 

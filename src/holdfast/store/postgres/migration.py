@@ -9,9 +9,20 @@ from __future__ import annotations
 import msgspec
 import psycopg
 
-from ...errors import StoreTooNew
+from ...errors import StoreError, StoreTooNew
 from . import sql
 from .connection import Connection, Place
+
+RESTORED = """
+SELECT (SELECT xid FROM holdfast.event ORDER BY xid DESC, seq DESC LIMIT 1) >= pg_snapshot_xmax(pg_current_snapshot())
+"""
+ANEW = """
+UPDATE holdfast.event SET xid = '3';
+UPDATE holdfast.meta SET value = '0' WHERE name = 'trimmed_xid';
+UPDATE holdfast.meta SET value = replace(gen_random_uuid()::text, '-', '') WHERE name = 'epoch';
+DELETE FROM holdfast.meta WHERE name LIKE 'reader:%';
+"""
+"""The log begins anew, and readers are told: old events come first, in the order of their numbers."""
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -24,8 +35,7 @@ class Found(msgspec.Struct, frozen=True):
     @property
     def current(self) -> bool:
         """True when this Holdfast has nothing newer."""
-        newest = sql.migrations()[-1][0]
-        return self.tables == newest and (self.minor > sql.MINOR or (self.minor, self.digest) == ours())
+        return self.tables == newest() and (self.minor > sql.MINOR or (self.minor, self.digest) == ours())
 
 
 def ours() -> tuple[int, str]:
@@ -33,23 +43,48 @@ def ours() -> tuple[int, str]:
     return sql.MINOR, sql.digest()
 
 
+def newest() -> int:
+    """Return the number of the tables of this Holdfast."""
+    return sql.migrations()[-1][0]
+
+
 async def migrate(connection: Connection, place: Place) -> None:
-    """The schema is there and current."""
-    if (await look(connection, place)).current:
+    """The schema is there and current, and its log is of this server."""
+    if (await look(connection, place)).current and not await _is_restored(connection, place):
         return
     async with connection.transaction():
         await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 7))", (f"holdfast {place.schema}",))
         found = await look(connection, place)
-        newest = sql.migrations()[-1][0]
-        if found.tables > newest:
+        if found.tables > newest():
             raise StoreTooNew(
-                f"{place} has schema {found.tables}, and this Holdfast knows {newest}: upgrade holdfast to use it"
+                f"{place} has schema {found.tables}, and this Holdfast knows {newest()}: upgrade holdfast to use it"
             )
         if not found.current:
             await _bring_up(connection, place, found)
+        if await _is_restored(connection, place):
+            await connection.execute(psycopg.sql.SQL(sql.rename(ANEW, place.schema)))
+
+
+async def _is_restored(connection: Connection, place: Place) -> bool:
+    """True when the log has transactions that are still to come here: it is a dump of another server's."""
+    cursor = await connection.execute(psycopg.sql.SQL(sql.rename(RESTORED, place.schema)))
+    return await cursor.fetchone() == (True,)
 
 
 async def _bring_up(connection: Connection, place: Place, found: Found) -> None:
+    """The schema is as this Holdfast has it, or the error says whose task that is."""
+    try:
+        await _replace(connection, place, found)
+    except psycopg.errors.InsufficientPrivilege as error:
+        if found.tables == 0:
+            raise
+        raise StoreError(
+            f"{place} is older than this Holdfast, and this user may not change it ({error.diag.message_primary}): "
+            "its owner has to run holdfast migrate"
+        ) from error
+
+
+async def _replace(connection: Connection, place: Place, found: Found) -> None:
     """Functions keep their identity where they can, so that calls under way go on."""
     try:
         async with connection.transaction():
@@ -78,11 +113,10 @@ def script(schema: str, since: int = 0) -> str:
     """Return the SQL that brings a schema from one number to the newest."""
     parts = [_create(schema)] if since == 0 else []
     parts += [text for number, text in sql.migrations() if number > since]
-    newest = sql.migrations()[-1][0]
     minor, digest = ours()
     parts += [
         sql.functions(),
-        f"UPDATE holdfast.meta SET value = '{newest}' WHERE name = 'schema';\n"
+        f"UPDATE holdfast.meta SET value = '{newest()}' WHERE name = 'schema';\n"
         f"INSERT INTO holdfast.meta (name, value) VALUES ('functions', '{minor} {digest}')\n"
         "ON CONFLICT (name) DO UPDATE SET value = excluded.value;\n",
     ]

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import psycopg
+from psycopg.rows import tuple_row
 
 from ...core.state import State
 from ...core.transition import Reply
@@ -33,7 +34,8 @@ class PostgresOpened:
         if self.connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:
             raise ConfigError(ENDED)
         lease = settlement.lease
-        cursor = await self.connection.execute(
+        cursor = psycopg.AsyncCursor(self.connection, row_factory=tuple_row)  # whatever the handler has set
+        await cursor.execute(
             self._statement,
             (
                 self._now, session.id, lease.queue, lease.id, lease.run, lease.attempt, blob(settlement.result),
@@ -49,5 +51,10 @@ class PostgresOpened:
 @asynccontextmanager
 async def opened(pool: Pool, schema: str, now: Callable[[], str | None]) -> AsyncIterator[PostgresOpened]:
     """Yield a transaction: committed at the end of the block, rolled back when that raises."""
-    async with pool.connection() as connection, connection.transaction():
-        yield PostgresOpened(connection, schema, now())
+    async with pool.connection() as connection:
+        factories = connection.row_factory, connection.cursor_factory
+        try:
+            async with connection.transaction():
+                yield PostgresOpened(connection, schema, now())
+        finally:
+            connection.row_factory, connection.cursor_factory = factories

@@ -81,9 +81,12 @@ class PostgresStore(Enqueuing):
     def twin(self) -> Store:
         return PostgresStore(self.url, clock=self._clock)
 
-    def script(self) -> str:
-        """Return the SQL that makes the schema, for whoever applies it by hand."""
-        return migration.script(self.place.schema)
+    def script(self, since: int = 0) -> str:
+        """Return the SQL that makes the schema, or brings one with this number up, for whoever applies it by hand."""
+        newest = migration.newest()
+        if since > newest:
+            raise ConfigError(f"--since={since}: this Holdfast knows schemas up to {newest}")
+        return migration.script(self.place.schema, since)
 
     def join(self, connection: Any) -> Joined:
         return joined(self.place, self._identity, self._now, connection)

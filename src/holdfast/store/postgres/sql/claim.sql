@@ -305,7 +305,9 @@ BEGIN
     v_found := EXISTS (
         SELECT 1 FROM holdfast.session s JOIN holdfast.serving v ON v.id = s.id JOIN holdfast.queue q ON q.name = v.queue
         WHERE s.id = p_session AND v.queue = ANY (p_queues) AND s.parked IS NOT NULL AND NOT s.dead AND NOT q.paused AND q.rate_count IS NULL
-            AND EXISTS (SELECT 1 FROM holdfast.ready r WHERE r.queue = v.queue AND r.key IS NULL
-                AND (p_before IS NULL OR age(r.xmin) > age(p_before::xid8::xid)))
+            AND (EXISTS (SELECT 1 FROM holdfast.ready r WHERE r.queue = v.queue AND r.key IS NULL
+                    AND (p_before IS NULL OR age(r.xmin) > age(p_before::xid8::xid)))
+                OR EXISTS (SELECT 1 FROM holdfast.lane l WHERE l.queue = v.queue AND l.ready
+                    AND (p_before IS NULL OR age(l.xmin) > age(p_before::xid8::xid))))
             AND (q.concurrency IS NULL OR q.concurrency > holdfast.running(v.queue)));
 END $$;

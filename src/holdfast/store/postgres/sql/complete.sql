@@ -76,6 +76,7 @@ BEGIN
     v_watched := EXISTS (SELECT 1 FROM holdfast.watch);
     IF v_special OR v_watched AND v_linked OR EXISTS (SELECT 1 FROM holdfast.successor)
         OR EXISTS (SELECT 1 FROM holdfast.abort) THEN
+        PERFORM holdfast.hold_chains(v_runs);
         FOR j IN SELECT * FROM holdfast.job WHERE run = ANY (v_runs) ORDER BY run LOOP
             IF j.chain IS NULL OR j.result IS NOT NULL THEN
                 PERFORM holdfast.over(p_now, j, 'completed');

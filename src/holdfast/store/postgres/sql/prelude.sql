@@ -27,6 +27,19 @@ BEGIN
     PERFORM 1 FROM holdfast.queue WHERE name = ANY (p_queues) ORDER BY name FOR UPDATE;
 END $$;
 
+-- The queues whose rows the end of these runs may need, besides those given: where their chains began or go on, and where
+-- others wait for them.
+CREATE OR REPLACE FUNCTION holdfast.reached(p_queues text[], p_runs bigint[], p_nexts text[]) RETURNS text[]
+LANGUAGE sql STABLE AS $$
+    WITH first AS MATERIALIZED (SELECT coalesce(chain, run) AS run FROM holdfast.job WHERE run = ANY (p_runs))
+    SELECT array_agg(name) FROM (
+        SELECT unnest(p_queues) AS name
+        UNION SELECT next::jsonb ->> 'queue' FROM unnest(p_nexts) AS n(next) WHERE next IS NOT NULL
+        UNION SELECT j.queue FROM first JOIN holdfast.job j ON j.run = first.run
+        UNION SELECT j.queue FROM first JOIN holdfast.blocker b ON b.blocker = first.run AND b.state IS NULL
+            JOIN holdfast.job j ON j.run = b.run) found
+$$;
+
 -- True when a claim of this queue has more to look at than the order of its jobs.
 CREATE OR REPLACE FUNCTION holdfast.strict(q holdfast.queue) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
 BEGIN
@@ -238,14 +251,18 @@ BEGIN
     END IF;
 END $$;
 
--- The run that holds an id, locked. A finished one whose TTL is over lets go of it here.
+-- The run that holds an id, locked. A finished one whose TTL is over lets go of it here. One that let go of it while it was
+-- waited for, to its successor, is not the answer: then there is another.
 CREATE OR REPLACE FUNCTION holdfast.holder(p_now bigint, p_queue text, p_id text) RETURNS holdfast.job
 LANGUAGE plpgsql AS $$
 DECLARE
     j holdfast.job;
 BEGIN
-    SELECT * INTO j FROM holdfast.job WHERE queue = p_queue AND id = p_id AND held FOR UPDATE;
-    IF FOUND AND j.free_at_ms <= p_now THEN
+    LOOP
+        SELECT * INTO j FROM holdfast.job WHERE queue = p_queue AND id = p_id AND held FOR UPDATE;
+        EXIT WHEN FOUND OR NOT EXISTS (SELECT 1 FROM holdfast.job WHERE queue = p_queue AND id = p_id AND held);
+    END LOOP;
+    IF j.free_at_ms <= p_now THEN
         UPDATE holdfast.job SET held = false WHERE run = j.run;
         RETURN NULL;
     END IF;

@@ -130,7 +130,10 @@ DECLARE
     v_queue text;
     i integer;
 BEGIN
-    -- Queues with limits or lanes come first, in the order of their names.
+    -- Queues with limits or lanes come first, in the order of their names; again, when one was found out too late.
+    IF p_hold AND v_count > 0 THEN
+        v_touched := holdfast.reached(v_touched, p_s_runs, p_nexts);
+    END IF;
     v_strict := ARRAY(SELECT q.name FROM holdfast.queue q
         WHERE q.name = ANY (v_touched) AND (p_hold OR q.concurrency IS NOT NULL OR q.rate_count IS NOT NULL
             OR q.key_concurrency IS NOT NULL OR q.key_rate_count IS NOT NULL
@@ -169,6 +172,7 @@ BEGIN
         END IF;
     ELSIF v_count > 0 THEN
         PERFORM 1 FROM holdfast.job j WHERE j.run = ANY (p_s_runs) ORDER BY j.run FOR UPDATE;
+        PERFORM holdfast.hold_chains(p_s_runs);
         v_words := '{}';
         FOR i IN 1..v_count LOOP
             v_words := v_words || holdfast.settle(v_now, p_session, p_kinds[i], p_s_queues[i], p_s_ids[i], p_s_runs[i],

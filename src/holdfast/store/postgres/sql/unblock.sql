@@ -36,7 +36,8 @@ BEGIN
 END $$;
 
 -- The run is known to wait for these chains ([queue, id, run] of each). Those that are over already count as done.
--- A chain is locked before it is looked at, so that it cannot end unheard; v_failed: one that did not complete.
+-- A chain is locked before it is looked at, so that it cannot end unheard; v_failed: one that did not complete. One that
+-- somebody else has locked is not waited for, with others held: the call is done again.
 -- In a caller's transaction nothing is locked, for that may take long: `look_again` does it when the caller commits.
 CREATE OR REPLACE FUNCTION holdfast.wait_for(p_now bigint, p_run bigint, p_refs jsonb, p_policy text,
     OUT v_open integer, OUT v_failed text[]) LANGUAGE plpgsql AS $$
@@ -52,7 +53,7 @@ BEGIN
     IF current_setting('hf.joined', true) = 'on' THEN
         PERFORM set_config('hf.blocked', concat_ws(',', nullif(current_setting('hf.blocked', true), ''), p_run), true);
     ELSE
-        PERFORM 1 FROM holdfast.job WHERE run = ANY (v_firsts) ORDER BY run FOR SHARE;
+        PERFORM 1 FROM holdfast.job WHERE run = ANY (v_firsts) ORDER BY run FOR SHARE NOWAIT;
     END IF;
     INSERT INTO holdfast.blocker (run, place, queue, id, blocker, state, last_queue, last_task, error, result)
     SELECT p_run, r.ord - 1, r.value ->> 0, r.value ->> 1, coalesce(f.run, s.run),
@@ -68,6 +69,48 @@ BEGIN
         LEFT JOIN holdfast.successor s ON f.run IS NULL AND s.queue = r.value ->> 0 AND s.id = r.value ->> 1
             AND s.run = (r.value ->> 2)::bigint;
     SELECT s.v_open, s.v_failed INTO v_open, v_failed FROM holdfast.still_waits(p_run, p_policy) s;
+END $$;
+
+-- These runs, and successors, are locked, so that they cannot end unheard: none is waited for while others are held, unless
+-- that takes too long.
+CREATE OR REPLACE FUNCTION holdfast.share(p_runs bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_tries integer := 0;
+BEGIN
+    LOOP
+        BEGIN
+            PERFORM 1 FROM holdfast.job WHERE run = ANY (p_runs) ORDER BY run FOR SHARE NOWAIT;
+            PERFORM 1 FROM holdfast.successor WHERE run = ANY (p_runs) ORDER BY run FOR SHARE NOWAIT;
+            RETURN;
+        EXCEPTION WHEN lock_not_available THEN
+            v_tries := v_tries + 1;
+            EXIT WHEN v_tries > 200;
+            PERFORM pg_sleep(random() * 0.01);
+        END;
+    END LOOP;
+    PERFORM 1 FROM holdfast.job WHERE run = ANY (p_runs) ORDER BY run FOR SHARE;
+    PERFORM 1 FROM holdfast.successor WHERE run = ANY (p_runs) ORDER BY run FOR SHARE;
+END $$;
+
+-- Whoever waits for these chains is locked, in the order of everybody.
+CREATE OR REPLACE FUNCTION holdfast.hold_waiting(p_firsts bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM 1 FROM holdfast.job
+    WHERE run = ANY (ARRAY(SELECT run FROM holdfast.blocker WHERE blocker = ANY (p_firsts) AND state IS NULL))
+    ORDER BY run FOR UPDATE;
+END $$;
+
+-- The same for all chains of these runs at once, not chain by chain; they are locked first, so that nobody else begins to
+-- wait for one.
+CREATE OR REPLACE FUNCTION holdfast.hold_chains(p_runs bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_firsts bigint[];
+BEGIN
+    IF EXISTS (SELECT 1 FROM holdfast.blocker WHERE state IS NULL) THEN
+        v_firsts := ARRAY(SELECT coalesce(chain, run) FROM holdfast.job WHERE run = ANY (p_runs));
+        PERFORM 1 FROM holdfast.job WHERE run = ANY (v_firsts) ORDER BY run FOR UPDATE;
+        PERFORM holdfast.hold_waiting(v_firsts);
+    END IF;
 END $$;
 
 -- A caller commits in whose transaction jobs came in that wait for others: those that ended while it was open did not
@@ -86,8 +129,7 @@ BEGIN
     PERFORM set_config('hf.blocked', '', true);
     LOOP
         v_firsts := ARRAY(SELECT DISTINCT blocker FROM holdfast.blocker WHERE run = ANY (v_blocked) AND state IS NULL);
-        PERFORM 1 FROM holdfast.job WHERE run = ANY (v_firsts) ORDER BY run FOR SHARE;
-        PERFORM 1 FROM holdfast.successor WHERE run = ANY (v_firsts) ORDER BY run FOR SHARE;
+        PERFORM holdfast.share(v_firsts);
         v_gone := ARRAY(SELECT u.run FROM unnest(v_firsts) AS u(run)
             WHERE NOT EXISTS (SELECT 1 FROM holdfast.job j WHERE j.run = u.run)
                 AND NOT EXISTS (SELECT 1 FROM holdfast.successor s WHERE s.run = u.run));
@@ -101,9 +143,14 @@ BEGIN
     PERFORM holdfast.report(v_now, v_gone, true);
     RETURN NULL;
 END $$;
-DROP TRIGGER IF EXISTS look_again ON holdfast.blocker;
-CREATE CONSTRAINT TRIGGER look_again AFTER INSERT ON holdfast.blocker DEFERRABLE INITIALLY DEFERRED
-FOR EACH ROW WHEN (current_setting('hf.joined', true) = 'on') EXECUTE FUNCTION holdfast.look_again();
+-- Made once: to make it anew would wait for every caller's open transaction, and everybody else for that.
+DO $$
+BEGIN
+    IF NOT EXISTS (SELECT 1 FROM pg_trigger WHERE tgrelid = 'holdfast.blocker'::regclass AND tgname = 'look_again') THEN
+        CREATE CONSTRAINT TRIGGER look_again AFTER INSERT ON holdfast.blocker DEFERRABLE INITIALLY DEFERRED
+        FOR EACH ROW WHEN (current_setting('hf.joined', true) = 'on') EXECUTE FUNCTION holdfast.look_again();
+    END IF;
+END $$;
 
 -- How many blockers of a run are open, and one that did not complete, where that matters.
 CREATE OR REPLACE FUNCTION holdfast.still_waits(p_run bigint, p_policy text, OUT v_open integer, OUT v_failed text[])
@@ -130,6 +177,7 @@ BEGIN
     IF NOT EXISTS (SELECT 1 FROM holdfast.blocker WHERE state IS NULL AND blocker = ANY (p_runs)) THEN
         RETURN;
     END IF;
+    PERFORM holdfast.hold_waiting(p_runs);
     FOR d IN
         WITH open AS MATERIALIZED (  -- found by their index, and not one by one in a wide fan-in
             SELECT run, place, blocker FROM holdfast.blocker WHERE blocker = ANY (p_runs) AND state IS NULL
