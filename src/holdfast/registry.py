@@ -87,8 +87,7 @@ class Registry:
     def _check_executor(self, task: Task[Any, Any]) -> None:
         """Size and permissions belong to processes, and a process must be able to import its handler."""
         what, executor, size = f"task {task.name!r}", task.setting("executor"), task.setting("size")
-        if executor not in (None, *get_args(Executor)):
-            raise ConfigError(f"{what}: executor={executor!r}: one of {', '.join(map(repr, get_args(Executor)))}")
+        _check_known(what, executor)
         sandbox = task.setting("sandbox")
         if size is not None and (type(size) is not int or not 1 <= size <= WHOLE):
             raise ConfigError(f"{what}: size={size!r}: units of a process, a whole number from 1 to {WHOLE}")
@@ -98,7 +97,7 @@ class Registry:
             raise ConfigError(f"{what}: sandbox={sandbox!r}: give Sandbox(read=[...], ...)")
         if (sandbox is not None) != (executor == "sandbox"):
             raise ConfigError(f"{what}: executor='sandbox' and sandbox=Sandbox(...) belong together; give both or none")
-        if task.in_process and "<" in getattr(task.fn, "__qualname__", "<"):
+        if executor in ("process", "sandbox") and "<" in getattr(task.fn, "__qualname__", "<"):
             raise ConfigError(
                 f"{what}: executor={executor!r} needs a function of a module, which its process can import; "
                 f"{task.fn!r} is local"
@@ -120,6 +119,7 @@ class Registry:
     def check_queue(self, name: str, own: Layer) -> None:
         """Every setting that a queue has for its jobs is one that they can have."""
         retry, timeout = own.values.get("retry"), own.values.get("timeout")
+        _check_known(f"queue {name!r}", own.values.get("executor"))
         if retry is not None and not isinstance(retry, Retry):
             raise ConfigError(f"queue {name!r}: retry={retry!r}: give Retry(failures=...)")
         if timeout is not None and to_ms(timeout, f"queue {name!r}: timeout") == 0:
@@ -266,6 +266,11 @@ class Registry:
             wanted = Signature.of(fn, inject=(Job,))
             self.tasks[name] = Task(self, fn, name, declared.name, Layer("task", {}), wanted)
         return self.tasks[name]
+
+
+def _check_known(what: str, executor: object) -> None:
+    if executor not in (None, *get_args(Executor)):
+        raise ConfigError(f"{what}: executor={executor!r}: one of {', '.join(map(repr, get_args(Executor)))}")
 
 
 def check_queue_name(name: str) -> str:

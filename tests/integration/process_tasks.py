@@ -46,6 +46,7 @@ async def connection() -> AsyncIterator[str]:
 @app.resource
 def model() -> Iterator[int]:
     """The same, with no loop."""
+    logging.getLogger("model").warning("the model is loaded")
     yield 42
 
 
@@ -71,6 +72,11 @@ def where_in_thread(job: Job) -> dict[str, object]:
     app.sync(job.progress(0.25, "quarter"))
     job.keep_result(7200)
     return {"pid": os.getpid(), "resource": connection()}
+
+
+@app.task(executor="process", retry=SOON)
+def sees(name: str) -> str | None:
+    return os.environ.get(name)
 
 
 @app.task(executor="process", retry=SOON)

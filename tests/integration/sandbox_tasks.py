@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import Holdfast, Job, Retry, Sandbox
+from holdfast.core.job import ErrorRecord
 from holdfast.executor.process import wire
 from holdfast.executor.sandbox.syscall import call
 
@@ -38,6 +39,8 @@ OPEN = Sandbox(
     env=["HOLDFAST_TEST_COLOUR"], cpu_seconds=1,
 )  # fmt: skip
 PROGRAMS = Sandbox(read=["/bin", "/usr/bin"], subprocess=True, processes=20)
+DAEMONS = Sandbox(read=["/bin", "/usr/bin"], write=[f"{FOLDER}/out"], subprocess=True)
+CLONE_PARENT = 0x8000
 
 
 def fork_bomb() -> None:
@@ -193,6 +196,7 @@ ATTACKS: dict[str, Callable[[dict[str, str]], object]] = {
     "raw socket": lambda at: socket.socket(socket.AF_INET, socket.SOCK_RAW, 1),
     "netlink": lambda at: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW),
     "unix socket": lambda at: socket.socket(socket.AF_UNIX).connect(at["unix"]),
+    "take an abstract name": lambda at: socket.socketpair()[0].bind("\0holdfast-taken"),
     "abstract socket": lambda at: socket.socket(socket.AF_UNIX).connect("\0holdfast-test"),
     "datagram by a pair": lambda at: datagram_by_a_pair(),
     "fork bomb": lambda at: fork_bomb(),
@@ -254,6 +258,28 @@ def takes_more_time() -> None:
     line = int(sys.argv[1])
     while select.select([], [line], [])[1]:
         os.write(line, wire.packed(wire.Began(1)))
+
+
+def send(frame: bytes) -> None:
+    """The worker hears what no honest process says."""
+    line = socket.socket(fileno=os.dup(int(sys.argv[1])))
+    line.setblocking(True)
+    line.sendall(frame)
+    line.detach()
+
+
+@app.task(executor="sandbox", sandbox=CLOSED, retry=ONCE)
+def names_loggers() -> None:
+    send(wire.packed(wire.Said("strange." * 5000, logging.WARNING, "listen")))
+
+
+@app.task(executor="sandbox", sandbox=CLOSED, retry=ONCE)
+def nests() -> None:
+    """What is nested deeper than anybody can follow."""
+    frame = wire.packed(wire.Broken(ErrorRecord(type="x", message="x", fields={"x": "here"})))[4:]
+    deep = frame.replace(b"\xa4here", b"\x91" * 100_000 + b"\xc0")
+    send(wire.LENGTH.pack(len(deep)) + deep)
+    threading.Event().wait()
 
 
 @app.task(executor="sandbox", sandbox=CLOSED, retry=ONCE)
@@ -323,6 +349,16 @@ def returns_much(size: int) -> str:
     return "x" * size
 
 
+@app.task(executor="sandbox", sandbox=Sandbox(memory=100 << 20), retry=ONCE)
+def returns_what_it_has(size: int) -> str:
+    return "x" * size
+
+
+@app.task(executor="sandbox", sandbox=Sandbox(memory=1 << 30), retry=ONCE)
+def returns_too_much() -> str:
+    return "x" * (64 << 20)
+
+
 @app.task(executor="sandbox", sandbox=CLOSED, retry=ONCE)
 def asks_for_much() -> None:
     mmap.mmap(-1, 512 << 20)
@@ -352,11 +388,66 @@ def explodes(doublings: int) -> None:
     signal.pause()
 
 
+@app.task(executor="sandbox", sandbox=PROGRAMS, retry=ONCE)
+def is_born_to_the_worker() -> None:
+    """A child of the worker would be nobody's to count."""
+    if call("clone", CLONE_PARENT | signal.SIGCHLD, 0, 0, 0, 0) == 0:
+        os._exit(0)
+
+
+@app.task(executor="sandbox", sandbox=DAEMONS, retry=ONCE)
+def leaves_a_daemon(pidfile: str) -> None:
+    """What it started goes its own way, and its process ends."""
+    ours, theirs = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        Path(pidfile).write_text(str(os.getpid()))
+        os.write(theirs, b"x")
+        signal.pause()
+    os.read(ours, 1)
+    os._exit(3)
+
+
+@app.task(executor="sandbox", sandbox=DAEMONS, retry=ONCE)
+def starts_and_waits(pidfile: str) -> None:
+    with subprocess.Popen(["/bin/sleep", "1000"], start_new_session=True) as program:
+        Path(pidfile).write_text(str(program.pid))
+
+
+@app.task(executor="sandbox", sandbox=PROGRAMS, retry=ONCE)
+async def explodes_afterwards(doublings: int) -> None:
+    asyncio.get_running_loop().call_soon(explodes, doublings)  # when the result is on its way
+
+
+@app.task(executor="sandbox", sandbox=OPEN, retry=ONCE)
+def computes_afterwards() -> int:
+    ctypes.CDLL(None).signal(signal.SIGXCPU, 1)
+    threading.Thread(target=computes_for, args=(1000.0,), daemon=True).start()
+    return os.getpid()
+
+
+@app.task(executor="sandbox", sandbox=Sandbox(subprocess=True, cpu_seconds=1), retry=ONCE)
+def waits_late() -> None:
+    """A child has used more than half of the time, and has ended some looks of the meter ago."""
+    if (pid := os.fork()) == 0:
+        while time.process_time() < 0.6:
+            pass
+        os._exit(0)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    threading.Event().wait(0.6)
+    os.waitpid(pid, 0)
+    threading.Event().wait(0.6)
+
+
 @app.task(executor="sandbox", sandbox=CLOSED, retry=ONCE)
 async def floods(job: Job) -> int:
     """Report much more than the worker takes at a time."""
     await asyncio.gather(*(job.progress(number / 2000) for number in range(2000)))
     return 2000
+
+
+@app.task(executor="sandbox", sandbox=Sandbox(open_files=1 << 40), retry=ONCE)
+def wants_more_than_its_worker() -> None: ...
 
 
 @app.task(executor="sandbox", sandbox=Sandbox(write=["/nowhere/at/all"]), retry=ONCE)

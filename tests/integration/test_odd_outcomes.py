@@ -21,6 +21,13 @@ class Veiled(Exception):
         return super().__getattribute__(name)
 
 
+class Delegating(Exception):
+    """An exception that looks for ever where its fields are."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+
 def with_field(name: Any) -> Exception:
     error = ValueError("x")
     vars(error)[name] = 1
@@ -35,8 +42,8 @@ def bent() -> Exception:
 
 @pytest.mark.parametrize(
     "make",
-    [lambda: with_field("name\udcff"), lambda: with_field(5), Veiled, bent],
-    ids=["half a surrogate pair", "a name that is a number", "veiled", "bent"],
+    [lambda: with_field("name\udcff"), lambda: with_field(5), Veiled, Delegating, bent],
+    ids=["half a surrogate pair", "a name that is a number", "veiled", "delegating", "bent"],
 )
 async def test_whatever_a_handler_raises_its_attempt_ends_and_others_go_on(app: Holdfast, make: Any) -> None:
     @app.task(retry=Retry(failures=1))

@@ -16,6 +16,7 @@ import servers
 from support import Gate, burst, eventually, ledger_lines, working
 
 from holdfast import ConfigError, HandlerRaised, Holdfast, Job, JobFailed, PayloadError, Retry, State
+from holdfast.executor.process.room import Need
 
 _numbers = itertools.count(1)
 
@@ -111,6 +112,17 @@ async def test_a_handler_ends_in_a_process_as_anywhere(tasks: ModuleType, caplog
     assert line.getMessage().startswith("the shop is closed [default/")
 
 
+@pytest.mark.parametrize("path", [None, "/somewhere"])
+async def test_programs_of_a_handler_look_for_modules_where_those_of_the_worker_do(
+    tasks: ModuleType, monkeypatch: pytest.MonkeyPatch, path: str | None
+) -> None:
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    if path is not None:
+        monkeypatch.setenv("PYTHONPATH", path)
+    async with working(tasks.app, pool=1):
+        assert await tasks.sees.call("PYTHONPATH") == path
+
+
 async def test_chains_and_blockers_work_in_processes(tasks: ModuleType) -> None:
     async with working(tasks.app, pool=1):
         chains = [await tasks.doubles.enqueue(number) for number in (2, 5)]
@@ -156,7 +168,9 @@ async def test_context_that_cannot_cross_is_refused(tasks: ModuleType) -> None:
     assert "context['lock'] cannot cross into a process" in error.message
 
 
-async def test_resources_are_opened_once_in_each_process_and_closed_at_its_end(tasks: ModuleType, ledger: Path) -> None:
+async def test_resources_are_opened_once_in_each_process_and_closed_at_its_end(
+    tasks: ModuleType, ledger: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with pytest.raises(ConfigError, match="'connection' is not open here"):
         tasks.connection()
     async with working(tasks.app, "default", pool=2):
@@ -164,6 +178,7 @@ async def test_resources_are_opened_once_in_each_process_and_closed_at_its_end(t
     opened, closed = ledger_lines(ledger, "open"), ledger_lines(ledger, "close")
     assert len(opened) == 2
     assert {pid for _, _, pid in opened} == {pid for _, _, pid in closed}
+    assert [record.getMessage() for record in caplog.records if record.name == "model"] == ["the model is loaded"] * 2
 
 
 async def test_a_resource_that_cannot_be_opened_is_told_by_the_jobs(tasks: ModuleType, tmp_path: Path) -> None:
@@ -194,6 +209,14 @@ async def test_a_handler_past_its_time_is_gone_within_the_grace_time(
             await eventually(lambda: not is_there(int(pidfile.read_text())))
         assert await tasks.add.call(1, 1) == 2
         assert len(running.worker._pump.pool.processes) == 1
+
+
+async def test_jobs_that_come_while_their_handler_is_imported_have_their_time_too(tasks: ModuleType) -> None:
+    async with tasks.app:
+        handles = [await tasks.late.enqueue() for _ in range(2)]  # both in one process, at once
+        async with working(tasks.app, pool=1, grace=0.4):
+            for handle in handles:
+                assert (await failure(handle.result(10))).type == "TimedOut"
 
 
 async def test_a_coroutine_past_its_time_may_clean_up(tasks: ModuleType, ledger: Path) -> None:
@@ -239,6 +262,17 @@ async def test_a_large_job_is_not_starved_by_small_ones(tasks: ModuleType, ledge
         assert let < 10
         gate.open(20 - let)
         await eventually(lambda: briefs() == 20)
+
+
+async def test_no_room_is_kept_for_a_queue_that_is_paused(tasks: ModuleType, gate: Gate) -> None:
+    async with working(tasks.app, "default", "half", pool=1) as running:
+        await tasks.app.queue("default").pause()
+        await tasks.add.enqueue(1, 2)
+        await tasks.brief.enqueue(str(gate))
+        await eventually(lambda: running.worker.active == 1)
+        await tasks.brief.enqueue(str(gate))
+        await eventually(lambda: running.worker.active == 2)
+        gate.open(2)
 
 
 async def test_a_queue_of_higher_priority_goes_first(tasks: ModuleType, ledger: Path, gate: Gate) -> None:
@@ -354,6 +388,31 @@ async def _is_in(handle: Any, state: State) -> bool:
     return (await handle.job()).state == state
 
 
+async def test_a_handler_that_is_deaf_to_a_cancel_is_ended_by_its_time_out(tasks: ModuleType, ledger: Path) -> None:
+    async with working(tasks.app, pool=1, grace=0.4):
+        handle = await tasks.hangs.options(timeout=1).enqueue("sleeps", "")
+        await eventually(lambda: ledger_lines(ledger, "start"))
+        assert (await handle.cancel(running="signal")).signalled
+        await eventually(lambda: _is_in(handle, State.CANCELLED))
+        ((_, _, pid),) = ledger_lines(ledger, "start")
+        assert not is_there(pid)
+
+
+async def test_a_coroutine_that_is_deaf_to_a_cancel_is_ended_by_its_time_out(app: Holdfast) -> None:
+    began = asyncio.Event()
+
+    @app.task(timeout=0.5)
+    async def deaf() -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    async with working(app):
+        handle = await deaf.enqueue()
+        await began.wait()
+        assert (await handle.cancel(running="signal")).signalled
+        await eventually(lambda: _is_in(handle, State.CANCELLED))
+
+
 async def test_others_in_a_killed_process_are_handed_back(tasks: ModuleType, ledger: Path, gate: Gate) -> None:
     async with working(tasks.app, pool=1):
         first, second = [await tasks.holds.enqueue(str(gate)) for _ in range(2)]
@@ -391,6 +450,18 @@ async def test_processes_are_recycled_by_job_count(tasks: ModuleType) -> None:
     async with working(tasks.app, pool=1, recycle_jobs=2):
         pids = [(await tasks.where.call())["pid"] for _ in range(6)]
     assert [len(list(group)) for _, group in itertools.groupby(pids)] == [2, 2, 2]
+
+
+async def test_a_recycled_process_makes_no_room_before_its_jobs_are_done(
+    tasks: ModuleType, ledger: Path, gate: Gate
+) -> None:
+    async with working(tasks.app, pool=1, recycle_jobs=1) as running:
+        held = [await tasks.holds.enqueue(str(gate)) for _ in range(4)]
+        await eventually(lambda: len(ledger_lines(ledger, "start")) == 2)
+        assert running.worker._pump.pool.room.jobs([Need(50)]) == 0
+        assert running.worker.active == 2
+        gate.open()
+        assert len({await handle.result() for handle in held}) == 2  # two came at once each time
 
 
 async def test_processes_are_recycled_by_memory(tasks: ModuleType) -> None:
@@ -463,6 +534,17 @@ def test_options_that_cannot_be_right(app: Holdfast, options: dict[str, Any], to
     handler.__qualname__ = "handler"
     with pytest.raises(ConfigError, match=told):
         app.task(**options)(handler)
+
+
+async def test_what_a_queue_says_of_its_executor_counts_whenever_it_is_said(tasks: ModuleType) -> None:
+    with pytest.raises(ConfigError, match=r"queue 'late': executor='fork': one of 'inline'"):
+        tasks.app.queue("late", executor="fork")
+    task = tasks.app.task(queue="late", name="plain again")(tasks.plain)
+    tasks.app.queue("late", executor="process")
+    assert task.runs_in == "process"
+    tasks.app.queue("boxed", handler="process_tasks:plain", executor="sandbox")
+    with pytest.raises(ConfigError, match=r"task 'boxed:process_tasks:plain': .* belong together"):
+        await burst(tasks.app)
 
 
 @pytest.mark.parametrize("option", ["pool", "recycle_jobs", "recycle_memory"])

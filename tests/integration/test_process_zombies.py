@@ -41,9 +41,9 @@ def tasks(tmp_path: Path, ledger: Path, store: str, monkeypatch: pytest.MonkeyPa
 
 
 @contextlib.contextmanager
-def worker_process(*options: str) -> Iterator[subprocess.Popen[str]]:
+def worker_process(*options: str, app: str = "process_tasks:app") -> Iterator[subprocess.Popen[str]]:
     """`holdfast worker` on the handlers of the tests, in a process of its own."""
-    command = [sys.executable, "-m", "holdfast", "worker", "process_tasks:app", "--pool", "1", *options]
+    command = [sys.executable, "-m", "holdfast", "worker", app, "--pool", "1", *options]
     process = subprocess.Popen(
         command, cwd=Path(__file__).parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -103,6 +103,21 @@ async def test_a_worker_that_was_declared_dead_ends_its_processes(tasks: ModuleT
         await eventually(lambda: running.task.done())
         assert (await running.task).lost == 1
         assert not is_there(pid)
+
+
+async def test_a_handler_that_is_deaf_to_a_cancel_ends_with_the_lease(tasks: ModuleType, ledger: Path) -> None:
+    async with working(tasks.app, pool=1) as running:
+        handle = await tasks.hangs.options(timeout=60).enqueue("sleeps", "")
+        await eventually(lambda: ledger_lines(ledger, "start"))
+        ((_, _, pid),) = ledger_lines(ledger, "start")
+        await handle.cancel(running="signal")
+        (attempt,) = running.worker._pump.running.values()
+        await eventually(lambda: attempt.job.abort_reason == "cancelled")
+        (info,) = await tasks.app.workers()
+        await tasks.app.store.leave(info.session)
+        for queue in info.session.queues:
+            await tasks.app.store.reap(queue)
+        await eventually(lambda: not is_there(pid))
 
 
 async def test_a_thread_that_never_returns_ends_its_worker_if_so_wished(app: Holdfast) -> None:

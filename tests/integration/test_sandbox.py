@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import signal
 import socket
@@ -14,6 +15,8 @@ from typing import Any
 
 import pytest
 from support import burst, eventually, working
+from test_process import is_there
+from test_process_zombies import worker_process
 
 from holdfast import ConfigError, JobFailed, Sandbox
 from holdfast.executor.process.tree import descendants
@@ -149,12 +152,15 @@ async def test_threads_are_counted(tasks: ModuleType) -> None:
 async def test_what_a_sandbox_lacked_is_told(tasks: ModuleType) -> None:
     async with working(tasks.app, pool=1):
         for task, args, hint in (
-            (tasks.returns_much, (90 << 20,), "its sandbox allows 256 MB"),
-            (tasks.returns_much, (65 << 20,), "its sandbox allows 256 MB"),  # enough to make it, not to send it
+            (tasks.returns_much, (200 << 20,), "its sandbox allows 256 MB"),
+            (tasks.returns_what_it_has, (60 << 20,), "its sandbox allows 100 MB"),  # enough to make it, not to send it
             (tasks.asks_for_much, (), "(its sandbox allows 256 MB)"),
             (tasks.looks_up_a_name, (), "(its sandbox allows only what Python itself needs)"),
         ):
             assert hint in (await failure(task.call(*args))).message
+        error = await failure(tasks.returns_too_much.call())
+    assert error.type == "PayloadError"
+    assert "the result has 67108866 bytes, and at most 67043328 can leave a process" in error.message
 
 
 async def test_processes_are_counted_where_programs_are_allowed(tasks: ModuleType) -> None:
@@ -165,6 +171,50 @@ async def test_processes_are_counted_where_programs_are_allowed(tasks: ModuleTyp
         assert "it had more than the 20 processes that its sandbox allows" in error.message
         await eventually(lambda: len(descendants(os.getpid())) < others + 20)
         assert "LANG" in await tasks.environment.call()
+
+
+async def test_no_process_gets_away(tasks: ModuleType, tmp_path: Path) -> None:
+    async with working(tasks.app, pool=1):
+        assert (await failure(tasks.is_born_to_the_worker.call())).type == "PermissionError"
+        assert (await failure(tasks.leaves_a_daemon.call(str(tmp_path / "out" / "pid")))).type == "ProcessDied"
+        pid = int((tmp_path / "out" / "pid").read_text())
+        assert not is_there(pid)  # its process was gone only when everything of it was
+
+
+async def test_programs_of_a_frozen_worker_end_with_its_lease(tasks: ModuleType, tmp_path: Path) -> None:
+    pidfile = tmp_path / "out" / "pid"
+    async with tasks.app:
+        await tasks.starts_and_waits.enqueue(str(pidfile))
+        with worker_process("--lease", "2", app="sandbox_tasks:app") as frozen:
+            await eventually(lambda: pidfile.exists() and pidfile.read_text())
+            pid = int(pidfile.read_text())
+            frozen.send_signal(signal.SIGSTOP)
+            await eventually(lambda: not is_there(pid))
+
+
+async def test_what_goes_on_after_the_result_is_bounded_too(tasks: ModuleType) -> None:
+    others = len(descendants(os.getpid()))  # servers of other tests
+    async with working(tasks.app, pool=1):
+        await tasks.explodes_afterwards.call(6)
+        await eventually(lambda: len(descendants(os.getpid())) < others + 20)
+        pid = await tasks.computes_afterwards.call()
+        await eventually(lambda: not is_there(pid))
+        assert "LANG" in await tasks.environment.call()
+
+
+async def test_the_time_of_a_program_is_counted_once(tasks: ModuleType) -> None:
+    async with working(tasks.app, pool=1):
+        await tasks.waits_late.call()
+
+
+async def test_what_a_sandbox_says_does_not_hurt_its_worker(
+    tasks: ModuleType, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with working(tasks.app, pool=1):
+        await tasks.names_loggers.call()
+        assert [record.name[:16] for record in caplog.records if record.getMessage() == "listen"] == ["strange." * 2]
+        assert not [name for name in logging.Logger.manager.loggerDict if name.startswith("strange")]
+        assert "does not keep to the protocol" in (await failure(tasks.nests.call())).message
 
 
 async def test_a_worker_takes_a_bounded_number_of_reports_at_a_time(tasks: ModuleType) -> None:
@@ -202,6 +252,13 @@ async def test_a_folder_that_is_not_there_is_told_by_the_job(tasks: ModuleType) 
     assert error.type == "FileNotFoundError"
     assert "its process could not start" in error.message
     assert "/nowhere/at/all" in error.message
+
+
+async def test_a_limit_above_the_workers_own_is_told_by_the_job(tasks: ModuleType) -> None:
+    async with working(tasks.app, pool=1):
+        error = await failure(tasks.wants_more_than_its_worker.call())
+    assert error.type == "ConfigError"
+    assert "Sandbox(open_files=1099511627776): its worker itself may have no more than" in error.message
 
 
 async def test_an_interpreter_that_does_not_start_is_told_by_the_job(
@@ -285,10 +342,11 @@ async def test_a_worker_refuses_a_sandbox_that_its_system_cannot_keep(
         ({"write": [5]}, "is no path"),
         ({"connect": [70000]}, "a TCP port is a whole number from 1 to 65535"),
         ({"env": ["A=B"]}, "the name of an environment variable"),
-        ({"memory": 5}, "memory=5): a number from"),
+        ({"memory": 5}, "memory=5): a whole number from"),
+        ({"memory": 1e9}, "memory=1000000000.0): a whole number from"),
         ({"cpu_seconds": 0.1}, "cpu_seconds=0.1): a number from 1"),
-        ({"open_files": True}, "open_files=True): a number from"),
-        ({"processes": 0}, "processes=0): a number from 1"),
+        ({"open_files": True}, "open_files=True): a whole number from"),
+        ({"processes": 0}, "processes=0): a whole number from 1"),
     ],
 )
 def test_permissions_that_cannot_be_right(options: dict[str, Any], told: str) -> None:

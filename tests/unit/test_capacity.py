@@ -30,6 +30,7 @@ class Fake:
         self.usage = wire.Usage(0, 0.0)
         self.ready, self.gone, self.short_lived = True, False, False
         self.pid = 1
+        self.is_given_up = False
         self._changed = changed
 
     @property
@@ -48,7 +49,8 @@ class Fake:
         self.runs[number] = order
         return asyncio.get_running_loop().create_future()
 
-    def stop(self, number: int, reason: str) -> None: ...
+    def stop(self, number: int, reason: str) -> None:
+        self.is_given_up = True  # another is started in its place at once
 
     def kill(self) -> None:
         self.die()
@@ -102,8 +104,7 @@ def _sit(pool: Pool, seated: dict[int, Need], need: Need) -> None:
     assert (seat is not None) == (room > 0)
     if seat is not None:
         seated[seat] = need
-        pool._where[seat].runs[seat] = Late()  # type: ignore[assignment]
-        pool._where[seat].started += 1
+        pool.run(seat, Late())  # type: ignore[arg-type]
         assert pool.room.jobs([need]) < room
 
 
@@ -131,6 +132,8 @@ def _check(pool: Pool, seated: dict[int, Need]) -> None:
     here = [need.size for seat, need in seated.items() if pool._where[seat] in places]
     assert sum(here) == sum(place.used for place in places)
     assert all(pool._where[seat].sandbox == need.sandbox for seat, need in seated.items())
+    healthy = [need.size for seat, need in seated.items() if not pool._where[seat].is_given_up]  # type: ignore[attr-defined]
+    assert sum(healthy) <= len(pool.room.places) * UNITS  # those that were recycled included
 
 
 @settings(max_examples=200, deadline=None)

@@ -47,11 +47,10 @@ class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
         for name in self.env:
             if not isinstance(name, str) or not name or "=" in name:
                 raise ConfigError(f"Sandbox(env={name!r}): the name of an environment variable")
-        _check_number("memory", self.memory, 16 * 1024 * 1024)
-        _check_number("open_files", self.open_files, 16)
-        _check_number("processes", self.processes, 1)
+        for name, least in (("memory", 16 * 1024 * 1024), ("open_files", 16), ("processes", 1)):
+            _check_number(name, getattr(self, name), least, "a whole number", int)
         if self.cpu_seconds is not None:
-            _check_number("cpu_seconds", self.cpu_seconds, 1)
+            _check_number("cpu_seconds", self.cpu_seconds, 1, "a number", int, float)
 
 
 def _several(name: str, value: object) -> Iterable[object]:
@@ -69,6 +68,6 @@ def _path(value: object) -> str:
     return path
 
 
-def _check_number(name: str, value: object, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < 2**62:
-        raise ConfigError(f"Sandbox({name}={value!r}): a number from {least}")
+def _check_number(name: str, value: object, least: int, what: str, *kinds: type) -> None:
+    if type(value) not in kinds or not least <= value < 2**62:  # type: ignore[operator]
+        raise ConfigError(f"Sandbox({name}={value!r}): {what} from {least}")

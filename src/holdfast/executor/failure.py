@@ -22,9 +22,9 @@ def describe(error: BaseException, cause: Cause = Cause.FAILURE, *, hint: str = 
 
     Whatever the exception is like, there is a record of it: an attempt whose end cannot be told would never end.
     """
-    if isinstance(record := getattr(error, "_record", None), ErrorRecord):
-        return record  # it was raised, and described, in another process
     try:
+        if isinstance(record := getattr(error, "_record", None), ErrorRecord):
+            return record  # it was raised, and described, in another process
         return _described(error, cause, hint)
     except Exception as worse:
         told = f"the exception could not be described: {type(worse).__name__}"

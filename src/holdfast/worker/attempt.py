@@ -29,6 +29,10 @@ Finished = Callable[["Attempt", Settlement | None], None]
 MakeDesk = Callable[[Task[Any, Any]], Desk]
 
 
+_WEIGHT: dict[Abort, int] = {"cancelled": 1, "shutdown": 2, "timeout": 2}
+"""A reason overrules lighter ones; those after which nothing counts are the heaviest."""
+
+
 class TimedOut(TimeoutError):
     """The handler ran for longer than its time-out."""
 
@@ -37,8 +41,8 @@ class Attempt:
     """A claimed job while its handler runs."""
 
     __slots__ = (
-        "_alarm", "_desk", "_finished", "_killed", "_make_desk", "_remote", "_report", "_task", "claimed", "error",
-        "handler", "in_thread", "job", "late_since",
+        "_alarm", "_desk", "_finished", "_killed", "_make_desk", "_reason", "_remote", "_report", "_task", "claimed",
+        "error", "handler", "in_thread", "job", "late_since",
     )  # fmt: skip
 
     def __init__(
@@ -56,6 +60,8 @@ class Attempt:
         self._report = report
         self._remote: Remote | None = None
         self._killed = False
+        self._reason: Abort | None = None
+        """Why it was told to stop, by the heaviest reason so far; the handler's signal keeps to the first."""
         self._make_desk = desk
         self._desk: Desk | None = None
         self._finished = finished
@@ -91,7 +97,7 @@ class Attempt:
                 return
             self._remote = Remote(executors, seat)
         self._task = loop.create_task(self._run(registry, executors))
-        self._start_clock(STARTING if self.handler.in_process else 0.0)
+        self._start_clock(STARTING if self._remote is not None else 0.0)
 
     def _start_clock(self, more: float = 0.0) -> None:
         """The handler has its time-out from now on, and so many seconds more."""
@@ -106,17 +112,26 @@ class Attempt:
         if reason == "killed":
             self._kill()
             return
-        fired = self.job.signal.fire(reason)
-        if fired and reason == "timeout":
+        self.job.signal.fire(reason)
+        if not self._heed(reason):
+            return
+        if reason == "timeout":
             self.late_since = asyncio.get_running_loop().time()
-        if fired and self._remote is not None and self._remote.is_running:
+        if self._remote is not None and self._remote.is_running:
             self._remote.kill() if reason in VOID else self._remote.stop(reason)
-        elif fired and (reason in VOID or reason == "timeout") and not self.in_thread and self._task is not None:
+        elif (reason in VOID or reason == "timeout") and not self.in_thread and self._task is not None:
             self._task.cancel()
+
+    def _heed(self, reason: Abort) -> bool:
+        """True when the reason is heavier than those before it: a handler may be deaf to being asked to stop."""
+        heavier = self._reason is None or _WEIGHT.get(reason, 3) > _WEIGHT.get(self._reason, 3)
+        self._reason = reason if heavier else self._reason
+        return heavier
 
     def _kill(self) -> None:
         """The handler is stopped as hard as can be: its process is killed, a coroutine cancelled, a thread told."""
         self.job.signal.fire("cancelled")
+        self._heed("cancelled")
         if not self._killed:
             self._killed = True
             self.give_up(even_threads=False)
@@ -195,7 +210,7 @@ class Attempt:
         return await run_inline(self.handler.fn, args, kwargs)
 
     def _completed(self, result: Any) -> Settlement | None:
-        reason = self.job.abort_reason
+        reason = self._reason
         if reason in VOID:
             return None
         if reason == "timeout":
@@ -206,7 +221,7 @@ class Attempt:
 
     def _raised(self, error: BaseException) -> Settlement | None:
         self.error = error
-        reason = self.job.abort_reason
+        reason = self._reason
         if reason in VOID:
             return None
         if reason == "timeout":

@@ -17,6 +17,8 @@ log = logging.getLogger("holdfast")
 def prepare(pump: Pump, queues: tuple[str, ...], patience: float) -> None:
     """Every handler that runs in a process can be found there, and the processes for plain ones are starting."""
     tasks = [task for queue in queues for task in pump.registry.runners(queue)]
+    for task in tasks:
+        pump.registry.check(task)  # a queue may have said something after its tasks were declared
     wanted = [task for task in tasks if task.in_process]
     _hint(tasks, patience)
     for task in wanted:

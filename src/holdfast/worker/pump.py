@@ -57,6 +57,7 @@ class Pump(Persistent):
         self._turns = 0
         self._served: dict[str, int] = {}
         self._priority: dict[str, int] = {}
+        self._paused: set[str] = set()
         self.idle = False
         self.empty = Alarm()
         """Rung when nothing runs and nothing is left to settle."""
@@ -172,7 +173,8 @@ class Pump(Persistent):
 
     async def _look_for_hungry(self, session: Session) -> None:
         """It is known which queues have jobs waiting that are too large for the room of the moment."""
-        blocked = self.capacity.blocked(sorted(session.queues, key=self._order), self._free())
+        served = [queue for queue in session.queues if queue not in self._paused]
+        blocked = self.capacity.blocked(sorted(served, key=self._order), self._free())
         self._round.hungry = [queue for queue in blocked if await self._has_waiting(queue)]
 
     async def _has_waiting(self, queue: str) -> bool:
@@ -203,6 +205,7 @@ class Pump(Persistent):
         if turn.late:
             log.warning("this worker's lease had expired before it was heard; nobody had taken its jobs")
         self._priority = {name: settings.priority for name, settings in turn.settings.items()}
+        self._paused = {name for name, settings in turn.settings.items() if settings.paused}
         for entry, settled in zip(settlements, turn.settled, strict=True):
             self._count(entry, settled)
         for lease, reason in turn.aborts:

@@ -28,7 +28,7 @@ from ...core.duration import instant_ms, to_ms
 from ...core.job import Progress
 from ...core.policy import Cause
 from ...core.transition import Reply
-from ...errors import Aborted, ConfigError, Permanent, Snooze, StoreError
+from ...errors import Aborted, ConfigError, PayloadError, Permanent, Snooze, StoreError
 from ...job import Desk, Job, _current
 from ...registry import load
 from ...store.contract import Lease
@@ -45,6 +45,8 @@ from .kernel import bind_to_parent, resident, resident_bytes
 from .tree import descendants, kill_all
 
 MOST_THREADS = 100
+ROUND_IT = 64 * 1024
+"""What a frame holds beside a result."""
 Explain = Callable[[BaseException], str]
 """Says what a sandbox has to do with an error."""
 log = logging.getLogger("holdfast")
@@ -61,6 +63,7 @@ class Shift:
         self._threads = ThreadExecutor(MOST_THREADS)
         self._memory = memory
         self._callees: dict[wire.Handler, Callee] = {}
+        self._finding = asyncio.Lock()
         self._jobs: dict[int, Job] = {}
         self._coroutines: dict[int, asyncio.Task[None]] = {}
         """Those of the running handlers that can be cancelled."""
@@ -119,6 +122,7 @@ class Shift:
             else:
                 result = await self._threads.run(callee.fn, args, kwargs)
             done = completed(job, result, callee)
+            self._refuse_large(done.result)
             ended: wire.FromProcess = wire.Returned(
                 frame.number, done.result, done.result_ttl_ms, self._usage(), done.then
             )
@@ -131,10 +135,23 @@ class Shift:
         except MemoryError as error:  # for the result, which a sandbox had memory to make but not to send
             self._say(self._raised(frame.number, job, error))
 
+    def _refuse_large(self, result: bytes) -> None:
+        most = (wire.MOST_OF_SANDBOX if self._sandboxed else wire.MOST) - ROUND_IT
+        if len(result) > most:
+            raise PayloadError(
+                f"the result has {len(result)} bytes, and at most {most} can leave a process: "
+                "store it elsewhere, and return where",
+                path="result",
+            )
+
     async def _find(self, frame: wire.Run) -> Callee:
-        callee = self._callees[frame.handler] = found(frame.handler)
-        if isinstance(callee, Task) and (app := callee.app) is not None and app.loop is None:
-            await self._open(app)
+        """Return what runs a job, its app open. Whoever comes meanwhile waits, and its time, too, begins afterwards."""
+        async with self._finding:
+            if (callee := self._callees.get(frame.handler)) is None:
+                callee = found(frame.handler)
+                if isinstance(callee, Task) and (app := callee.app) is not None and app.loop is None:
+                    await self._open(app)
+                self._callees[frame.handler] = callee
         self._say(wire.Began(frame.number))
         return callee
 
@@ -170,7 +187,9 @@ class Shift:
     def _stop(self, frame: wire.Stop) -> None:
         """The handler's signal fires; past its time an `async def` one is cancelled."""
         job, task = self._jobs.get(frame.number), self._coroutines.get(frame.number)
-        if job is not None and job.signal.fire(frame.reason) and frame.reason == "timeout" and task is not None:
+        if job is not None:
+            job.signal.fire(frame.reason)
+        if frame.reason == "timeout" and task is not None:
             task.cancel()
 
     async def _ask(self, question: Callable[[int], wire.FromProcess]) -> Any:
@@ -215,14 +234,21 @@ async def serve(line: socket.socket, deadline: int, hello: wire.Hello, explain: 
 
     def say(frame: wire.FromProcess) -> None:
         if threading.get_ident() == here:
-            link.send(frame)
+            send(frame)
         else:
-            loop.call_soon_threadsafe(link.send, frame)
+            loop.call_soon_threadsafe(send, frame)
+
+    def send(frame: wire.FromProcess) -> None:
+        if line.getblocking():  # resources are still being opened
+            line.sendall(wire.packed(frame))
+        else:
+            link.send(frame)
 
     here = threading.get_ident()
     shift = Shift(say, explain, memory)
-    link = wire.Link(wire.to_process, shift.heard, lambda error: _end(WORKER_GONE))
-    watch(deadline, lambda: shift.is_at_work, lambda: _end(LEASE_OVER))
+    programs = hello.sandbox is not None and hello.sandbox.subprocess
+    link = wire.Link(wire.to_process, shift.heard, lambda error: _end(WORKER_GONE, programs=programs))
+    watch(deadline, lambda: shift.is_at_work, lambda: _end(LEASE_OVER, programs=programs))
     logging.basicConfig(level=hello.level, handlers=[_Forward(say)], force=True)
     async with AsyncExitStack() as resources:
         try:
@@ -231,7 +257,7 @@ async def serve(line: socket.socket, deadline: int, hello: wire.Hello, explain: 
                 await resource.open()
                 resources.push_async_callback(resource.close)
         except Exception as error:
-            line.sendall(wire.packed(wire.Broken(describe(error))))
+            say(wire.Broken(describe(error)))
             return
         line.setblocking(False)
         await loop.create_connection(lambda: link, sock=line)
@@ -241,9 +267,13 @@ async def serve(line: socket.socket, deadline: int, hello: wire.Hello, explain: 
     await asyncio.Event().wait()  # the worker ends what is left of this process, and then the process
 
 
-def _end(code: int) -> NoReturn:
-    """This process is gone, and what it started with it."""
+def _end(code: int, *, programs: bool) -> NoReturn:
+    """This process is gone, and what it started with it: also a sandbox's programs, though it cannot list them."""
     kill_all(descendants(os.getpid()))
+    if programs:
+        from ..sandbox.enter import kill_others
+
+        kill_others()
     os._exit(code)
 
 
@@ -275,19 +305,24 @@ def _import_ahead(line: socket.socket) -> None:
 def main() -> None:
     """Run as the program of a process."""
     line, deadline = socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2])
+    for fd in (line.fileno(), deadline):
+        os.set_inheritable(fd, False)  # a program that a handler starts has no business with them
     bind_to_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is the worker's to handle
     memory = resident()
     _import_ahead(line)
     hello = _receive(line)
     sys.path[:] = hello.path
+    os.environ.pop("PYTHONPATH", None)
+    if hello.pythonpath is not None:
+        os.environ["PYTHONPATH"] = hello.pythonpath
     explain: Explain | None = None
     if hello.sandbox is not None:
         from ..sandbox.enter import enter
 
         try:
-            explain = enter(hello.sandbox)
-        except OSError as error:
+            explain = enter(hello.sandbox, hello.mark)
+        except Exception as error:
             line.sendall(wire.packed(wire.Broken(describe(error))))
             return
     asyncio.run(serve(line, deadline, hello, explain, memory))

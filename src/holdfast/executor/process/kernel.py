@@ -36,13 +36,16 @@ class Consumed(NamedTuple):
     cpu: float
     """Seconds of processor time, with that of its children that have ended."""
     threads: int
+    alive: bool
+    """Or it has ended, and nobody has waited for it."""
 
 
 def consumed(pid: int) -> Consumed:
     """Return what a process has taken; OSError when it is gone."""
     with open(f"/proc/{pid}/stat", "rb") as file:
         fields = file.read().rpartition(b")")[2].split()
-    return Consumed(sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK"), int(fields[17]))
+    cpu = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    return Consumed(cpu, int(fields[17]), fields[0] not in (b"Z", b"X"))
 
 
 def limit_cpu(pid: int, seconds: float) -> None:
@@ -57,7 +60,8 @@ def limit_cpu(pid: int, seconds: float) -> None:
     except OSError as error:
         raise ProcessLookupError(*error.args) from error
     _, hard = resource.prlimit(pid, resource.RLIMIT_CPU)
-    resource.prlimit(pid, resource.RLIMIT_CPU, (math.ceil(used + seconds) + 1, hard))
+    soft = math.ceil(used + seconds) + 1
+    resource.prlimit(pid, resource.RLIMIT_CPU, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
 
 
 def resident() -> int:

@@ -3,34 +3,50 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
-from contextlib import suppress
+from collections.abc import Callable
 
 from ...core.sandbox import Sandbox
 from .kernel import Consumed, consumed, limit_cpu
-from .tree import descendants, kill_tree
+from .tree import kill_tree, marked
 
+log = logging.getLogger("holdfast")
 EVERY, SHORTEST = 0.25, 0.02
 """Seconds between two looks, and when processor time is nearly used up."""
+RESTING = 0.1
+"""The share of a processor that a process may have between its jobs, for its own watch on the lease."""
 THREADS = 1000
 """More than this at once are an attack."""
+TRIES = 5
 
 
 class Meter:
-    """Ends the process of a sandbox that uses more than it may, from the start of a job to its end."""
+    """Ends the process of a sandbox that uses more than it may, from the start of its first job to its own end.
 
-    def __init__(self, pid: int, sandbox: Sandbox) -> None:
+    What goes on after a job has ended is bounded, too; `discard` then ends the process, as no job is to blame.
+    """
+
+    def __init__(self, pid: int, sandbox: Sandbox, mark: int, discard: Callable[[], None]) -> None:
         self._pid = pid
         self._sandbox = sandbox
+        self._mark = mark
+        self._discard = discard
         self._task: asyncio.Task[None] | None = None
+        self._at_work = False
         self.over = ""
         """What it had too much of, once it was ended for that."""
 
     def start(self) -> None:
         """A job has its processor time, beyond what the process has had so far, its processes and its threads."""
         self.stop()
+        self._at_work = True
         self._task = asyncio.get_running_loop().create_task(self._watch())
+
+    def rest(self) -> None:
+        """No job is in the process."""
+        self._at_work = False
 
     def stop(self) -> None:
         """Nobody looks any more."""
@@ -39,35 +55,54 @@ class Meter:
 
     async def _watch(self) -> None:
         try:
-            spent = before = 0.0
-            if self._sandbox.cpu_seconds is not None:
-                limit_cpu(self._pid, self._sandbox.cpu_seconds)
-                before = self._look()[0].cpu
-            while not self.over:
-                await asyncio.sleep(self._pause(spent))
-                now, others = self._look()
-                spent += max(0.0, now.cpu - before)  # it is less when a child has ended that nobody waits for
-                before = now.cpu
-                self.over = self._too_much(spent, now.threads, others)
+            over = await self._too_much_at_last()
         except (FileNotFoundError, ProcessLookupError):
             return  # the process is gone, and its job hears of that
-        except OSError as error:
-            self.over = f"what it uses cannot be limited: {error}"
-        kill_tree(self._pid)
+        except (OSError, ValueError) as error:
+            over = f"what it uses cannot be limited: {error}"
+        if self._at_work:
+            self.over = over
+            kill_tree(self._pid, self._mark)
+        else:
+            log.error("process %d is ended, though its job was over: %s", self._pid, over)
+            self._discard()
+
+    async def _too_much_at_last(self) -> str:
+        """Return what it had too much of, once it had."""
+        spent, before = 0.0, 0.0
+        if self._sandbox.cpu_seconds is not None:
+            limit_cpu(self._pid, self._sandbox.cpu_seconds)
+            before = self._look()[0].cpu
+        while True:
+            pause = self._pause(spent)
+            await asyncio.sleep(pause)
+            now, others = self._look()
+            used = max(0.0, now.cpu - before)  # it is less when a child has ended that nobody waits for
+            before = now.cpu
+            spent += used if self._at_work or used > RESTING * pause else 0.0
+            if over := self._too_much(spent, now.threads, others):
+                return over
 
     def _look(self) -> tuple[Consumed, int]:
-        """Return what the process and those below it have taken, and how many those are."""
-        cpu, threads = consumed(self._pid)
-        others = descendants(self._pid) if self._sandbox.subprocess else []
-        for known in others:
-            with suppress(FileNotFoundError, ProcessLookupError):  # it ended just now
-                its = consumed(known.pid)
-                cpu, threads = cpu + its.cpu, threads + its.threads
-        return Consumed(cpu, threads), len(others)
+        """Return what the process and those that it started have taken, and how many of them live.
+
+        Once more when one ends meanwhile: its time may be in its parent's by now, or not.
+        """
+        for _ in range(TRIES):
+            everybody, missed = [consumed(self._pid)], False
+            for known in marked(self._mark, dead=True) if self._mark else ():
+                try:
+                    everybody += [consumed(known.pid)] if known.pid != self._pid else []
+                except (FileNotFoundError, ProcessLookupError):
+                    missed = True
+            if not missed:
+                break
+        cpu, threads = sum(each.cpu for each in everybody), sum(each.threads for each in everybody)
+        return Consumed(cpu, threads, alive=True), sum(each.alive for each in everybody[1:])
 
     def _pause(self, spent: float) -> float:
         """Return how long to look away: no longer than it takes to use up what is left on all processors."""
-        if self._sandbox.cpu_seconds is None:
+        if self._sandbox.cpu_seconds is None or not self._at_work:
             return EVERY
         left = (self._sandbox.cpu_seconds - spent) / (os.cpu_count() or 1)
         return min(EVERY, max(SHORTEST, left))

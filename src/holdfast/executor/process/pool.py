@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import os
+import secrets
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -172,7 +174,10 @@ class Pool:
     def _hello(self, sandbox: Sandbox | None) -> wire.Hello:
         level = logging.getLogger().getEffectiveLevel()
         resources = self._resources if sandbox is None else []
-        return wire.Hello(search_path(), level, resources, sandbox)
+        mark = secrets.randbits(60) + 1 if sandbox is not None and sandbox.subprocess else 0
+        seen = sandbox is None or "PYTHONPATH" in sandbox.env
+        pythonpath = os.environ.get("PYTHONPATH") if seen else None
+        return wire.Hello(search_path(), level, resources, sandbox, mark, pythonpath)
 
     def _recycle(self, process: Process) -> None:
         """It takes no new jobs, and another is there before it has ended."""
@@ -181,9 +186,10 @@ class Pool:
             self._fill(place, None)
 
     def _retire(self, process: Process) -> int | None:
-        """It takes no new jobs, and ends when those in it are done."""
+        """It takes no new jobs, and ends when those in it are done; until then they keep their units of the place."""
         place = self._take_out(process)
         if place is not None:
+            self.room.leave(place, process)
             self._begin(self._see_off(process))
         return place
 

@@ -16,8 +16,9 @@ from .clerk import Clerk
 from .ending import LEASE_OVER, Died, Evacuated, Unstartable
 from .meter import Meter
 from .order import Order, Running
+from .said import repeat
 from .spawn import Spawned
-from .tree import Known, descendants, kill_all, kill_group, kill_tree
+from .tree import Known, descendants, kill_all, kill_group, kill_marked, kill_tree
 
 log = logging.getLogger("holdfast")
 LAST_WORDS = 0.5
@@ -114,7 +115,7 @@ class Process:
 
     def _start_meter(self) -> None:
         if self.sandbox is not None and self.runs and self.pid is not None:
-            self._meter = self._meter or Meter(self.pid, self.sandbox)
+            self._meter = self._meter or Meter(self.pid, self.sandbox, self._hello.mark, self.kill)
             self._meter.start()
 
     def _heard(self, frame: wire.FromProcess) -> None:
@@ -135,7 +136,7 @@ class Process:
             self.ready = True
             self._changed(self)
         elif isinstance(frame, wire.Said):
-            logging.getLogger(frame.logger).log(frame.level, "%s", frame.message)
+            repeat(frame)
         elif isinstance(frame, wire.Broken):
             self._broken = frame.error
         else:
@@ -144,7 +145,7 @@ class Process:
     def _over(self, number: int) -> Running | None:
         running = self.runs.pop(number, None)
         if self._meter is not None and not self.runs:
-            self._meter.stop()
+            self._meter.rest()
         return running if running and not running.done.done() else None
 
     def _listen(self, wanted: bool) -> None:
@@ -168,7 +169,7 @@ class Process:
         self._child = child
         self._spawning.set()
         if self._doomed:
-            kill_tree(child.pid)
+            kill_tree(child.pid, self._hello.mark)
         ours.setblocking(False)
         most = wire.MOST if self.sandbox is None else wire.MOST_OF_SANDBOX
         link = wire.Link(wire.from_process, self._heard, self._lost, most)
@@ -183,6 +184,8 @@ class Process:
         link.close()
         kill_group(child.pid, signal.SIGKILL)
         kill_all(self._below)
+        if self._hello.mark:
+            kill_marked(self._hello.mark)
         return code
 
     def _lost(self, error: Exception | None) -> None:
@@ -197,7 +200,7 @@ class Process:
         if self.pid is not None and not self.gone and not self._cut:
             log.error("process %d is ended: %s", self.pid, why)
             self._cut = why
-            kill_tree(self.pid)
+            kill_tree(self.pid, self._hello.mark)
 
     def _end_of(self, code: int | None) -> None:
         self.gone = True
@@ -247,14 +250,14 @@ class Process:
         kill_group(child.pid, signal.SIGTERM)
         await asyncio.wait([self._life], timeout=grace)
         if not self.gone:
-            kill_tree(child.pid)
+            kill_tree(child.pid, self._hello.mark)
         await asyncio.wait([self._life])
 
     def kill(self) -> None:
         """It is killed now, with all that it started."""
         self._ending = self._doomed = True
         if self.pid is not None and not self.gone:
-            kill_tree(self.pid)
+            kill_tree(self.pid, self._hello.mark)
 
 
 async def _within(seconds: float, *events: asyncio.Event) -> None:

@@ -40,6 +40,8 @@ class Room(Generic[P]):
 
     def __init__(self, count: int) -> None:
         self.places: list[P | None] = [None] * count
+        self._leaving: list[list[P]] = [[] for _ in range(count)]
+        """Those that take no new jobs, while their last ones still take units of the place."""
 
     def jobs(self, needs: Sequence[Need], kept: int | None = None) -> int:
         """Return how many jobs fit now, whichever of these needs each has. The place `kept` is for somebody else."""
@@ -47,7 +49,7 @@ class Room(Generic[P]):
             return 0
         size = max(need.size for need in needs)
         kinds = {need.sandbox for need in needs}
-        free = [_free(place, kinds) for number, place in enumerate(self.places) if number != kept]
+        free = [self._free(number, kinds) for number in range(len(self.places)) if number != kept]
         if len(kinds) > 1:  # whichever comes first decides what a place is for, and the next may be of another kind
             return sum(units == UNITS for units in free)
         return sum(units // size for units in free)
@@ -57,24 +59,28 @@ class Room(Generic[P]):
         fitting = [
             (_order(place, need), number)
             for number, place in enumerate(self.places)
-            if _free(place, {need.sandbox}) >= need.size
+            if self._free(number, {need.sandbox}) >= need.size
         ]
         return min(fitting)[1] if fitting else None
 
     def emptiest(self) -> int:
         """Return the place that has most units free."""
-        return max(range(len(self.places)), key=lambda number: (_left(self.places[number]), -number))
+        return max(range(len(self.places)), key=lambda number: (self._left(number), -number))
 
+    def leave(self, number: int, process: P) -> None:
+        """Another may have the place, but for the units of the jobs that are still in this process."""
+        self._leaving[number].append(process)
 
-def _free(place: Taken | None, kinds: set[Sandbox | None]) -> int:
-    """Return the units that jobs of these kinds can have of a place. An idle process gives way to one of their kind."""
-    if place is None or place.used == 0:
-        return UNITS
-    return UNITS - place.used if kinds == {place.sandbox} else 0
+    def _free(self, number: int, kinds: set[Sandbox | None]) -> int:
+        """Return the units that jobs of these kinds can have of a place. An idle process gives way to their kind."""
+        place = self.places[number]
+        fits = place is None or place.used == 0 or kinds == {place.sandbox}
+        return self._left(number) if fits else 0
 
-
-def _left(place: Taken | None) -> int:
-    return UNITS if place is None else UNITS - place.used
+    def _left(self, number: int) -> int:
+        leaving = self._leaving[number] = [each for each in self._leaving[number] if each.used]
+        place = self.places[number]
+        return UNITS - sum(each.used for each in leaving) - (0 if place is None else place.used)
 
 
 def _order(place: Taken | None, need: Need) -> tuple[int, int]:

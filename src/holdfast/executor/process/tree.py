@@ -9,6 +9,9 @@ from contextlib import suppress
 from typing import NamedTuple
 
 MOST_ROUNDS = 100
+RLIMIT_LOCKS = 10
+"""A limit that no kernel heeds any more. Its number goes to whatever a process starts, and a sandbox cannot change it:
+so it is a mark by which even orphans are known."""
 
 
 class Known(NamedTuple):
@@ -21,9 +24,9 @@ class Known(NamedTuple):
 def descendants(pid: int) -> list[Known]:
     """Return every process below this one. Its orphans are there too, as it adopts them (see `bind_to_parent`)."""
     children: dict[int, list[Known]] = {}
-    for name in _listed("/proc"):
-        if name.isdigit() and (stat := _stat(int(name))) is not None:
-            children.setdefault(stat[0], []).append(Known(int(name), stat[1]))
+    for each in _pids():
+        if (stat := _stat(each)) is not None and not stat.dead:
+            children.setdefault(stat.parent, []).append(Known(each, stat.started))
     found: list[Known] = []
     below = [pid]
     while below:
@@ -33,11 +36,32 @@ def descendants(pid: int) -> list[Known]:
     return found
 
 
+def mark_self(mark: int) -> None:
+    """This process, and all that it will start, has the mark."""
+    import resource
+
+    resource.setrlimit(RLIMIT_LOCKS, (mark, mark))
+
+
+def marked(mark: int, *, dead: bool = False) -> list[Known]:
+    """Return every process that has the mark; with `dead`, also those that ended and that nobody has waited for."""
+    import resource
+
+    found = []
+    for pid in _pids():
+        with suppress(ProcessLookupError, PermissionError):
+            if resource.prlimit(pid, RLIMIT_LOCKS)[0] == mark:
+                stat = _stat(pid)
+                if stat is not None and (dead or not stat.dead):
+                    found.append(Known(pid, stat.started))
+    return found
+
+
 def kill_all(these: Iterable[Known]) -> None:
     """Those of the processes that still are there get SIGKILL."""
     for pid, started in these:
         stat = _stat(pid)
-        if stat is not None and stat[1] == started:
+        if stat is not None and not stat.dead and stat.started == started:
             signalled(pid, signal.SIGKILL)
 
 
@@ -53,7 +77,7 @@ def signalled(pid: int, number: int) -> None:
         os.kill(pid, number)
 
 
-def kill_tree(pid: int) -> None:
+def kill_tree(pid: int, mark: int = 0) -> None:
     """The process and all that is below it get SIGKILL. It is stopped first, so that it cannot start another."""
     signalled(pid, signal.SIGSTOP)
     for _ in range(MOST_ROUNDS):  # those that it started may start others meanwhile, but fewer and fewer
@@ -63,20 +87,37 @@ def kill_tree(pid: int) -> None:
             break
     kill_group(pid, signal.SIGKILL)
     signalled(pid, signal.SIGKILL)
+    if mark:
+        kill_marked(mark)
 
 
-def _listed(folder: str) -> list[str]:
+def kill_marked(mark: int) -> None:
+    """Whoever has the mark gets SIGKILL, until nobody is left."""
+    for _ in range(MOST_ROUNDS):
+        left = marked(mark)
+        kill_all(left)
+        if not left:
+            break
+
+
+class _Stat(NamedTuple):
+    parent: int
+    started: str
+    dead: bool
+
+
+def _pids() -> list[int]:
     try:
-        return os.listdir(folder)
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
     except OSError:
         return []  # no such system, or a sandbox
 
 
-def _stat(pid: int) -> tuple[int, str] | None:
-    """Return a process's parent and when it started, unless it is dead."""
+def _stat(pid: int) -> _Stat | None:
+    """Return a process's parent, when it started and whether it has ended; `None` when it is gone."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()
     except OSError:
         return None
-    return None if fields[0] == b"Z" else (int(fields[1]), fields[19].decode())
+    return _Stat(int(fields[1]), fields[19].decode(), fields[0] in (b"Z", b"X"))

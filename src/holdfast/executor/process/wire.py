@@ -31,6 +31,10 @@ class Hello(_Frame, frozen=True):
     level: int
     resources: list[str] = []
     sandbox: Sandbox | None = None
+    mark: int = 0
+    """By which whatever it starts is known, where that matters; 0 is none."""
+    pythonpath: str | None = None
+    """What PYTHONPATH is for the programs of its handlers; its own leads to this package, and to nothing of theirs."""
 
 
 class Handler(_Frame, frozen=True):
@@ -202,7 +206,7 @@ class Link(asyncio.Protocol):
                 break
             try:
                 frame = self._decode(bytes(buffer[start + LENGTH.size : end]))
-            except msgspec.MsgspecError as error:
+            except (msgspec.MsgspecError, RecursionError) as error:
                 return self._refuse(ValueError(str(error)))
             start = end
             self._heard(frame)

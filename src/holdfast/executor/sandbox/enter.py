@@ -7,13 +7,17 @@ import errno
 import os
 import platform
 import resource
+import signal
 import socket
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 from ...core.sandbox import Sandbox
+from ...errors import ConfigError
 from ..process.kernel import prctl
+from ..process.tree import mark_self
 from . import landlock, seccomp
 from .reach import WRITABLE, listable, readable
 from .syscall import MACHINES, call
@@ -47,12 +51,13 @@ def missing(sandbox: Sandbox) -> list[str]:
     return lacking
 
 
-def enter(sandbox: Sandbox) -> Callable[[BaseException], str]:
+def enter(sandbox: Sandbox, mark: int) -> Callable[[BaseException], str]:
     """The permissions hold. Return a function that says what they have to do with an error.
 
     There must be one thread only: the kernel restricts the caller and what comes of it, not those beside it.
     """
-    assert threading.active_count() == 1
+    if (threads := len(os.listdir("/proc/self/task"))) > 1:
+        raise RuntimeError(f"this interpreter started with {threads} threads, of which a sandbox could hold but one")
     rules, programs = landlock.Rules(), landlock.EXECUTE if sandbox.subprocess else 0
     rules.allow(listable(), landlock.READ_DIR)
     rules.allow([*readable(), *sandbox.read], landlock.READ | programs)
@@ -60,6 +65,8 @@ def enter(sandbox: Sandbox) -> Callable[[BaseException], str]:
     rules.allow(sandbox.write, (rules.everything & ~landlock.IOCTL_DEV & ~landlock.EXECUTE) | programs)
     rules.allow_ports(sandbox.connect)
     _limit(sandbox)
+    if mark:
+        mark_self(mark)
     _drop_capabilities()
     prctl(PR_SET_NO_NEW_PRIVS, 1)
     rules.enforce()
@@ -74,15 +81,34 @@ def _limit(sandbox: Sandbox) -> None:
     with open("/proc/self/statm", "rb") as file:
         pages = int(file.read().split()[0])
     most = pages * os.sysconf("SC_PAGE_SIZE") + OWN_MEMORY + sandbox.memory
-    resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (sandbox.open_files, sandbox.open_files))
+    _bound("memory", sandbox.memory, resource.RLIMIT_AS, most)
+    _bound("open_files", sandbox.open_files, resource.RLIMIT_NOFILE, sandbox.open_files)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _bound(name: str, wanted: int, limit: int, most: int) -> None:
+    try:
+        resource.setrlimit(limit, (most, most))
+    except ValueError:
+        hard = resource.getrlimit(limit)[1]
+        raise ConfigError(f"Sandbox({name}={wanted}): its worker itself may have no more than {hard}") from None
 
 
 def _drop_capabilities() -> None:
     """Root is nobody special here."""
     header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0)
     call("capset", ctypes.byref(header), ctypes.byref((ctypes.c_uint32 * 6)()))
+
+
+def kill_others() -> None:
+    """Every other process of this sandbox gets SIGKILL. Landlock keeps signals inside, which is made sure of first."""
+    if landlock.version() < landlock.SIGNALS:
+        return
+    try:
+        os.kill(os.getppid(), 0)
+    except PermissionError:  # the worker is out of reach, and so is everybody else outside
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(-1, signal.SIGKILL)
 
 
 def explanation(sandbox: Sandbox, error: BaseException | None) -> str:
@@ -96,7 +122,7 @@ def explanation(sandbox: Sandbox, error: BaseException | None) -> str:
             return f"its sandbox allows only {_allowed(sandbox)}"
         if isinstance(error, OSError) and error.errno == errno.EMFILE:
             return f"its sandbox allows {sandbox.open_files} open files"
-        error = error.__cause__ or error.__context__
+        error = error.__cause__ if error.__cause__ is not None else error.__context__
     return ""
 
 

@@ -17,7 +17,7 @@ DENY = ERRNO | errno.EPERM
 ABSENT = ERRNO | errno.ENOSYS
 X32 = 0x40000000
 NR, ARCH, ARGS = 0, 4, 16
-CLONE_THREAD, CLONE_NEW = 0x00010000, 0x7E020080
+CLONE_THREAD, CLONE_NEW, CLONE_PARENT = 0x00010000, 0x7E020080, 0x00008000
 AF_UNIX, AF_INET, AF_INET6 = 1, 2, 10
 STREAM, KIND = 1, 0xF
 TCP = 6
@@ -33,7 +33,7 @@ OF_FILES = (SET_FLAGS, SET_FLAGS_32, SET_ATTRIBUTES, SET_VERSION, SET_VERSION_32
 """What an owner may change of a file that is open to be read."""
 
 NEVER = (
-    "acct", "add_key", "adjtimex", "bpf", "chmod", "chown", "chroot", "clock_adjtime", "clock_settime",
+    "acct", "add_key", "adjtimex", "bind", "bpf", "chmod", "chown", "chroot", "clock_adjtime", "clock_settime",
     "delete_module", "fanotify_init", "fchmod", "fchmodat", "fchmodat2", "fchown", "fchownat", "finit_module",
     "fremovexattr", "fsconfig", "fsetxattr", "fsmount", "fsopen", "fspick", "futimesat", "init_module",
     "inotify_add_watch", "io_uring_enter", "io_uring_register", "io_uring_setup", "ioperm", "iopl", "ioprio_set",
@@ -76,7 +76,7 @@ def assemble(*, connect: bool, subprocess: bool, pid: int) -> list[Step]:
     for name in NEVER if subprocess else (*NEVER, *NO_PROGRAMS):
         steps += _rule(name, [(RETURN, 0, 0, DENY)])
     steps += _rule("clone3", [(RETURN, 0, 0, ABSENT)])  # its flags are in memory, where no filter can look
-    steps += _rule("clone", _unless_bits(0, CLONE_NEW) if subprocess else _if_bits(0, CLONE_THREAD))
+    steps += _rule("clone", _unless_bits(0, CLONE_NEW | CLONE_PARENT) if subprocess else _if_bits(0, CLONE_THREAD))
     steps += _sockets(connect)
     if not subprocess:
         for name in ("kill", "tgkill"):

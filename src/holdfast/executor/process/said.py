@@ -1,0 +1,30 @@
+"""What a process logs, as lines of its worker's log."""
+
+from __future__ import annotations
+
+import logging
+
+from . import wire
+
+MOST_NAME = 200
+
+
+def repeat(said: wire.Said) -> None:
+    """The line is in this process's log under its own logger's name.
+
+    Nobody is made a logger for it, as those stay for ever: a sandbox could have as many as it likes.
+    """
+    name = said.logger[:MOST_NAME]
+    logger = _nearest(name)
+    if logger.isEnabledFor(said.level):
+        logger.handle(logger.makeRecord(name, said.level, "", 0, "%s", (said.message,), None))
+
+
+def _nearest(name: str) -> logging.Logger:
+    """Return the logger of this name, or the nearest above it, whose level and handlers it would have."""
+    known = logging.Logger.manager.loggerDict
+    while name:
+        if isinstance(found := known.get(name), logging.Logger):
+            return found
+        name = name.rpartition(".")[0]
+    return logging.getLogger()
