@@ -229,7 +229,7 @@ async def test_what_a_flow_cannot_be_started_with_is_refused() -> None:
     flow = app.flow("f")
     flow.add(Works(app).total.args())
     async with app:
-        with pytest.raises(ConfigError, match='on_failed=.again.: "keep" or "requeue"'):
+        with pytest.raises(ConfigError, match=r'on_failed=.again.: "keep" or "requeue"'):
             await flow.start(on_failed="again")  # type: ignore[arg-type]
         assert (await flow.progress()).missing == 1
 
