@@ -73,9 +73,10 @@ BEGIN
         v_answer := '{"reply": "missing"}';
     ELSE
         v_successor := holdfast.drop_successor(v_now, j, true);
-        IF j.chain_state = 'open' AND j.tail IS DISTINCT FROM c.run THEN
-            RAISE lock_not_available USING MESSAGE = 'the chain has just gone on; try again';
-        ELSIF j.chain_state = 'open' THEN
+        IF j.chain_state = 'open' AND j.tail IS DISTINCT FROM c.run THEN  -- it has just gone on
+            SELECT * INTO c FROM holdfast.job WHERE run = j.tail FOR UPDATE NOWAIT;
+        END IF;
+        IF j.chain_state = 'open' AND c.run IS NOT NULL THEN
             j := c;
         END IF;
         IF j.state = 'active' THEN
