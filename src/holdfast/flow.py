@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Concatenate, Generic, TypeVar
+from typing import Any, Concatenate, Generic, TypeVar, overload
 
 import msgspec
 
@@ -22,18 +22,19 @@ from .store.contract import Filter, OnFailed, Running
 from .task import Call, Task
 
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 A = TypeVar("A")
 AT_ONCE = 500
 IN_FLIGHT = 20
 DAY = 24 * 3600.0
 
 
-class Node(Generic[R]):
+class Node(Generic[R_co]):
     """One job of a flow."""
 
     __slots__ = ("after", "call", "id", "level", "queue")
 
-    def __init__(self, id: str, call: Call[R], after: tuple[Node[Any], ...]) -> None:
+    def __init__(self, id: str, call: Call[R_co], after: tuple[Node[Any], ...]) -> None:
         self.id = id
         self.queue = call.queue
         self.call = call
@@ -44,15 +45,19 @@ class Node(Generic[R]):
         return f"<Node {self.queue}/{self.id} after {len(self.after)}>"
 
 
-class Group(Sequence[Node[R]]):
+class Group(Sequence[Node[R_co]]):
     """Jobs of a flow that run side by side; whatever comes after the group waits for all of them."""
 
-    def __init__(self, nodes: Iterable[Node[R]]) -> None:
+    def __init__(self, nodes: Iterable[Node[R_co]]) -> None:
         self._nodes = tuple(nodes)
 
     def __len__(self) -> int:
         return len(self._nodes)
 
+    @overload
+    def __getitem__(self, index: int) -> Node[R_co]: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Node[R_co]]: ...
     def __getitem__(self, index: Any) -> Any:
         return self._nodes[index]
 
@@ -177,6 +182,8 @@ class Flow:
 
         With `on_failed="requeue"`, jobs that failed, and those that failed because of them, run again.
         """
+        if on_failed not in ("keep", "requeue"):
+            raise ConfigError(f'on_failed={on_failed!r}: "keep" or "requeue"')
         counts = Counts()
         for level in self._levels():
             calls = (self._call(node, on_failed) for node in level)

@@ -286,6 +286,8 @@ class Job:
 
         The step that completes this job enqueues the next, with the options that `task.options(...)` set.
         """
+        if not hasattr(task, "continued"):
+            raise ConfigError(f"continue_with({task!r}): give a task, as @app.task() makes it")
         return task.continued(args, kwargs)
 
     async def blockers(self) -> list[Blocker]:

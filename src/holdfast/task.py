@@ -26,12 +26,13 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 Executor = Literal["inline", "thread", "process", "sandbox"]
 WHOLE = 100
 """The units of a process."""
 
 
-class Call(Generic[R]):
+class Call(Generic[R_co]):
     """A task with its arguments and options: one job that is not enqueued yet."""
 
     __slots__ = ("connection", "job", "prepared", "queue")

@@ -202,6 +202,20 @@ async def test_a_chain_runs_in_place() -> None:
         assert await handle.result() == Receipt(3, True)
 
 
+async def test_a_chain_goes_on_with_tasks_alone() -> None:
+    app = Holdfast("memory://", retry=Retry(failures=1))
+
+    @app.task()
+    async def first(job: Job) -> Any:
+        return job.continue_with("second")  # type: ignore[arg-type]
+
+    async with app:
+        handle = await first.enqueue()
+        await burst(app)
+        with pytest.raises(JobFailed, match=r"continue_with\('second'\): give a task"):
+            await handle.result()
+
+
 async def test_update_of_a_later_job_raises(app: Holdfast) -> None:
     shop = Shop(app)
     async with app:

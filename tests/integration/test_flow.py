@@ -224,6 +224,16 @@ async def test_an_empty_group_blocks_nobody(app: Holdfast) -> None:
         assert (await app.status("few", last.id)).state is State.WAITING
 
 
+async def test_what_a_flow_cannot_be_started_with_is_refused() -> None:
+    app = Holdfast("memory://")
+    flow = app.flow("f")
+    flow.add(Works(app).total.args())
+    async with app:
+        with pytest.raises(ConfigError, match=r'on_failed=.again.: "keep" or "requeue"'):
+            await flow.start(on_failed="again")  # type: ignore[arg-type]
+        assert (await flow.progress()).missing == 1
+
+
 def test_a_name_alone_is_one_job_to_come_after() -> None:
     app = Holdfast("memory://")
 

@@ -185,3 +185,31 @@ async def test_a_step_that_is_done_again_leads_to_the_job_that_is_there() -> Non
     log = await store.events(queue=THERE)
     assert [event.transition for event in log.events] == ["enqueue", "claim", "complete"]
     await store.close()
+
+
+@pytest.mark.parametrize("what", ["look", "complete"])
+async def test_a_chain_that_goes_on_while_it_is_looked_at_is_not_over(
+    monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """A look is several calls, and the chain may be further after each."""
+    async with opened() as store:
+        worker = await session(store, HERE, THERE)
+        await store.enqueue(HERE, [NewJob(id="j", task="t", payload=b"")])
+        (first,) = await take(store, worker)
+        await store.settle_and_claim(worker, [step(first, THERE)], [], 0)
+        (second,) = await take(store, worker)
+        get = store._reader.get
+
+        async def late(queue: str, id: str, *rest: Any) -> Any:
+            if id == second.lease.id:
+                monkeypatch.undo()
+                await store.settle_and_claim(worker, [step(second, HERE)], [], 0)
+            return await get(queue, id, *rest)
+
+        monkeypatch.setattr(store._reader, "get", late)
+        if what == "complete":
+            assert await store.complete_chain(HERE, "j", None, b"done") is Reply.OK
+            return
+        chain = await store.chain(HERE, "j")
+        assert chain is not None
+        assert chain.state is State.WAITING

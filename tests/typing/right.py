@@ -118,6 +118,10 @@ async def chained() -> None:
     assert_type(flow.map(charge, [1, 2]), Group[Receipt])
     assert_type(flow.map(send, ["ann", "bob"]), Group[Receipt])
     assert_type(flow.reduce(flow.map(loop, range(5)), gather.args()), Node[int])
+    mixed = flow.group([charge.args(1), gather.args(), nothing.args()])
+    assert_type(mixed, Group[object])
+    assert_type(flow.map(charge, [1])[0], Node[Receipt])
+    flow.add(gather.args(), after=[mixed, "name", mixed[0]])
     assert_type(await flow.result(flow.add(charge.args(1))), Receipt)
     assert_type(await flow.progress(), FlowProgress)
 

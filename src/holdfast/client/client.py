@@ -100,7 +100,7 @@ class Client(Looking):
             raise ConfigError(f'running={running!r}: "refuse", "signal" or "kill"')
         answer = await self.store.cancel(queue, id, running, new_id())
         run = answer.run
-        while answer.state is State.COMPLETED:  # the first job of a chain that goes on: its current one is meant
+        while answer.state is State.COMPLETED:  # its chain may go on where the store could not see it in one step
             chain = await self.store.chain(queue, id, run)
             if chain is None or chain.position == 0:
                 break
@@ -109,6 +109,8 @@ class Client(Looking):
                 break
             current = chain.current
             later = await self.store.cancel(current.queue, current.id, running, new_id())
+            if later.state is State.COMPLETED:
+                later = await self.store.cancel(queue, id, running, new_id())
             answer = msgspec.structs.replace(later, successor=later.successor or answer.successor)
         if answer.reply is Reply.OK and not answer.signalled:
             self._tell("cancel", queue, id, answer.run, "cancelled")

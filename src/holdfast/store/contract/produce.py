@@ -130,7 +130,10 @@ class Producing(Protocol):
         """Every job is taken in, or answered by the one that holds its id, in the order given."""
 
     async def cancel(self, queue: str, id: str, running: Running = "refuse", request: str | None = None) -> Cancelled:
-        """The job and its successor are cancelled, or an active one is left or signalled."""
+        """The job and its successor are cancelled, or an active one is left or signalled.
+
+        The first job of a chain that goes on stands for the current one, where that is found in the same step.
+        """
 
     async def promote(self, queue: str, id: str) -> Reply:
         """A scheduled job may be claimed now."""

@@ -56,7 +56,9 @@ class Chains:
         if tail is not None:
             current = await self._reader.get(*tail, None, self._now())
         going_on = first.chain_state in (None, State.ACTIVE)
-        state = (current.state if current else State.WAITING) if going_on else first.outcome
+        state = first.outcome
+        if going_on:  # between two of its jobs it waits: the next one is there, or on its way
+            state = State.WAITING if current is None or (tail is not None and current.continued) else current.state
         ref = ChainRef(first.queue, first.id, first.run)
         return ChainRecord(
             ref=ref,
@@ -107,17 +109,21 @@ class Chains:
             chain = await self.get(queue, id, run)
             if chain is None:
                 return Reply.MISSING
-            at = chain.current
-            word = await self._server.call(
-                "complete_chain", [self._keys.declared(at.queue)], self._now(), request or "", short(at.id), at.run,
-                result, "" if ttl_ms is None else ttl_ms,
-            )  # fmt: skip
-            if word == b"ok" or chain.state.finished:
+            for at in dict.fromkeys(
+                (chain.ref, chain.current)
+            ):  # at home it is found, if it is there, in the same step
+                word = await self._server.call(
+                    "complete_chain", [self._keys.declared(at.queue)], self._now(), request or "", short(at.id), at.run,
+                    result, "" if ttl_ms is None else ttl_ms,
+                )  # fmt: skip
+                if word == b"ok":
+                    await self._deliver([at.queue])
+                    return Reply.OK
+            if chain.state.finished:
                 break
             await self._deliver([queue, chain.ref.queue])
             if attempt:
                 await asyncio.sleep(PAUSE)
-        await self._deliver([at.queue])
         return Reply(word.decode()) if word != b"missing" else Reply.WRONG_STATE
 
     async def delete(self, queue: str, id: str, run: int | None, cascade: bool) -> Deleted:

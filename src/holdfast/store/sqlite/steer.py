@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ...core.chain import ChainRef
+from ...core.chain import OPEN, ChainRef
 from ...core.limit import QueueSettings
 from ...core.policy import ADJUSTABLE, Policy, adjusted
 from ...core.state import State
@@ -28,8 +28,10 @@ def cancel(tx: Tx, queue: str, id: str, running: Running) -> Cancelled:
     row = answering(tx, queue, id)
     if row is None:
         return Cancelled(reply=judge("cancel", None))
-    state = State(row["state"])
     successor = _drop_successor(tx, row)
+    if row["chain_state"] == OPEN:  # the current job of its chain is meant
+        row = chain.current(tx, row)
+    state = State(row["state"])
     if state is State.ACTIVE:
         signalled = running != "refuse"
         if signalled:
@@ -41,7 +43,7 @@ def cancel(tx: Tx, queue: str, id: str, running: Running) -> Cancelled:
     reply = judge("cancel", state)
     if reply is Reply.OK:
         cancelled(tx, row, row["exit"] or "cancel", ran=False)
-        lane.recheck_all(tx, queue, {row["key"]})
+        lane.recheck_all(tx, row["queue"], {row["key"]})
     return Cancelled(reply=reply, state=state, run=row["run"], successor=successor)
 
 

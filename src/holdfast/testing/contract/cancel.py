@@ -178,3 +178,28 @@ class Cancels(Case):
         assert await bench.claim(worker) == []
         job = await bench.get("j")
         assert (job.outcome, job.holds_id) == (State.CANCELLED, False)
+
+    async def test_a_chain_is_cancelled_by_its_first_job(self, bench: Bench) -> None:
+        worker = await bench.session()
+        second = await go_on(bench, worker, await bench.take(worker, "j"))
+        found = await bench.store.cancel(QUEUE, "j", "signal")
+        assert (found.reply, found.state, found.run) == (Reply.OK, State.ACTIVE, second.lease.run)
+        assert (await bench.store.extend(worker)).aborts == [(second.lease, "cancelled")]
+        await bench.settle(worker, complete(second, b"all the same"))
+        other = await go_on(bench, worker, await bench.take(worker, "i"))
+        await bench.settle(worker, release(other))
+        found = await bench.store.cancel(QUEUE, "i")
+        assert (found.reply, found.state, found.run) == (Reply.OK, State.WAITING, other.lease.run)
+        assert [(await bench.get(id)).outcome for id in "ji"] == [State.COMPLETED, State.CANCELLED]
+        assert await bench.claim(worker) == []
+
+    async def test_a_chain_that_runs_anew_is_cancelled_by_its_first_job_again(self, bench: Bench) -> None:
+        worker = await bench.session()
+        second = await go_on(bench, worker, await bench.take(worker, "j"))
+        await bench.settle(worker, release(second))
+        await bench.store.cancel(QUEUE, "j")
+        ((_, id, run),) = await bench.store.requeue(Filter(queue=QUEUE, states=(State.CANCELLED,)))
+        assert id == second.lease.id
+        found = await bench.store.cancel(QUEUE, "j")
+        assert (found.reply, found.state, found.run) == (Reply.OK, State.WAITING, run)
+        assert await bench.claim(worker) == []

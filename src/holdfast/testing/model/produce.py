@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ...core.chain import OPEN
 from ...core.policy import Counters
 from ...core.state import State
 from ...core.transition import Reply, judge
@@ -106,6 +107,8 @@ class Producing(Chains):
         if run is None:
             return Reply.MISSING, None, False
         successor = self._bury_successor(now, id)
+        if run.chain_state == OPEN:  # the current job of its chain is meant
+            run = self.runs.get(run.tail or 0, run)
         if run.state is State.ACTIVE:
             run.cancel = run.cancel or running == "signal"
             reply = Reply.OK if running == "signal" else Reply.WRONG_STATE

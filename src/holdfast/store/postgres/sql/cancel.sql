@@ -52,6 +52,7 @@ RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
     j holdfast.job;
+    c holdfast.job;
     v_reply text := 'wrong_state';
     v_successor boolean;
     v_answer jsonb;
@@ -63,12 +64,21 @@ BEGIN
             RETURN v_answer;
         END IF;
     END IF;
-    PERFORM holdfast.hold(ARRAY[p_queue]);
+    SELECT t.* INTO c FROM holdfast.job f JOIN holdfast.job t ON t.run = f.tail
+    WHERE f.queue = p_queue AND f.id = p_id AND f.held AND f.chain_state = 'open';  -- the current job of its chain is meant
+    PERFORM holdfast.hold(ARRAY[p_queue, coalesce(c.queue, p_queue)]);
+    SELECT * INTO c FROM holdfast.job WHERE run = c.run FOR UPDATE;
     j := holdfast.answering(v_now, p_queue, p_id);
     IF j.run IS NULL THEN
         v_answer := '{"reply": "missing"}';
     ELSE
         v_successor := holdfast.drop_successor(v_now, j, true);
+        IF j.chain_state = 'open' AND j.tail IS DISTINCT FROM c.run THEN  -- it has just gone on
+            SELECT * INTO c FROM holdfast.job WHERE run = j.tail FOR UPDATE NOWAIT;
+        END IF;
+        IF j.chain_state = 'open' AND c.run IS NOT NULL THEN
+            j := c;
+        END IF;
         IF j.state = 'active' THEN
             IF p_running <> 'refuse' THEN
                 UPDATE holdfast.job SET cancel = true WHERE run = j.run;
@@ -78,7 +88,7 @@ BEGIN
         ELSIF j.state IN ('blocked', 'scheduled', 'waiting') THEN
             v_reply := 'ok';
             PERFORM holdfast.finish_cancelled(v_now, j, coalesce(j.exit, 'cancel'), false);
-            PERFORM holdfast.recheck(v_now, p_queue, j.key);
+            PERFORM holdfast.recheck(v_now, j.queue, j.key);
         END IF;
         v_answer := jsonb_build_object('reply', v_reply, 'state', j.state, 'run', j.run,
             'signalled', j.state = 'active' AND p_running <> 'refuse', 'successor', v_successor);

@@ -45,8 +45,9 @@ end
 local function cancel(q, id, running)
   local job = H.answering(q, id)
   if not job then return { 'missing', false, false, 0, 0 } end
-  local state, run = job.state, job.run
   local successor = H.drop_successor(q, job, true) and 1 or 0
+  job = H.current(q, job)
+  local state, run = job.state, job.run
   if state == 'active' then
     local signalled = running ~= 'refuse' and 1 or 0
     if signalled == 1 then

@@ -83,6 +83,14 @@ function H.take_places(q, chain)
   return found
 end
 
+-- The job that is meant by the first one of a chain: its current one, while the chain goes on and that is here.
+function H.current(q, job)
+  if job.more.chain_state ~= 'open' then return job end
+  local text = redis.call('HGET', q.key.tails, job.rid)
+  local queue, id = string.match(text or '', '^(%Z+)%z(.*)$', 5)
+  return queue == q.name and H.answering(q, H.short(id)) or job
+end
+
 function H.first_of(q, chain)
   local job = H.load(q, H.rid(chain[3]))
   if job and H.long(job.id) == chain[2] then return job end

@@ -27,6 +27,7 @@ H.serve('complete_chain', function(keys, args)
   local job
   if run then job = H.find(q, id, run) else job = H.answering(q, id) end
   if not job then return 'missing' end
+  job = H.current(q, job)
   if FINISHED[job.state] then return 'wrong_state' end
   return H.once(q, request, function()
     complete_outside(q, job, result, ttl)
