@@ -178,3 +178,12 @@ async def test_a_connection_on_which_a_call_went_wrong_is_not_used_again(url: st
     (answer,) = await store.enqueue("q", [NewJob(id="j", task="t", payload=b"")])
     assert answer.status == "queued"
     await store.close()
+
+
+async def test_a_caller_need_not_wait_for_another_connection(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where all connections are in transactions of callers, each would wait for the others."""
+    app = Holdfast(url)
+    async with app, await psycopg.AsyncConnection.connect(url.partition("?")[0]) as caller:
+        monkeypatch.setattr(psycopg, "connect", lambda *args, **options: pytest.fail("another connection"))
+        handle = await app.queue("q").enqueue(1, connection=caller)
+        assert handle.status == "queued"

@@ -50,7 +50,7 @@ from . import call, migration, schedule
 from .array import blob, texts
 from .calling import Rows
 from .connection import Connection
-from .join import Identity, joined
+from .join import joined
 from .look import filter_values
 from .looking import MOST_AT_ONCE, Looking
 from .opened import opened
@@ -80,7 +80,6 @@ class PostgresStore(Looking):
         self._turn = self._named(call.TURN)
         self._turn_going_on = self._named(call.TURN_GOING_ON)
         self._reader = call.Reader()
-        self._identity = Identity(self.place)
 
     def scan(self) -> PostgresScan:
         """Return a reader of whole tables, with a connection of its own."""
