@@ -136,11 +136,18 @@ async def test_a_role_with_a_stricter_isolation_works_the_same(url: str, schema:
     async def echo(n: int) -> int:
         return n
 
+    @app.task(retry=Retry(failures=1))
+    async def kept(job: Job, n: int) -> int:
+        async with job.complete(n) as tx:
+            await tx.connection.execute("SELECT count(*) FROM pg_class")
+        return n
+
     async with working(app, slots=5), working(app, slots=5):
         calls = [echo.options(key=f"k{n % 3}" if n % 2 else None).call(n) for n in range(40)]
         assert await asyncio.gather(*calls) == list(range(40))
         same = await asyncio.gather(*(echo.options(job_id="one").enqueue(n) for n in range(10)))
         assert sorted(handle.status for handle in same)[-1] == "queued"
+        assert await asyncio.gather(*(kept.call(n) for n in range(20))) == list(range(20))
 
 
 # --- what a handler does to the connection that it has
