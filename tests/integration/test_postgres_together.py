@@ -15,6 +15,7 @@ from support import eventually
 
 from holdfast.store.contract import Complete, Finished, NewJob, Session
 from holdfast.store.postgres import PostgresStore
+from holdfast.store.postgres.store import SMALL
 
 _numbers = itertools.count(1)
 
@@ -83,4 +84,16 @@ async def test_whoever_waits_hears_of_all_that_ended_in_one_turn(schema: str) ->
     await store.settle_and_claim(session, [Complete(job.lease, b"null") for job in claimed], ("q",), 0)
     await eventually(lambda: len(heard) >= 100)
     assert {(each.id, each.run) for each in heard} == {(answer.id, answer.run) for answer in answers}
+    await store.close()
+
+
+async def test_large_jobs_go_by_themselves(schema: str) -> None:
+    """Five hundred of a megabyte each would be more than PostgreSQL takes in one statement."""
+    store = PostgresStore(postgres().url(schema))
+    await store.open()
+    jobs = [NewJob(id=f"j{n}", task="t", payload=b"x" * (SMALL + 1), fresh=True) for n in range(6)]
+    answers = await asyncio.gather(*(store.enqueue("q", [job]) for job in jobs))
+    assert [answer.status for (answer,) in answers] == ["queued"] * 6
+    ((transactions,),) = await store._rows(f'SELECT count(DISTINCT xid) FROM "{schema}".event', ())
+    assert transactions == 6
     await store.close()

@@ -60,6 +60,8 @@ from .steer import Steering
 T = TypeVar("T")
 REMEMBERED_MS = 10 * 60 * 1000
 """For how long the answer to a request id is kept."""
+SMALL = 64 * 1024
+"""A job with so many bytes goes with others that are enqueued at the same time."""
 _json = msgspec.json.Encoder().encode
 
 
@@ -104,7 +106,8 @@ class PostgresStore(Looking):
             return []
         if request is not None or not all(call.is_fresh(job) for job in jobs):
             return await self._enqueue_any(queue, jobs, conflict, request)
-        if len(jobs) == 1 and self._home is asyncio.get_running_loop():
+        small = len(jobs) == 1 and len(jobs[0].payload) <= SMALL  # many large ones would be too much for one statement
+        if small and self._home is asyncio.get_running_loop():
             return [await self._single.ask(queue, jobs[0])]
         return await self._enqueue_fresh(queue, jobs)
 
