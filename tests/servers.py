@@ -172,7 +172,8 @@ LEAN = (
 class PostgresServer:
     """A PostgreSQL server that can be stopped and started again."""
 
-    def __init__(self, settings: tuple[str, ...] = LEAN) -> None:
+    def __init__(self, settings: tuple[str, ...] = LEAN, primary: PostgresServer | None = None) -> None:
+        """With a primary, it is a replica of that one, which must run."""
         self._settings = settings
         self._folder = Path(tempfile.mkdtemp(prefix="holdfast-postgres-"))
         self._process: subprocess.Popen[bytes] | None = None
@@ -181,8 +182,10 @@ class PostgresServer:
         self._user = {"user": NOBODY, "group": NOBODY} if os.geteuid() == 0 else {}
         if self._user:
             os.chown(self._folder, NOBODY, NOBODY)
-        command = [_binary("initdb"), "-D", str(self._data), "-U", "holdfast", "-A", "trust", "-E", "UTF8", "-N"]
-        subprocess.run([*command, "--locale=C"], check=True, capture_output=True, **self._user)  # type: ignore[call-overload]
+        command = [_binary("initdb"), "-U", "holdfast", "-A", "trust", "-E", "UTF8", "-N", "--locale=C"]
+        if primary is not None:
+            command = [_binary("pg_basebackup"), "-d", primary.url().partition("?")[0], "-R", "-N", "-c", "fast"]
+        subprocess.run([*command, "-D", str(self._data)], check=True, capture_output=True, **self._user)  # type: ignore[call-overload]
 
     @property
     def _data(self) -> Path:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from .task import Call
 
 IN_FLIGHT = 2
+MOST_BYTES = 16 * 1024 * 1024
+"""A chunk with so much payload is full, however few its jobs: stores have limits for one call, and memory for a few."""
 Group = tuple[str, Conflict]
 Chunk = tuple[Group, list[NewJob]]
 Calls = Iterable["Call[Any]"] | AsyncIterable["Call[Any]"]
@@ -115,6 +117,7 @@ class Chunker:
         self._connection = connection
         self._group: Group | None = None
         self._jobs: list[NewJob] = []
+        self._bytes = 0
 
     def each(self, calls: Iterable[Call[Any]]) -> Iterator[Chunk]:
         """Yield the chunks."""
@@ -137,15 +140,16 @@ class Chunker:
                 "enqueue_many: a call brings a connection of its own; give the connection to enqueue_many instead"
             )
         group = (call.queue, call.prepared.conflict)
-        if group != self._group or len(self._jobs) >= self._size:
+        if group != self._group or len(self._jobs) >= self._size or self._bytes >= MOST_BYTES:
             yield from self._rest()
         self._group = group
         self._jobs.append(call.job)
+        self._bytes += len(call.job.payload)
 
     def _rest(self) -> Iterator[Chunk]:
         if self._jobs:
             assert self._group is not None
-            jobs, self._jobs = self._jobs, []
+            jobs, self._jobs, self._bytes = self._jobs, [], 0
             yield self._group, jobs
 
 

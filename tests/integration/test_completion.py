@@ -532,3 +532,26 @@ async def test_a_rollback_that_the_driver_knows_completes_nothing(on_postgres: P
     assert error is not None
     assert "leave COMMIT and ROLLBACK to the end of the block" in error.message
     assert place.rows() == []
+
+
+async def test_an_atomic_attempt_that_hides_the_end_of_its_transaction_is_not_completed(
+    on_postgres: PostgresPlace,
+) -> None:
+    app, place = Holdfast(on_postgres.url), on_postgres
+
+    @app.task(completion="atomic", retry=Retry(failures=1))
+    async def hides(job: Job) -> int:
+        async with job.prepare() as tx:
+            await place.write(tx, 1)
+        with contextlib.suppress(ValueError):
+            async with job.complete() as tx:
+                raise ValueError("no")
+        return 1
+
+    async with app:
+        await hides.options(job_id="one").enqueue()
+        assert (await burst(app)).failed == 1
+        error = (await app.status("default", "one")).error
+    assert error is not None
+    assert "returned after job.prepare() without job.complete(): its writes are undone" in error.message
+    assert place.rows() == []

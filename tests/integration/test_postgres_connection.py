@@ -136,11 +136,18 @@ async def test_a_role_with_a_stricter_isolation_works_the_same(url: str, schema:
     async def echo(n: int) -> int:
         return n
 
+    @app.task(retry=Retry(failures=1))
+    async def kept(job: Job, n: int) -> int:
+        async with job.complete(n) as tx:
+            await tx.connection.execute("SELECT count(*) FROM pg_class")
+        return n
+
     async with working(app, slots=5), working(app, slots=5):
         calls = [echo.options(key=f"k{n % 3}" if n % 2 else None).call(n) for n in range(40)]
         assert await asyncio.gather(*calls) == list(range(40))
         same = await asyncio.gather(*(echo.options(job_id="one").enqueue(n) for n in range(10)))
         assert sorted(handle.status for handle in same)[-1] == "queued"
+        assert await asyncio.gather(*(kept.call(n) for n in range(20))) == list(range(20))
 
 
 # --- what a handler does to the connection that it has
@@ -178,3 +185,12 @@ async def test_a_connection_on_which_a_call_went_wrong_is_not_used_again(url: st
     (answer,) = await store.enqueue("q", [NewJob(id="j", task="t", payload=b"")])
     assert answer.status == "queued"
     await store.close()
+
+
+async def test_a_caller_need_not_wait_for_another_connection(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where all connections are in transactions of callers, each would wait for the others."""
+    app = Holdfast(url)
+    async with app, await psycopg.AsyncConnection.connect(url.partition("?")[0]) as caller:
+        monkeypatch.setattr(psycopg, "connect", lambda *args, **options: pytest.fail("another connection"))
+        handle = await app.queue("q").enqueue(1, connection=caller)
+        assert handle.status == "queued"

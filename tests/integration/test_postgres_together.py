@@ -15,6 +15,7 @@ from support import eventually
 
 from holdfast.store.contract import Complete, Finished, NewJob, Session
 from holdfast.store.postgres import PostgresStore
+from holdfast.store.postgres.enqueue import SMALL
 
 _numbers = itertools.count(1)
 
@@ -140,3 +141,15 @@ async def test_calls_with_the_same_ids_in_any_order_do_not_wait_in_a_circle(sche
         assert len({answer.run for answers in found for answer in answers}) == len(ids)
     for store in stores:
         await store.close()
+
+
+async def test_large_jobs_go_by_themselves(schema: str) -> None:
+    """Five hundred of a megabyte each would be more than PostgreSQL takes in one statement."""
+    store = PostgresStore(postgres().url(schema))
+    await store.open()
+    jobs = [NewJob(id=f"j{n}", task="t", payload=b"x" * (SMALL + 1), fresh=True) for n in range(6)]
+    answers = await asyncio.gather(*(store.enqueue("q", [job]) for job in jobs))
+    assert [answer.status for (answer,) in answers] == ["queued"] * 6
+    ((transactions,),) = await store._rows(f'SELECT count(DISTINCT xid) FROM "{schema}".event', ())
+    assert transactions == 6
+    await store.close()

@@ -24,17 +24,8 @@ class Desk:
     """Where one attempt writes and completes. What it completed is `done`, and not to be settled again."""
 
     __slots__ = (
-        "_atomic",
-        "_handler",
-        "_inside",
-        "_kept",
-        "_loop",
-        "_opened",
-        "_prepared",
-        "_session",
-        "_store",
-        "done",
-    )
+        "_atomic", "_handler", "_inside", "_kept", "_loop", "_opened", "_prepared", "_session", "_store", "done",
+    )  # fmt: skip
 
     def __init__(
         self, store: Store, session: Session, handler: Task[Any, Any], loop: asyncio.AbstractEventLoop, *, atomic: bool

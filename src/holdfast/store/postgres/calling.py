@@ -18,6 +18,7 @@ from . import migration, sql
 from .array import texts
 from .connection import TRY_AGAIN, Connection, Pool, connect, found_out, is_lost, parse, patiently, translate
 from .existing import url_of
+from .join import Identity
 from .listen import Doubt, Switchboard
 
 T = TypeVar("T")
@@ -40,6 +41,7 @@ class Calling:
         self._opening = asyncio.Lock()
         self._pool: Pool | None = None
         self._home: asyncio.AbstractEventLoop | None = None
+        self._identity = Identity(self.place)
         self._switchboard = Switchboard(self.place)
         self._doubt = Doubt(self._claimable)
 
@@ -69,6 +71,7 @@ class Calling:
     async def _open(self) -> None:
         async with self._alone() as connection:
             await migration.migrate(connection, self.place)
+            self._identity.learn(await migration.epoch(connection, self.place))
             found = await found_out(connection, self.place)
         self._home = asyncio.get_running_loop()
         self._pool = Pool(found)

@@ -151,9 +151,7 @@ async def connect(place: Place) -> Connection:
     except psycopg.Error as error:
         ours = translate(error, place)
         raise (Unreachable(str(ours)) if _may_pass(error) else ours) from error
-    await connection.set_isolation_level(
-        psycopg.IsolationLevel.READ_COMMITTED
-    )  # of `transaction()`, whatever the role's
+    await connection.set_isolation_level(psycopg.IsolationLevel.READ_COMMITTED)  # for `transaction()`
     return connection
 
 

@@ -19,6 +19,8 @@ from .looking import MOST_AT_ONCE, Looking
 WORTH_A_TRY = 100
 """So many jobs with ids of their own are taken for new until one is found to be there: that costs a call."""
 MOST_DOUBTS = 64
+SMALL = 64 * 1024
+"""A job with so many bytes goes with others that are enqueued at the same time."""
 
 
 class Guess:
@@ -65,7 +67,8 @@ class Enqueuing(Looking):
         if request is not None or not all(call.waits_at_once(job) for job in jobs):
             return await self._enqueue_any(queue, jobs, conflict, request)
         if all(job.fresh for job in jobs):
-            if len(jobs) == 1 and self._home is asyncio.get_running_loop():
+            small = len(jobs) == 1 and len(jobs[0].payload) <= SMALL  # many large ones would be too much for one call
+            if small and self._home is asyncio.get_running_loop():
                 return [await self._single.ask(queue, jobs[0])]
             return await self._enqueue_fresh(queue, jobs)
         if len(jobs) < WORTH_A_TRY or not call.keeps(conflict) or self._guess.doubts(queue):

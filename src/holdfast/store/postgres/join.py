@@ -36,11 +36,15 @@ def numbered(statement: str) -> str:
 
 
 class Identity:
-    """Which store this is. It is asked of the server once, on a connection of our own."""
+    """Which store this is: known since it was opened, or asked of the server once, on a connection of our own."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
         self._known: str | None = None
+
+    def learn(self, epoch: str) -> None:
+        """It is this one. Nobody whose transaction has a connection already need wait for another to ask."""
+        self._known = epoch
 
     def epoch(self) -> str:
         """Return it, as it was when it was last asked for."""
@@ -58,8 +62,8 @@ class Identity:
                     f"connection=: {place} has no tables yet; open the app once, which makes them"
                 ) from error
             raise translate(error, place) from error
-        self._known = str(row[0]) if row else ""
-        return self._known
+        self.learn(str(row[0]) if row else "")
+        return self._known or ""
 
 
 def joined(place: Place, identity: Identity, now: Callable[[], str | None], connection: Any) -> PostgresJoined:

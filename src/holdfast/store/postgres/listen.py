@@ -19,7 +19,7 @@ import psycopg
 from ...core.state import State
 from ...errors import StoreError
 from ..contract import Finished
-from .connection import Connection, Place, connect, patiently
+from .connection import Connection, Place, connect, patiently, translate
 
 log = logging.getLogger("holdfast")
 FIRST_PAUSE = 0.05
@@ -97,6 +97,9 @@ class Switchboard:
         connection = await connect(self._place)
         try:
             await connection.execute(f'LISTEN "{self._channel}"')
+        except psycopg.Error as error:
+            await connection.close()
+            raise translate(error, self._place) from error
         except BaseException:
             await connection.close()
             raise
@@ -123,7 +126,7 @@ class Switchboard:
             pause = min(pause * 2, LONGEST_PAUSE)
             try:
                 return await self._connect()
-            except (StoreError, psycopg.Error):
+            except StoreError:
                 continue
 
     def _pass_on(self, payload: str) -> None:

@@ -65,6 +65,13 @@ async def migrate(connection: Connection, place: Place) -> None:
             await connection.execute(psycopg.sql.SQL(sql.rename(ANEW, place.schema)))
 
 
+async def epoch(connection: Connection, place: Place) -> str:
+    """Return what tells this store from others."""
+    cursor = await connection.execute(f"SELECT value FROM \"{place.schema}\".meta WHERE name = 'epoch'")
+    row = await cursor.fetchone()
+    return str(row[0]) if row else ""
+
+
 async def _is_restored(connection: Connection, place: Place) -> bool:
     """True when the log has transactions that are still to come here: it is a dump of another server's."""
     cursor = await connection.execute(psycopg.sql.SQL(sql.rename(RESTORED, place.schema)))

@@ -96,7 +96,9 @@ class PostgresScan:
             " (SELECT value::bigint FROM holdfast.meta WHERE name = 'trimmed'),"
             " (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM holdfast.event_seq),"
             " pg_current_snapshot()::text,"
-            " (SELECT xid::text || '.' || seq FROM holdfast.event ORDER BY xid DESC, seq DESC LIMIT 1)"
+            " (SELECT xid::text || '.' || seq FROM holdfast.event WHERE xid < (SELECT CASE WHEN pg_is_in_recovery()"
+            " THEN pg_snapshot_xmin(pg_current_snapshot()) ELSE '9223372036854775807'::xid8 END)"  # as in `look.sql`
+            " ORDER BY xid DESC, seq DESC LIMIT 1)"
         )
         in_flight = [int(xid) for xid in snapshot.split(":")[2].split(",") if xid]
         xid, _, seq = (last or "0.0").partition(".")

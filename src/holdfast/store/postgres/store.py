@@ -47,7 +47,7 @@ from .array import blob, texts
 from .calling import Rows
 from .connection import Connection
 from .enqueue import Enqueuing
-from .join import Identity, joined
+from .join import joined
 from .look import filter_values
 from .opened import opened
 from .scan import PostgresScan
@@ -72,7 +72,6 @@ class PostgresStore(Enqueuing):
         self._turn = self._named(call.TURN)
         self._turn_going_on = self._named(call.TURN_GOING_ON)
         self._reader = call.Reader()
-        self._identity = Identity(self.place)
 
     def scan(self) -> PostgresScan:
         """Return a reader of whole tables, with a connection of its own."""

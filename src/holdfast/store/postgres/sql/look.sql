@@ -94,8 +94,11 @@ FROM holdfast.held(%(now)s::bigint, %(session)s) AS h(run) JOIN holdfast.job j U
     LEFT JOIN holdfast.job f ON f.run = j.chain LEFT JOIN holdfast.policy p ON p.queue = j.queue AND p.task = coalesce(j.task, '')
 ORDER BY j.run;
 
+-- A replica's snapshot does not name the transactions that were open, only the oldest: it is read up to there.
 -- :events
-WITH log AS (
+WITH horizon AS MATERIALIZED (
+    SELECT CASE WHEN pg_is_in_recovery() THEN pg_snapshot_xmin(pg_current_snapshot()) ELSE '9223372036854775807'::xid8 END AS xid
+), log AS (
     SELECT (SELECT value FROM holdfast.meta WHERE name = 'epoch') AS epoch,
         (SELECT value::bigint FROM holdfast.meta WHERE name = 'trimmed') AS trimmed,
         pg_current_snapshot()::text AS snapshot,
@@ -107,7 +110,8 @@ WITH log AS (
                 AND (s.xid::xid8 = t.xid OR NOT EXISTS (
                     SELECT 1 FROM holdfast.event e WHERE e.xid = s.xid::xid8 AND e.seq > s.seq))) AS lost,
         (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM holdfast.event_seq) AS newest,
-        (SELECT xid::text || '.' || seq FROM holdfast.event ORDER BY xid DESC, seq DESC LIMIT 1) AS last
+        (SELECT xid::text || '.' || seq FROM holdfast.event WHERE xid < (SELECT xid FROM horizon)
+            ORDER BY xid DESC, seq DESC LIMIT 1) AS last
 ), late AS (
     SELECT e.* FROM unnest(%(skipped)s::text[], %(read)s::bigint[]) AS s(xid, seq)
         JOIN holdfast.event e ON e.xid = s.xid::xid8 AND e.seq > s.seq
@@ -115,6 +119,7 @@ WITH log AS (
     ORDER BY e.xid, e.seq LIMIT %(limit)s::bigint
 ), new AS (
     SELECT e.* FROM holdfast.event e WHERE (e.xid, e.seq) > (%(xid)s::xid8, %(seq)s::bigint)
+        AND e.xid < (SELECT xid FROM horizon)
         AND (%(queue)s::text IS NULL OR e.queue = %(queue)s) AND (%(id)s::text IS NULL OR e.id = %(id)s)
     ORDER BY e.xid, e.seq LIMIT %(limit)s::bigint
 ), page AS (
