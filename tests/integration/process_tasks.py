@@ -184,8 +184,8 @@ def dies(job: Job, how: str) -> int:
     note("start", job.id)
     if how == "once" and job.attempt > 1:
         return job.attempt
-    if how == "exit":
-        os._exit(3)
+    if how.startswith("exit"):
+        os._exit(int(how.removeprefix("exit ")))
     if how == "mute":
         os.close(int(sys.argv[1]))
         threading.Event().wait()

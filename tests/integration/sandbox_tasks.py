@@ -135,6 +135,12 @@ def change_its_flags() -> None:
         fcntl.ioctl(file, 0x40086602, struct.pack("l", 0))
 
 
+def make_a_subvolume() -> None:
+    """In a folder that may be read, on a file system that has such."""
+    folder = os.open(os.path.dirname(os.__file__), os.O_RDONLY)
+    fcntl.ioctl(folder, 0x5000940E, bytearray(4096))
+
+
 def lease_what_it_reads() -> None:
     """Whoever opens the file to write would have to wait."""
     with open(os.__file__) as file:
@@ -175,6 +181,7 @@ ATTACKS: dict[str, Callable[[dict[str, str]], object]] = {
     "change its attributes, newly": lambda at: by_number(469, at["secret"]),
     "change its extended attributes, newly": lambda at: by_number(463, at["secret"]),
     "change the flags of what it reads": lambda at: change_its_flags(),
+    "make a subvolume": lambda at: make_a_subvolume(),
     "lease what it reads": lambda at: lease_what_it_reads(),
     "watch a folder": lambda at: watch(at["folder"]),
     "watch everything": lambda at: call("fanotify_init", 0, 0),

@@ -342,7 +342,8 @@ async def test_a_process_that_dies_costs_its_job_one_stall(tasks: ModuleType) ->
     ("how", "told"),
     [
         ("segv", "it killed its process 3 times: signal 11, SIGSEGV"),
-        ("exit", "exit code 3"),
+        ("exit 3", "exit code 3"),
+        ("exit 75", "exit code 75"),  # which some programs use for "try again later"
         ("mute", "it closed the line to its worker"),
     ],
 )

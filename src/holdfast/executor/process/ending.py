@@ -8,9 +8,9 @@ from ...core.job import ErrorRecord
 from ...core.policy import Cause
 from ...errors import HoldfastError
 
-LEASE_OVER = 75
+LEASE_OVER = 197
 """The exit code of a process whose worker's lease ended while it was at work."""
-WORKER_GONE = 76
+WORKER_GONE = 198
 """The exit code of a process that lost its worker."""
 OUT_OF_MEMORY = (-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGABRT, WORKER_GONE)
 """How a process may end for which no more memory is there: native code is seldom ready for that."""

@@ -120,6 +120,8 @@ class Process:
 
     def _heard(self, frame: wire.FromProcess) -> None:
         if isinstance(frame, wire.Returned | wire.Raised):
+            if frame.number not in self.runs:
+                return  # nobody asked
             self.usage = frame.usage
             if running := self._over(frame.number):
                 running.done.set_result(frame)
@@ -133,8 +135,9 @@ class Process:
                 running.begin()
                 self._start_meter()
         elif isinstance(frame, wire.Ready):
-            self.ready = True
-            self._changed(self)
+            if not self.ready:
+                self.ready = True
+                self._changed(self)
         elif isinstance(frame, wire.Said):
             repeat(frame)
         elif isinstance(frame, wire.Broken):
