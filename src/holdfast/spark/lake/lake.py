@@ -15,8 +15,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ...app import Holdfast
 from ...errors import ConfigError, LakeBusy
+from ..plainly import told_plainly
 from . import gold
 from .frame import read
+from .own import session_of
 from .plan import Batch, Plan
 from .probe import Reached, nothing
 from .schema import ATTEMPTS, ERRORS, EVENTS, JOBS, MINUTES, TENANTS, WORKERS
@@ -49,7 +51,7 @@ class Lake:
             raise ConfigError(f"the lake {str(path)!r}: give a folder, which the driver and all executors see")
         self.path = Path(path).absolute()
         self._app = app
-        self._spark = spark
+        self._spark = spark = session_of(spark)
         self._reached = reached
         self._plan = Plan(self.path)
         self._events = Table(self.path, EVENTS)
@@ -59,12 +61,12 @@ class Lake:
         ]
         self._gold = [Table(self.path, shape) for shape in (TENANTS, ERRORS, MINUTES, WORKERS)]
         self._tables = [self._events, *(silver.table for silver in self._silver), *self._gold]
-        spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
 
     def update(self) -> Done | None:
         """All that has happened is in the lake; return what was done, `None` when there was nothing new."""
         try:
-            return self._update()
+            with told_plainly():
+                return self._update()
         except CommitFailedError as error:
             raise LakeBusy(f"{self.path}: another process has just written to this lake: {error}") from error
 
