@@ -60,7 +60,7 @@ def test_the_other_stores_end_in_the_same_lake(kind: str, spark: SparkSession, t
     with History(kind, tmp_path, seed=2) as history:
         for session in (elsewhere, spark):  # days and minutes are those of UTC, whatever else a session is for
             history.go_on()
-            lake = Lake(tmp_path / "a [lake]", history.app, session)
+            lake = Lake(tmp_path / "a {lake}*", history.app, session)
             lake.update()
         check(lake.path, history.events())
         check_store(lake.path, history.jobs())
@@ -200,6 +200,8 @@ def test_a_lake_belongs_to_one_store(spark: SparkSession, told: tuple[Path, Hist
 def test_a_lake_is_a_folder(spark: SparkSession) -> None:
     with pytest.raises(ConfigError, match="the lake 's3:/bucket/lake': give a folder"):
         Lake(Path("s3://bucket/lake"), Holdfast("memory://"), spark)
+    with pytest.raises(ConfigError, match=r"cannot lie below a name with '\[' in it"):
+        Lake("lake[1]", Holdfast("memory://"), spark)
 
 
 def test_the_reference_names_every_table_and_column() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -29,6 +30,8 @@ from .table import File, Table
 log = logging.getLogger("holdfast.lake")
 AT_ONCE = 3
 """So many tables are worked on at the same time."""
+_REFUSED = re.compile(r"[\[\]^|\\\x00-\x1f]")
+"""Signs at which delta-rs panics."""
 IDENTITY = ["epoch", "queue", "sequence", "id", "run", "attempt", "transition", "at"]
 
 
@@ -50,6 +53,8 @@ class Lake:
         if ":/" in str(path):
             raise ConfigError(f"the lake {str(path)!r}: give a folder, which the driver and all executors see")
         self.path = Path(path).absolute()
+        if refused := _REFUSED.search(str(self.path)):
+            raise ConfigError(f"the lake {str(path)!r}: Delta tables cannot lie below a name with {refused[0]!r} in it")
         self._app = app
         self._spark = spark = session_of(spark)
         self._reached = reached
