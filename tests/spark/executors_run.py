@@ -67,7 +67,7 @@ def map_with_a_killed_executor(spark: SparkSession, shop: Shop) -> dict[str, Any
         (worker,) = shop.sync(shop.app.workers())
         os.kill(executor_of(worker.session.pid), signal.SIGKILL)
         until(lambda: not Path(f"/proc/{worker.session.pid}").exists(), patience=PATIENCE)
-        (shop.folder / "open").touch()
+        shop.open_gate()
 
     with fleet(shop.target, spark=spark, queues=["slow"], workers=1, slots=4, lease=2) as crew:
         killer = threading.Thread(target=kill)

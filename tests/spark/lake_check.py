@@ -38,6 +38,8 @@ def check(lake: Path, events: list[Event]) -> None:
         wanted = getattr(truth, name)(events)
         assert len(found) == len(wanted), name
         for row in found:
+            if "minute" in row:
+                assert row["day"] == row["minute"].date(), (name, row)
             for column, value in wanted[tuple(row[part] for part in key)].items():
                 assert same(row[column], value), (name, row, column, value)
 

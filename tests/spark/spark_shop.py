@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+import os
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -58,13 +59,32 @@ async def double(number: int) -> int:
     return number * 2
 
 
+async def gate():
+    """Return once the gate is open, which is when its pipe is gone."""
+    try:
+        pipe = os.open(FOLDER / "gate", os.O_RDONLY | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return
+    opened, loop = asyncio.Event(), asyncio.get_running_loop()
+    loop.add_reader(pipe, opened.set)
+    try:
+        await opened.wait()
+    finally:
+        loop.remove_reader(pipe)
+        os.close(pipe)
+
+
 @app.task(queue="slow")
 async def wait(number: int, job: Job) -> int:
     with (FOLDER / "started").open("a") as ledger:
         ledger.write(f"{{number}}\\n")
-    while not (FOLDER / "open").exists():
+    waiting = [asyncio.create_task(each) for each in (gate(), job.signal.wait())]
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         job.signal.check()
-        await asyncio.sleep(0.01)
+    finally:
+        for each in waiting:
+            each.cancel()
     return number
 
 
@@ -92,6 +112,8 @@ class Shop:
         self.folder, self.url = folder, url
         self.file = folder / f"shop_{next(_numbers)}_{folder.parent.name.replace('-', '_')}.py"
         self.file.write_text(CODE.format(url=url, folder=str(folder)))
+        os.mkfifo(folder / "gate")
+        self._gate: int | None = os.open(folder / "gate", os.O_RDWR)
         self.target = f"{self.file}:app"
         self.module = self._load()
         self.app: Any = self.module.app
@@ -119,7 +141,15 @@ class Shop:
         """Return the report of a worker that has done all there was."""
         return self.sync(self.app.worker(list(queues)).run(burst=True))
 
+    def open_gate(self) -> None:
+        """Handlers that wait go on, and those to come do not wait: whoever has the pipe open sees its end."""
+        if self._gate is not None:
+            (self.folder / "gate").unlink()
+            os.close(self._gate)
+            self._gate = None
+
     def close(self) -> None:
         """Nothing is open."""
+        self.open_gate()
         self.app.sync.close()
         del sys.modules[self.file.stem]

@@ -42,7 +42,7 @@ def pids(shop: Shop) -> list[int]:
 def test_the_jobs_of_a_killed_task_are_finished_elsewhere(spark: SparkSession, shop: Shop) -> None:
     made = start(spark, shop, lease=1, name="crew")
     os.kill(pids(shop)[0], signal.SIGKILL)
-    (shop.folder / "open").touch()
+    shop.open_gate()
     reports = made.drain()
     assert {job.state for job in shop.jobs("slow").values()} == {State.COMPLETED}
     assert sum(job.counters.stalls for job in shop.jobs("slow").values()) == 2
@@ -83,3 +83,18 @@ def test_what_cannot_be_a_fleet_is_refused(spark: SparkSession, shop: Shop) -> N
 
     with pytest.raises(ConfigError, match="is a file of this machine"):
         refuse_remote(shop.url, Remote())  # type: ignore[arg-type]
+
+
+def test_a_fleet_in_a_hurry_does_not_wait_for_its_handlers(spark: SparkSession, shop: Shop) -> None:
+    made = start(spark, shop, drain=600)
+    made.ask_to_stop()
+    assert made.running
+    made.hurry()
+    assert sum(report.did.released for report in made.stop()) == 4
+    assert not made.running
+
+
+def test_options_that_workers_on_spark_lack_are_refused(shop: Shop) -> None:
+    for words in (["--pool", "2"], ["--recycle-jobs", "9"], ["--on-stuck", "exit"], ["--no-guard"], ["--uvloop"]):
+        with pytest.raises(ConfigError, match=f"{words[0]}: workers on Spark have none of it; leave it out"):
+            cli.main(["worker", shop.target, "--on", "spark", *words], standalone_mode=False)

@@ -26,6 +26,7 @@ from holdfast.spark.lake.report import report
 from holdfast.spark.lake.schema import SHAPES
 from holdfast.spark.lake.vacuum import vacuum
 
+ZONE = "spark.sql.session.timeZone"
 pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("lean")]
 
 
@@ -54,13 +55,16 @@ def test_every_figure_is_that_of_the_events(told: tuple[Path, History]) -> None:
 
 @pytest.mark.parametrize("kind", ["redis", "postgresql"])
 def test_the_other_stores_end_in_the_same_lake(kind: str, spark: SparkSession, tmp_path: Path) -> None:
+    elsewhere = spark.newSession()
+    elsewhere.conf.set(ZONE, "America/New_York")
     with History(kind, tmp_path, seed=2) as history:
-        lake = Lake(tmp_path / "lake", history.app, spark)
-        for _ in range(2):
+        for session in (elsewhere, spark):  # days and minutes are those of UTC, whatever else a session is for
             history.go_on()
+            lake = Lake(tmp_path / "a {lake}*", history.app, session)
             lake.update()
         check(lake.path, history.events())
         check_store(lake.path, history.jobs())
+    assert elsewhere.conf.get(ZONE) == "America/New_York"
 
 
 class Killed(BaseException):
@@ -141,7 +145,9 @@ def test_what_was_trimmed_unread_is_a_gap_that_is_told(
         assert len(rows(lake.path, "jobs")) == len({(row["queue"], row["id"], row["run"]) for row in bronze})
 
 
-def test_a_store_that_was_restored_from_a_backup_doubles_nothing(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_store_that_was_restored_from_a_backup_doubles_nothing(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with History("sqlite", tmp_path) as history:
         history.go_on(20)
         file = next(tmp_path.glob("*.db"))
@@ -160,6 +166,7 @@ def test_a_store_that_was_restored_from_a_backup_doubles_nothing(spark: SparkSes
         events += history.events()
         lake = Lake(tmp_path / "lake", history.app, spark)
         lake.update()
+    assert "it was reset" in caplog.text
     assert [row["missing"] for row in rows(lake.path, "gaps")] == [None]
     wanted = {(event.at_ms, event.queue, event.id, event.run, event.attempt, event.transition) for event in events}
     assert len(rows(lake.path, "events")) == len(wanted)
@@ -181,9 +188,20 @@ def test_two_runs_at_once_do_no_harm(spark: SparkSession, tmp_path: Path) -> Non
         check(first.path, history.events())
 
 
+def test_a_lake_belongs_to_one_store(spark: SparkSession, told: tuple[Path, History], tmp_path: Path) -> None:
+    lake = shutil.copytree(told[0], tmp_path / "copy")
+    with (
+        History("redis", tmp_path) as history,
+        pytest.raises(ConfigError, match="copy is the lake of another store than redis://"),
+    ):
+        Lake(lake, history.app, spark).update()
+
+
 def test_a_lake_is_a_folder(spark: SparkSession) -> None:
     with pytest.raises(ConfigError, match="the lake 's3:/bucket/lake': give a folder"):
         Lake(Path("s3://bucket/lake"), Holdfast("memory://"), spark)
+    with pytest.raises(ConfigError, match=r"cannot lie below a name with '\[' in it"):
+        Lake("lake[1]", Holdfast("memory://"), spark)
 
 
 def test_the_reference_names_every_table_and_column() -> None:
@@ -235,6 +253,8 @@ def test_vacuum_makes_large_files_and_removes_what_nobody_needs(told: tuple[Path
     orphan = lake / "events" / "b000000009-dead" / "day=2026-01-01" / "part-0.parquet"
     orphan.parent.mkdir(parents=True)
     shutil.copy(next((lake / "events").rglob("*.parquet")), orphan)
+    vacuum(lake, timedelta(minutes=59))
+    assert orphan.exists(), "a run that is at work may have written it just now"
     done = {each.table: each for each in vacuum(lake, timedelta(0))}
     assert done["jobs"].removed > 0
     assert not orphan.parent.parent.exists()

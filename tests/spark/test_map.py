@@ -102,3 +102,13 @@ def test_a_map_that_is_resumed_waits_for_chains_that_go_on(spark: SparkSession, 
     assert small.burst("later").completed == 2
     found = map(df, small.first, app=small.target, name="resumed", timeout=20)
     assert sorted(row.result for row in found.collect()) == ["1!", "2!", "none"]
+
+
+def test_a_map_whose_workers_cannot_work_says_why(
+    spark: SparkSession, small: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ONLY_THE_DRIVER", small.url)
+    elsewhere = f"os.environ.get('ONLY_THE_DRIVER', 'sqlite:///{small.folder}/elsewhere.db')"
+    small.file.write_text(small.file.read_text().replace(repr(small.url), elsewhere, 1))
+    with pytest.raises(ConfigError, match=r"worker 1 of .*: sqlite:// store of .* is not the driver's here"):
+        map(spark.range(1).selectExpr("id AS number"), small.double, app=small.target, name="m", workers=1)

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import json
 import os
+import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -363,3 +364,15 @@ async def test_a_cluster_is_read_node_by_node(scanned: Opening) -> None:
     scan = scanned(url)
     assert len(between(scan, None, scan.end())) == len(events)
     assert len(rows_of(scan, JOBS)) == 20
+
+
+async def test_a_page_that_is_too_large_for_one_text_is_read_in_halves(tmp_path: Path, scanned: Opening) -> None:
+    url = fresh("sqlite", tmp_path)
+    shop = Shop(url)
+    async with shop.app:
+        await shop.app.queue("bills").set(history="payloads")
+        await shop.bills(50)
+    scan: Any = scanned(url)
+    assert len(rows_of(scan, EVENTS)) == 50
+    scan._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 3000)
+    assert [row["payload"] for row in rows_of(scan, EVENTS)] == [b'{"number":%d}' % number for number in range(50)]

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,6 +23,7 @@ from holdfast.spark.archive import Archive
 from holdfast.spark.java import Java, find_java
 from holdfast.spark.option import KNOWN
 from holdfast.spark.schema import SCHEMAS
+from holdfast.spark.setting import configured
 
 
 def test_the_session_of_this_process_is_used_again(spark: SparkSession) -> None:
@@ -155,6 +157,43 @@ def test_archives_that_nobody_used_for_long_are_removed(nowhere: pytest.MonkeyPa
 def test_an_archive_that_is_not_wanted_is_not_made(nowhere: pytest.MonkeyPatch) -> None:
     nowhere.setenv("HOLDFAST_SPARK_ARCHIVE", "off")
     assert Archive.of(Java(Path("/java"), "17.0.1")) is None
+
+
+# --- what it is told
+
+
+def test_what_spark_was_told_before_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    assert configured() == {}
+    lines = ("# ours", "spark.master   spark://head:7077", "spark.sql.session.timeZone=Asia/Tokyo", "other x")
+    (tmp_path / "spark-defaults.conf").write_text("\n".join(lines))
+    assert configured() == {"spark.master": "spark://head:7077", "spark.sql.session.timeZone": "Asia/Tokyo"}
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--master local[3] --conf spark.a=b=c --conf=spark.d='e f' pyspark-shell")
+    assert configured() == {
+        "spark.master": "local[3]", "spark.sql.session.timeZone": "Asia/Tokyo", "spark.a": "b=c", "spark.d": "e f",
+    }  # fmt: skip
+
+
+def test_a_spark_that_does_not_start_says_why_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = import_module("holdfast.spark.session")
+
+    class Refused(Exception):
+        java_exception = SimpleNamespace(toString=lambda: "SparkException: Could not parse Master URL: 'x'\n\tat Java")
+
+    class Builder:
+        def appName(self, name: str) -> Builder:
+            return self
+
+        def config(self, **options: object) -> Builder:
+            return self
+
+        def getOrCreate(self) -> None:
+            raise Refused("An error occurred while calling None.org.apache.spark.api.java.JavaSparkContext.")
+
+    monkeypatch.setattr(module, "SparkSession", SimpleNamespace(builder=Builder()))
+    with pytest.raises(ConfigError, match=r"^Spark does not start on 'x': SparkException: Could .* 'x'; check the"):
+        module._started("tests", "x", {})
 
 
 # --- what it says

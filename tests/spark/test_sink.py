@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_shop import Shop
 
 from holdfast.core.state import State
-from holdfast.errors import ConfigError
+from holdfast.errors import ConfigError, PayloadError
 from holdfast.spark import release, report, write
 
 SOON = datetime(2126, 1, 1, tzinfo=UTC)
@@ -74,11 +75,11 @@ def test_rich_arguments_and_plain_queues(spark: SparkSession, shop: Shop) -> Non
     write(spark.createDataFrame(row, struct), shop.typed, app=shop.target, name="rich")
     (job,) = shop.jobs("typed").values()
     assert json.loads(job.payload)["quote"] == {"item": "pear", "cents": 100, "tags": ["x"]}
-    plain = spark.createDataFrame([(1, {"a": 2})], "number int, more map<string, int>")
+    plain = spark.createDataFrame([(1, {"a": [{"b": 2}]})], "number int, more map<string, array<map<string, int>>>")
     options = {"url": shop.url, "queue": "plain", "priority": "3"}
     plain.write.format("holdfast").mode("append").options(**options).save()
     (job,) = shop.jobs("plain").values()
-    assert (job.task, job.priority, json.loads(job.payload)) == (None, 3, {"number": 1, "more": {"a": 2}})
+    assert (job.task, job.priority, json.loads(job.payload)) == (None, 3, {"number": 1, "more": {"a": [{"b": 2}]}})
 
 
 WRONG: list[tuple[str, dict[str, Any], str]] = [
@@ -111,7 +112,11 @@ def test_options_that_cannot_be_right_are_refused(spark: SparkSession, shop: Sho
         write(df, "quote", queue="quotes")
     with pytest.raises(ConfigError, match="cannot see this one's memory"):
         write(df, "quote", url="memory://", queue="quotes")
-    for options, message in (({"colour": "red"}, "writes with url, app"), ({"hold": "long"}, "a number")):
+    wrong = (
+        ({"colour": "red"}, "writes with url, app"), ({"hold": "long"}, "a number"),
+        ({"chunk": "0"}, "a whole number from 1"), ({"priority": "1.5"}, "a whole number from -1000"),
+    )  # fmt: skip
+    for options, message in wrong:
         with pytest.raises(Exception, match=message):
             df.write.format("holdfast").mode("append").options(**options).save()
     with pytest.raises(Exception, match="a queue is not overwritten"):
@@ -120,8 +125,8 @@ def test_options_that_cannot_be_right_are_refused(spark: SparkSession, shop: Sho
 
 def test_a_row_that_does_not_fit_is_named_and_the_rest_is_not_written_twice(spark: SparkSession, shop: Shop) -> None:
     df = spark.createDataFrame([("pear", 1), ("fig", None)], "item string, number int").coalesce(1)
-    said = r"(?s)the row \(item='fig', number=None\) does not fit quote\(\): number was expected to be int"
-    with pytest.raises(Exception, match=said):
+    said = r"^write .mended.: the row \(item='fig', number=None\) does not fit quote\(\): number was expected to be int"
+    with pytest.raises(PayloadError, match=said):
         write(df, shop.quote, app=shop.target, name="mended")
     mended = write(df.fillna(9), shop.quote, app=shop.target, name="mended")
     assert mended.rows == len(shop.jobs("quotes")) == 2
@@ -151,3 +156,36 @@ def test_a_batch_that_a_stream_brings_again_is_skipped(spark: SparkSession, shop
     found = report("stream", shop.url)
     assert found is not None
     assert (found.batch, found.rows, found.queued) == (1, 3, 3)
+
+
+def test_a_stream_of_the_same_name_with_another_checkpoint_is_refused(
+    spark: SparkSession, shop: Shop, tmp_path: Path
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "1.json").write_text('{"item": "pear"}\n')
+
+    def run(checkpoint: str) -> None:
+        stream = spark.readStream.schema("item string").json(str(tmp_path / "in"))
+        options = {"app": shop.target, "task": "quote", "name": "s", "checkpointLocation": str(tmp_path / checkpoint)}
+        stream.writeStream.format("holdfast").options(**options).trigger(availableNow=True).start().awaitTermination()
+
+    run("first")
+    with pytest.raises(Exception, match="a stream of that name, with another checkpoint, has written up to batch 0"):
+        run("second")  # its batches have the same numbers, and would be taken for those that were written
+    assert len(shop.jobs("quotes")) == 1
+
+
+def test_an_app_may_lie_in_another_folder_than_the_driver_runs_in(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = (
+        "from holdfast import Holdfast\napp = Holdfast({!r})\n@app.task(queue='q')\nasync def f(n: int) -> None: ...\n"
+    )
+    url = f"sqlite:///{tmp_path}/jobs.db"
+    (tmp_path / "shop_elsewhere").mkdir()
+    (tmp_path / "shop_elsewhere" / "tasks.py").write_text(code.format(url))
+    monkeypatch.syspath_prepend(tmp_path)
+    tasks = importlib.import_module("shop_elsewhere.tasks")
+    assert write(spark.range(2).selectExpr("id AS n"), tasks.f, name="w").queued == 2
+    (tmp_path / "shop_elsewhere" / "tasks.py").write_text(code.format(url) + "# changed\n")
+    assert write(spark.range(3).selectExpr("id AS n"), tasks.f, name="w").queued == 1

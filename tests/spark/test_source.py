@@ -143,6 +143,25 @@ def test_an_error_reaches_the_caller(spark: SparkSession, tmp_path: Path) -> Non
         table(spark, f"sqlite:///{tmp_path}/none.db", "jobs").collect()
 
 
+def test_a_column_that_no_store_has_by_itself_is_left_to_spark(spark: SparkSession, filled: Filled) -> None:
+    said = [job.id for job in filled.jobs if job.progress and job.progress.message == "give up"]
+    assert [row.id for row in table(spark, filled.url, "jobs").where("message = 'give up'").collect()] == said == ["g"]
+    assert table(spark, filled.url, "jobs").where("message IS NULL AND queue = 'mail'").count() == 2
+
+
+def test_the_row_of_a_gap_meets_the_filters_like_any_other(spark: SparkSession, tmp_path: Path) -> None:
+    url = fresh("sqlite", tmp_path)
+    events = table(spark, url, "events", after="other:1", onGap="count")
+
+    async def live() -> None:
+        async with Shop(url).app:
+            pass
+
+    asyncio.run(live())
+    assert [row.transition for row in events.collect()] == ["gap"]
+    assert events.where("transition = 'complete'").count() == 0
+
+
 # --- without Spark
 
 

@@ -9,11 +9,16 @@ from types import SimpleNamespace
 from typing import Any, TypedDict
 
 import msgspec
+import pandas
 import pydantic
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from py4j.protocol import Py4JError
 
+from holdfast.errors import HoldfastError, PayloadError
+from holdfast.spark.ledger import NEVER_MS
+from holdfast.spark.plainly import in_a_line, told_plainly
 from holdfast.spark.runs import Outstanding, merged, spans
 from holdfast.spark.shape import spark_type
 from holdfast.spark.wait import Watch
@@ -58,6 +63,20 @@ class Model(pydantic.BaseModel):
     place: Place | None = None
 
 
+@dataclass
+class Tree:
+    name: str
+    branches: list[Tree]
+
+
+class Renamed(msgspec.Struct, rename="camel"):
+    first_name: str
+
+
+class Listed(msgspec.Struct, array_like=True):
+    lat: float
+
+
 class Plain(msgspec.Struct):
     counts: dict[str, int]
 
@@ -69,7 +88,8 @@ class Plain(msgspec.Struct):
         (list[int], "array<bigint>"), (Place, "struct<lat:double,names:array<string>>"),
         (Row, "struct<at:timestamp,other:string>"), (Plain, "struct<counts:map<string,bigint>>"),
         (Model, "struct<place:struct<lat:double,names:array<string>>>"),
-        (Any, None), (dict, None), (int | str, None), (None, None),
+        (Tree, "struct<name:string,branches:array<string>>"), (Renamed, "struct<firstName:string>"),
+        (Any, None), (dict, None), (int | str, None), (None, None), (Listed, None),
     ],
 )  # fmt: skip
 def test_the_type_of_a_result_is_that_of_the_annotation(annotation: Any, expected: str | None) -> None:
@@ -102,3 +122,20 @@ def test_events_that_were_trimmed_unread_are_made_up_for_by_the_jobs() -> None:
 
     watch = Watch(Line(), "queue")  # type: ignore[arg-type]
     assert list(watch.follow(Outstanding([(1, 4)]), lambda: None)) == [1, 0]
+
+
+def test_an_error_of_ours_comes_out_of_spark_as_itself() -> None:
+    text = (
+        "Job aborted due to stage failure\nTraceback (most recent call last):\nholdfast.errors.ConfigError: no date\n\n"
+        "The above exception was the direct cause:\n\nholdfast.errors.PayloadError: the row does not fit\n\n\tat Java"
+    )
+    with pytest.raises(PayloadError, match=r"^the row does not fit$"), told_plainly():
+        raise RuntimeError(text)
+    with pytest.raises(RuntimeError, match="Java alone"), told_plainly():
+        raise RuntimeError("Java alone, not holdfast.errors.Nothing: x")
+    with pytest.raises(HoldfastError, match=r"^Spark could not go on: An error occurred; run it again"), in_a_line():
+        raise Py4JError("An error occurred\n\tat Java")
+
+
+def test_records_lie_where_every_clock_can_show_them() -> None:
+    assert pandas.Timestamp(NEVER_MS, unit="ms").year == 2200, "its clock ends in 2262"

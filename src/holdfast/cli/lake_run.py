@@ -54,6 +54,7 @@ def run(source: Source, path: Path, once: bool, every: float, master: str | None
     """
     from ..spark import refuse_remote, session
     from ..spark.lake import Lake, follow
+    from ..spark.plainly import in_a_line
 
     logging.basicConfig(level="WARNING", format="%(levelname)s: %(message)s")
     app = source.app()
@@ -63,7 +64,7 @@ def run(source: Source, path: Path, once: bool, every: float, master: str | None
     spark = session(master, name="holdfast lake")
     try:
         refuse_remote(app.store.url, spark)
-        with app.sync, stop:
+        with app.sync, stop, in_a_line():
             made = Lake(path, app, spark)
             follow(made, None if once else every, lambda done: _say(done, once, as_json), stop.wait)
     finally:

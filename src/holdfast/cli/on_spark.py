@@ -24,8 +24,7 @@ def run_fleet(order: Order) -> None:
     """The fleet has run, and a line says what each worker did."""
     from ..spark import fleet  # Spark is large, and few commands need it
 
-    if order.uvloop is not None:
-        raise ConfigError("--uvloop: workers on Spark have the event loop of their executors; leave it out")
+    _refuse(order)
     app = order.app()
     order.note_unknown(app)
     made = fleet(
@@ -45,6 +44,17 @@ def run_fleet(order: Order) -> None:
         _say(order, report)
 
 
+def _refuse(order: Order) -> None:
+    """What only workers of this machine have is not passed over in silence."""
+    given = {
+        "--uvloop": order.uvloop is True, "--no-uvloop": order.uvloop is False, "--pool": order.pool is not None,
+        "--recycle-jobs": order.recycle_jobs is not None, "--recycle-memory": order.recycle_memory is not None,
+        "--on-stuck": order.on_stuck != "keep", "--no-guard": not order.guard,
+    }  # fmt: skip
+    for option in (option for option, here in given.items() if here):
+        raise ConfigError(f"{option}: workers on Spark have none of it; leave it out")
+
+
 def _say(order: Order, report: WorkerReport) -> None:
     if order.as_json:
         json_line({"event": "stopped", **msgspec.to_builtins(report)})
@@ -54,11 +64,12 @@ def _say(order: Order, report: WorkerReport) -> None:
 
 @contextmanager
 def _signals(made: Fleet) -> Iterator[None]:
-    """SIGTERM and Ctrl-C stop the fleet; the block goes on until it has ended."""
+    """SIGTERM and Ctrl-C stop the fleet, a second one without its drain; the block goes on until it has ended."""
+    asked = iter((made.ask_to_stop,))
 
     def stop(number: int, frame: object) -> None:
         # not in this frame, which may hold the very lock that the call needs
-        threading.Thread(target=made.ask_to_stop, daemon=True).start()
+        threading.Thread(target=next(asked, made.hurry), daemon=True).start()
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:

@@ -28,6 +28,8 @@ def stored_name(field: StructField) -> str:
     return f"{field.name}_ms" if isinstance(field.dataType, TimestampType) else field.name
 
 
+MADE_HERE: dict[Table, str] = {"events": "missing", "jobs": "message", "results": "message"}
+"""The column that no store has by itself."""
 _CHAIN = ("chain_queue", "chain_id", "chain_run")
 """What a store has of the first job of a chain."""
 
@@ -35,9 +37,8 @@ _CHAIN = ("chain_queue", "chain_id", "chain_run")
 @cache
 def stored_columns(table: Table) -> tuple[str, ...]:
     """Return the columns that the store is asked for."""
-    made_here = {"missing"} if table == "events" else {"message"}
     names = [(stored_name(field),) if field.name != "chain" else _CHAIN for field in SCHEMAS[table]]
-    return tuple(name for several in names for name in several if name not in made_here)
+    return tuple(name for several in names for name in several if name != MADE_HERE[table])
 
 
 def batch(table: Table, columns: Columns) -> pa.RecordBatch:

@@ -23,11 +23,12 @@ def lasting() -> Path | None:
 
 def folder() -> Path:
     """Return a folder that can be written, the lasting one if possible."""
-    return lasting() or _temporary()
+    return lasting() or temporary()
 
 
 @cache
-def _temporary() -> Path:
+def temporary() -> Path:
+    """Return a folder that goes with this process."""
     made = Path(tempfile.mkdtemp(prefix="holdfast-spark-"))
     atexit.register(shutil.rmtree, made, ignore_errors=True)
     return made

@@ -74,7 +74,8 @@ async def _work(app: Holdfast, worker: Worker, post: Post) -> Any:
 
 
 async def _listen(app: Holdfast, worker: Worker, post: Post) -> None:
-    """The worker stops once the record says so, or is gone."""
+    """The worker stops once the record says so, or is gone, and at once when that says so, too."""
+    asked = False
     while True:
         await asyncio.sleep(LISTEN)
         try:
@@ -82,6 +83,9 @@ async def _listen(app: Holdfast, worker: Worker, post: Post) -> None:
         except StoreError as error:
             log.warning("this worker cannot ask whether its fleet goes on, and does: %s", error)
             continue
-        if told is None or not told["go"]:
+        if not asked and (told is None or not told["go"]):
+            worker.stop()
+            asked = True
+        if told is not None and told.get("hurry"):
             worker.stop()
             return

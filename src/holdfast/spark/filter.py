@@ -9,7 +9,7 @@ from pyspark.sql import datasource as ds
 from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructField, StructType, TimestampType
 
 from ..store.scan import Condition, Op
-from .arrow import stored_name
+from .arrow import MADE_HERE, stored_name
 from .schema import SCHEMAS, Table
 
 _OPS: dict[type, Op] = {
@@ -26,7 +26,6 @@ _OPS: dict[type, Op] = {
 MOST = 1000
 """A longer list is left to Spark: databases take only so many values in a statement."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MADE_HERE = {"missing"}
 
 
 def condition(table: Table, filter: Any) -> Condition | None:
@@ -35,7 +34,7 @@ def condition(table: Table, filter: Any) -> Condition | None:
     if op is None or len(filter.attribute) != 1:
         return None
     field = next((each for each in SCHEMAS[table] if each.name == filter.attribute[0]), None)
-    if field is None or field.name in _MADE_HERE:
+    if field is None or field.name == MADE_HERE[table]:
         return None
     if op in ("null", "set"):
         return None if isinstance(field.dataType, BooleanType | StructType) else Condition(stored_name(field), op)

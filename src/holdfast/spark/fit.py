@@ -30,7 +30,7 @@ from ..find import load_app
 from ..task import Task
 from .option import reachable, this_machine
 from .order import Order
-from .place import absolute_target
+from .place import absolute_target, see
 
 _WHOLE = (ByteType, ShortType, IntegerType, LongType)
 _PYTHON: tuple[tuple[tuple[type[DataType], ...], type], ...] = (
@@ -53,6 +53,7 @@ def fitted(order: Order, schema: StructType) -> Order:
     """Return the order with all that the app says; raise when the columns cannot be what the order says."""
     task = None
     if order.app is not None:
+        see(order.folder)
         app = load_app(order.app)
         task = task_of(app, order)
         order = _completed(order, app, task)
@@ -61,7 +62,7 @@ def fitted(order: Order, schema: StructType) -> Order:
     if not order.queue:
         raise ConfigError('option("queue"): which queue? Give queue, or app="module:app" and the task')
     check_columns(order, schema, task.signature if task else None)
-    return replace(order, url=reachable(order.url), folder=os.getcwd(), machine=this_machine())
+    return replace(order, url=reachable(order.url), folder=order.folder or os.getcwd(), machine=this_machine())
 
 
 def _completed(order: Order, app: Holdfast, task: Task[Any, Any] | None) -> Order:

@@ -18,7 +18,7 @@ from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
 from ..core.duration import Duration, to_ms
-from ..errors import ConfigError
+from ..errors import ConfigError, StoreError
 from ..find import load_app
 from ..store import Store
 from ..worker import Report
@@ -105,18 +105,29 @@ class Fleet:
     def ask_to_stop(self) -> None:
         """Workers drain and end. May be called again, from any thread."""
         with self._lock:
-            first = not self._stopping.is_set()
-            self._stopping.set()
-        if first:
-            self._say(go=False)
+            if not self._stopping.is_set():
+                self._say(go=False)  # if that fails, nobody was asked: the next call tries again
+                self._stopping.set()
 
-    def _say(self, *, go: bool) -> None:
-        self._line(note(self._line.store, self._post.record, {"go": go}, keep_ms=KEEP_MS))
+    def hurry(self) -> None:
+        """Workers end without waiting for their handlers, whose jobs are handed back."""
+        self.ask_to_stop()
+        self._say(go=False, hurry=True)
+
+    def _say(self, **told: bool) -> None:
+        self._line(note(self._line.store, self._post.record, told, keep_ms=KEEP_MS))
 
     def _go_on(self) -> None:
         """The record, which would go if the driver were killed, stays while it is not."""
         while not self._stopping.wait(KEEP_MS / 6000):
-            self._say(go=True)
+            with self._lock:
+                self._renew()
+
+    def _renew(self) -> None:
+        try:
+            self._say(go=not self._stopping.is_set())
+        except StoreError as error:
+            log.warning("fleet %s: its record could not be renewed, and will be in an hour: %s", self.name, error)
 
     def stop(self) -> list[WorkerReport]:
         """The fleet has ended, and what it held is finished or handed back; return what each worker did."""

@@ -1,7 +1,7 @@
 """What a named write or a fleet has to remember, kept in the store itself.
 
-A record is a job that never runs: it lies in a queue that no worker serves, scheduled for the end of time. So it is
-written atomically, seen from every executor, and every store can keep it.
+A record is a job that never runs: it lies in a queue that no worker serves, scheduled for a time that none will see. So
+it is written atomically, seen from every executor, and every store can keep it.
 """
 
 from __future__ import annotations
@@ -10,19 +10,20 @@ from typing import Any
 
 import msgspec
 
-from ..core.duration import LATEST_MS
 from ..store import Store
 from ..store.contract import Conflict, NewJob
 
 LEDGER = "holdfast.ledger"
 """The queue of the records."""
+NEVER_MS = 7_258_118_400_000
+"""The year 2200: far enough, and not too far to be shown, as pandas' clock ends in 2262 and Python's in 9999."""
 _REPLACE = Conflict(on_conflict="update")
 
 
 async def note(store: Store, id: str, value: Any, *, keep_ms: int | None = None) -> None:
     """The record says this, in place of what it said before; it goes after `keep_ms`, or stays."""
     job = NewJob(
-        id=id, task=None, payload=msgspec.json.encode(value), run_at_ms=LATEST_MS, result_ttl_ms=keep_ms
+        id=id, task=None, payload=msgspec.json.encode(value), run_at_ms=NEVER_MS, result_ttl_ms=keep_ms
     )  # fmt: skip
     await store.enqueue(LEDGER, [job], _REPLACE)
     if keep_ms is not None:

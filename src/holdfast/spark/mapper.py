@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from ..core.duration import Duration, to_ms
 from ..errors import ConfigError, JobTimeout
 from ..option import check_text
 from ..task import Task
-from .fleet import fleet
+from .fleet import Fleet, fleet
 from .line import Line
 from .option import reachable
 from .order import HOLD
@@ -72,7 +72,8 @@ def map(
 
 def _refuse(df: DataFrame, task: Task[Any, Any], name: str) -> None:
     check_text(name, "name", "the name of a map")
-    if taken := [added for added in ADDED if added in df.columns]:
+    there = {name.lower() for name in df.columns}
+    if taken := [added for added in ADDED if added in there]:
         raise ConfigError(f"map {name!r}: the column {taken[0]!r} would be there twice; rename yours first")
     if task.result_codec.name != "json":
         raise ConfigError(f"map {name!r}: the results of {task.name} are {task.result_codec.name}, and must be JSON")
@@ -80,7 +81,9 @@ def _refuse(df: DataFrame, task: Task[Any, Any], name: str) -> None:
 
 def _id(name: str, columns: Sequence[str]) -> Column:
     """The id of a row: the name, and what its columns say."""
-    return F.concat(F.lit(f"{name}:"), F.substring(F.sha2(F.to_json(F.struct(*columns)), 256), 1, 32))
+    return F.concat(
+        F.lit(f"{name}:"), F.substring(F.sha2(F.to_json(F.struct(*columns), {"timeZone": "UTC"}), 256), 1, 32)
+    )
 
 
 @dataclass(frozen=True)
@@ -104,14 +107,17 @@ class Errand:
             log.info("%s", report)
             if self.workers is None and report.open:
                 _warn_of_nobody(line, self.options["queue"])
-            with self._crew(report), bar(self.name, report, progress) as show:
-                self._wait(watch, Outstanding(report.open), show, deadline)
+            with self._crew(report) as crew, bar(self.name, report, progress) as show:
+                left = Outstanding(report.open)
+                for count in watch.follow(left, lambda: time.sleep(PAUSE)):
+                    show(count, watch.failed)
+                    self._check(watch, count, crew, deadline)
 
     @contextlib.contextmanager
-    def _crew(self, report: WriteReport) -> Iterator[None]:
+    def _crew(self, report: WriteReport) -> Iterator[Fleet | None]:
         """Workers run on this Spark while the block lasts, if they are wanted and there is something to do."""
         if self.workers is None or not report.open:
-            yield
+            yield None
             return
         if "app" not in self.options:
             raise ConfigError(
@@ -119,17 +125,19 @@ class Errand:
                 "put it in a module, or start workers elsewhere"
             )
         app, queues = self.options["app"], [self.options["queue"]]
-        with fleet(app, spark=self.spark, queues=queues, workers=self.workers, slots=self.slots):
-            yield
+        with fleet(app, spark=self.spark, queues=queues, workers=self.workers, slots=self.slots) as crew:
+            yield crew
 
-    def _wait(self, watch: Watch, left: Outstanding, show: Callable[[int, int], None], deadline: float | None) -> None:
-        for count in watch.follow(left, lambda: time.sleep(PAUSE)):
-            show(count, watch.failed)
-            if deadline is not None and count and time.monotonic() > deadline:
-                raise JobTimeout(
-                    f"map {self.name!r}: {count} rows were not done in time; they go on, and the same map finds them",
-                    queue=watch.queue, job_id=self.name,
-                )  # fmt: skip
+    def _check(self, watch: Watch, left: int, crew: Fleet | None, deadline: float | None) -> None:
+        """Raise when what is left will not be done: in time, or by workers that could not even start."""
+        if crew is not None and left and not crew.running:
+            crew.stop()  # which raises what its workers told
+            raise ConfigError(f"map {self.name!r}: its workers have ended, and {left} rows are left; call it again")
+        if deadline is not None and left and time.monotonic() > deadline:
+            raise JobTimeout(
+                f"map {self.name!r}: {left} rows were not done in time; they go on, and the same map finds them",
+                queue=watch.queue, job_id=self.name,
+            )  # fmt: skip
 
     def results(self, task: Task[Any, Any]) -> DataFrame:
         """Return what the runs left, one row for each id; read from the store in ranges, when it is asked for."""

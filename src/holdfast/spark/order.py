@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -25,11 +26,11 @@ _NAMES = {
     "url": "url", "app": "app", "task": "task", "queue": "queue", "name": "name", "codec": "codec",
     "idcolumn": "id_column", "runatcolumn": "run_at_column", "prioritycolumn": "priority_column",
     "keycolumn": "key_column", "hashcolumns": "hash_columns", "priority": "priority", "hold": "hold_ms",
-    "chunk": "chunk", "until": "until",
+    "chunk": "chunk", "until": "until", "folder": "folder",
 }  # fmt: skip
 OPTIONS = (
     "url", "app", "task", "queue", "name", "codec", "idColumn", "runAtColumn", "priorityColumn", "keyColumn",
-    "hashColumns", "priority", "hold", "until", "chunk",
+    "hashColumns", "priority", "hold", "until", "chunk", "folder",
 )  # fmt: skip
 
 
@@ -55,7 +56,7 @@ class Order:
     result_ttl_ms: int | None = None
     """How long the task keeps its results by itself; `None`: as its queue says."""
     folder: str = ""
-    """Where the driver runs."""
+    """Where the app's module is, or the driver runs."""
     machine: str = ""
 
     @property
@@ -100,9 +101,9 @@ def _value(field: str, text: str) -> Any:
     if field == "hold_ms":
         return to_ms(_number("hold", text), "hold")
     if field == "chunk":
-        return max(1, int(_number("chunk", text)))
+        return _whole("chunk", text, 1)
     if field == "priority":
-        return check_priority(int(_number("priority", text)))
+        return check_priority(_whole("priority", text, -1000))
     if field == "queue":
         return check_queue_name(text)
     if field == "name":
@@ -123,3 +124,9 @@ def _number(option: str, text: str) -> float:
         return float(text)
     except ValueError:
         raise ConfigError(f'option("{option}", {text!r}): a number') from None
+
+
+def _whole(option: str, text: str, least: int) -> int:
+    if not re.fullmatch(r"-?\d+", text) or int(text) < least:
+        raise ConfigError(f'option("{option}", {text!r}): a whole number from {least}')
+    return int(text)

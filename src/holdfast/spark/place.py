@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
+import logging
 import os
 import sys
-import tempfile
 import zipfile
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from ..app import Holdfast
 from ..errors import ConfigError
 from ..find import load_app
 from ..registry import Registry
+from . import cache
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+log = logging.getLogger("holdfast")
 
 
 def absolute_target(target: str) -> str:
@@ -27,10 +33,15 @@ def absolute_target(target: str) -> str:
     return f"{os.path.abspath(place)}{colon}{name}" if place.endswith(".py") else target
 
 
-def app_in_executor(target: str, folder: str) -> Holdfast:
-    """Return the app, from the driver's folder where that is here, else from what Spark or pip brought."""
+def see(folder: str) -> None:
+    """Modules of a folder can be imported, if it is here."""
     if os.path.isdir(folder) and folder not in sys.path:
         sys.path.insert(0, folder)
+
+
+def app_in_executor(target: str, folder: str) -> Holdfast:
+    """Return the app, from the driver's folder where that is here, else from what Spark or pip brought."""
+    see(folder)
     place, colon, name = target.rpartition(":")
     if place.endswith(".py") and not os.path.exists(place):
         target = f"{Path(place).stem}{colon}{name}"
@@ -55,22 +66,53 @@ def ship(spark: SparkSession, target: str) -> None:
     if place.endswith(".py"):
         spark.sparkContext.addPyFile(os.path.abspath(place))
         return
+    top, folders = _found(target, place)
+    if {"site-packages", "dist-packages"} & set(folders[0].parts):
+        return
+    if hasattr(top, "__path__"):
+        _send(spark.sparkContext, top.__name__, folders)
+    else:
+        spark.sparkContext.addPyFile(str(top.__file__))
+
+
+def folder_of(target: str) -> str:
+    """Return the folder from which the driver imports the app's module; of a file, none: it says so itself."""
+    place = target.rpartition(":")[0] or target
+    return "" if place.endswith(".py") else str(_found(target, place)[1][0].parent)
+
+
+def _found(target: str, place: str) -> tuple[ModuleType, list[Path]]:
+    """Return the outermost package or module of a path, and its folders, or its file."""
     top = import_module(place.partition(".")[0])
     file = getattr(top, "__file__", None)
+    if hasattr(top, "__path__"):
+        return top, [Path(folder) for folder in top.__path__]
     if file is None:
         raise ConfigError(f"{target!r}: {top.__name__} has no file that Spark could send to its executors")
-    if "site-packages" in Path(file).parts or "dist-packages" in Path(file).parts:
+    return top, [Path(file)]
+
+
+_sent: dict[tuple[str, str], str] = {}
+"""The digest of each package that was sent, by application and name."""
+
+
+def _send(context: Any, name: str, folders: list[Path]) -> None:
+    """The package is with the executors, as it was when it was first sent: Spark refuses another under its name."""
+    files = {str(file.relative_to(folder.parent)): file for folder in folders for file in sorted(folder.rglob("*.py"))}
+    digest = hashlib.blake2s(b"".join(file.read_bytes() for file in files.values())).hexdigest()
+    before = _sent.setdefault((context.applicationId, name), digest)
+    if before != digest:
+        log.warning("%s has changed since it was sent to the executors, which go on with what they have", name)
+    archive = cache.temporary() / context.applicationId / f"{name}.zip"
+    if archive.exists():
         return
-    package = hasattr(top, "__path__")
-    spark.sparkContext.addPyFile(_zipped(Path(file).parent) if package else file)
-
-
-def _zipped(package: Path) -> str:
-    made = os.path.join(tempfile.mkdtemp(prefix="holdfast-ship-"), f"{package.name}.zip")
-    with zipfile.ZipFile(made, "w") as archive:
-        for file in sorted(package.rglob("*.py")):
-            archive.write(file, str(file.relative_to(package.parent)))
-    return made
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(archive, "w") as made:
+        for inner in sorted({f"{parent}/" for each in files for parent in Path(each).parents} - {"./"}):
+            made.writestr(inner, b"")  # a package without a file of its own is found by its folder
+        for inner, file in files.items():
+            made.write(file, inner)
+    context.addPyFile(str(archive))
 
 
 def target_of(registry: Registry, module: str) -> str | None:

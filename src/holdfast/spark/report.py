@@ -26,6 +26,8 @@ class WriteReport(msgspec.Struct, kw_only=True):
     duplicate: int = 0
     finished: int = 0
     batch: int | None = None
+    query: str | None = None
+    """The stream that wrote it, by the id that lies in its checkpoint."""
     open: list[Span] = []
     """The runs that were not over when they were written."""
     runs: list[Span] = []
@@ -75,7 +77,7 @@ def summed(name: str, parts: Iterable[WriteReport]) -> WriteReport:
     whole = WriteReport(name=name)
     found = list(parts)
     for part in found:
-        whole.queue = part.queue
+        whole.queue, whole.query = part.queue, part.query
         whole.rows += part.rows
         whole.queued += part.queued
         whole.duplicate += part.duplicate

@@ -10,6 +10,7 @@ import msgspec
 import pyarrow as pa
 
 from ..codec import codec as find_codec
+from ..codec.plain import kinds_of
 from ..core.duration import instant_ms
 from ..core.limit import check_priority
 from ..errors import ConfigError, PayloadError
@@ -97,10 +98,8 @@ def _encoder(order: Order, task: Task[Any, Any] | None) -> Encode:
 
 def _values(column: pa.Array, hint: Any) -> list[Any]:
     """The values of a column. Maps are dicts, and structs are what their argument is annotated with."""
-    values: list[Any] = column.to_pylist()
-    if pa.types.is_map(column.type):
-        values = [None if value is None else dict(value) for value in values]
-    if hint is None or not pa.types.is_nested(column.type):
+    values: list[Any] = column.to_pylist(maps_as_pydicts="strict" if pa.types.is_nested(column.type) else None)
+    if hint is None or kinds_of(hint) is not None or not pa.types.is_nested(column.type):
         return values
     codec = find_codec("json")
     try:

@@ -9,13 +9,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from ..errors import ConfigError
 from ..store.url import shown
 from .archive import Archive
 from .java import Java, find_java
+from .plainly import cause
+from .setting import configured
 
 LOG_LEVELS = ("off", "fatal", "error", "warn", "info", "debug", "trace")
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
@@ -50,20 +52,27 @@ def session(
         raise ConfigError(f"log_level={log_level!r} is none of {', '.join(LOG_LEVELS)}")
     if SparkContext._active_spark_context is not None:
         return _running(master, conf or {})
-    wanted = SparkConf()  # has what spark-submit and SPARK_CONF_DIR say
-    master = master or wanted.get("spark.master", None) or "local[*]"
+    wanted = {**configured(), **(conf or {})}
+    master = master or wanted.get("spark.master") or "local[*]"
     java = find_java()
     archive = Archive.of(java) if is_local(master) else None
-    settings = {**_settings(master, progress), **dict(wanted.getAll()), **(conf or {})}
+    settings = {**_settings(master, progress), **wanted, "spark.master": master}
     options = [*_java_options(log_level), *(archive.options() if archive else ())]
     settings["spark.driver.extraJavaOptions"] = " ".join(
         [*options, settings.get("spark.driver.extraJavaOptions", "")]
     ).strip()
     with _environment(java, master):
-        spark = SparkSession.builder.appName(name).master(master).config(map=settings).getOrCreate()
+        spark = _started(name, master, settings)
     if archive:
         archive.finish_with(spark.sparkContext)
     return spark
+
+
+def _started(name: str, master: str, settings: Mapping[str, str]) -> SparkSession:
+    try:
+        return SparkSession.builder.appName(name).config(map=settings).getOrCreate()
+    except Exception as error:
+        raise ConfigError(f"Spark does not start on {master!r}: {cause(error)}; check the master and conf") from error
 
 
 def _running(master: str | None, conf: Mapping[str, str]) -> SparkSession:

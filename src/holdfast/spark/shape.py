@@ -28,36 +28,43 @@ _SCALARS: dict[Any, DataType] = {
 }  # fmt: skip
 
 
-def spark_type(annotation: Any) -> DataType | None:
-    """Return the type of results with this annotation; `None` where only JSON will do."""
+def spark_type(annotation: Any, inside: tuple[Any, ...] = ()) -> DataType | None:
+    """Return the type of results with this annotation; `None` where only JSON will do, as inside a type of itself."""
     if annotation in _SCALARS:
         return _SCALARS[annotation]
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in (Union, UnionType):
         members = [each for each in arguments if each is not NoneType]
-        return spark_type(members[0]) if len(members) == 1 else None
+        return spark_type(members[0], inside) if len(members) == 1 else None
     if origin is list and arguments:
-        return ArrayType(_inner(arguments[0]))
+        return ArrayType(_inner(arguments[0], inside))
     if origin is dict and arguments and arguments[0] is str:
-        return MapType(StringType(), _inner(arguments[1]))
-    return _struct(annotation) if isinstance(annotation, type) else None
+        return MapType(StringType(), _inner(arguments[1], inside))
+    known = isinstance(annotation, type) and annotation not in inside
+    return _struct(annotation, (*inside, annotation)) if known else None
 
 
-def _inner(annotation: Any) -> DataType:
+def _inner(annotation: Any, inside: tuple[Any, ...]) -> DataType:
     """What is inside can be JSON by itself."""
-    return spark_type(annotation) or StringType()
+    return spark_type(annotation, inside) or StringType()
 
 
-def _struct(kind: type) -> DataType | None:
+def _struct(kind: type, inside: tuple[Any, ...]) -> DataType | None:
     known = dataclasses.is_dataclass(kind) or issubclass(kind, msgspec.Struct) or is_typeddict(kind)
-    if not (known or hasattr(kind, "model_fields")):
+    as_array = issubclass(kind, msgspec.Struct) and kind.__struct_config__.array_like
+    if as_array or not (known or hasattr(kind, "model_fields")):
         return None
     hints = get_type_hints(kind)
-    names = list(getattr(kind, "model_fields", None) or _fields(kind) or hints)
-    return StructType([StructField(name, _inner(hints[name])) for name in names if name in hints]) if names else None
+    fields = [(written, name) for written, name in _fields(kind, hints) if name in hints]
+    return (
+        StructType([StructField(written, _inner(hints[name], inside)) for written, name in fields]) if fields else None
+    )
 
 
-def _fields(kind: Any) -> list[str]:
+def _fields(kind: Any, hints: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return how each field is written, and what the class calls it."""
     if dataclasses.is_dataclass(kind):
-        return [field.name for field in dataclasses.fields(kind)]
-    return list(getattr(kind, "__struct_encode_fields__", ()))
+        return [(field.name, field.name) for field in dataclasses.fields(kind)]
+    if issubclass(kind, msgspec.Struct):
+        return list(zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True))
+    return [(name, name) for name in getattr(kind, "model_fields", None) or hints]

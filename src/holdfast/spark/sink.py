@@ -42,6 +42,14 @@ class Written(WriterCommitMessage):
     skipped: bool = False
 
 
+@dataclass(frozen=True)
+class Batch:
+    """One micro-batch: the stream's query, by the id in its checkpoint, and the number."""
+
+    query: str
+    number: int
+
+
 class Sink(DataSourceArrowWriter):
     """Writes the rows of a DataFrame."""
 
@@ -75,9 +83,9 @@ class StreamSink(DataSourceStreamArrowWriter):
         """The rows of one partition of a batch are jobs in the store, unless the batch was committed before."""
         context = TaskContext.get()
         assert context is not None
-        name = self._order.name or str(context.getLocalProperty("sql.streaming.queryId"))
+        query = str(context.getLocalProperty("sql.streaming.queryId"))
         batch = int(str(context.getLocalProperty("streaming.sql.batchId")))
-        return asyncio.run(_write(self._order, name, batch, iterator))
+        return asyncio.run(_write(self._order, self._order.name or query, Batch(query, batch), iterator))
 
     def commit(self, messages: list[Any], batchId: int) -> None:
         """The batch will be skipped if Spark brings it again."""
@@ -115,24 +123,34 @@ async def _add_batch(store: Store, order: Order, report: WriteReport, batch: int
         await release_runs(store, report, order.result_ttl_ms)
 
 
-async def _write(order: Order, name: str, batch: int | None, batches: Iterator[pa.RecordBatch]) -> Written:
+async def _write(order: Order, name: str, batch: Batch | None, batches: Iterator[pa.RecordBatch]) -> Written:
     require_machine(order.url, order.machine)
     task = task_of(app_in_executor(order.app, order.folder), order) if order.app else None
-    rows = Rows(order, name if batch is None else f"{name}:{batch}", task)
+    rows = Rows(order, name if batch is None else f"{name}:{batch.number}", task)
 
     async def fill(store: Store) -> Written:
         if batch is not None and await _is_over(store, name, batch):
             for _ in batches:  # Spark expects them to be read
                 pass
             return Written(WriteReport(name=name), skipped=True)
-        return Written(await _enqueue(store, order, name, rows, batches))
+        report = await _enqueue(store, order, name, rows, batches)
+        report.query = None if batch is None else batch.query
+        return Written(report)
 
     return await _with_store(order, fill)
 
 
-async def _is_over(store: Store, name: str, batch: int) -> bool:
+async def _is_over(store: Store, name: str, batch: Batch) -> bool:
+    """True for a batch that was committed before. The batches of another query have nothing to do with it."""
     report = await kept_report(store, name)
-    return report is not None and report.batch is not None and batch <= report.batch
+    if report is None or report.batch is None:
+        return False
+    if report.query not in (None, batch.query):
+        raise ConfigError(
+            f"write {name!r}: a stream of that name, with another checkpoint, has written up to batch {report.batch}; "
+            "go on with its checkpoint, or give this one another name"
+        )
+    return batch.number <= report.batch
 
 
 async def _enqueue(store: Store, order: Order, name: str, rows: Rows, batches: Iterator[pa.RecordBatch]) -> WriteReport:

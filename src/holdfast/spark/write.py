@@ -17,7 +17,8 @@ from .fit import check_columns, fitted
 from .line import Line
 from .option import reachable
 from .order import HOLD, Order, read_options
-from .place import ship, target_of
+from .place import folder_of, ship, target_of
+from .plainly import told_plainly
 from .report import WriteReport, kept_report
 from .session import refuse_remote
 
@@ -61,17 +62,21 @@ def write(
 def task_options(spark: SparkSession, task: Task[Any, Any] | str, app: str | None) -> dict[str, str]:
     """Return the options that name a task, its queue and its store; executors can import its app, where anyone can."""
     if isinstance(task, str):
-        if app is not None:
-            ship(spark, app)
-        return {"task": task}
+        return {"task": task, **(_sent(spark, app) if app is not None else {})}
     registry = task._registry
     target = app or target_of(registry, task.fn.__module__)
     named = {"task": task.name, "queue": task.queue, "url": registry.client.store.url}
     named["priority"] = str(task.setting("priority"))
     if target is None:
         return {**named, "codec": task.codec.name}
-    ship(spark, target)
-    return {**named, "app": target}
+    return {**named, **_sent(spark, target)}
+
+
+def _sent(spark: SparkSession, app: str) -> dict[str, str]:
+    """Return the options that name an app, which executors can import now."""
+    ship(spark, app)
+    folder = folder_of(app)
+    return {"app": app, **({"folder": folder} if folder else {})}
 
 
 def save(df: DataFrame, options: Mapping[str, str], task: Task[Any, Any] | None) -> WriteReport:
@@ -79,7 +84,8 @@ def save(df: DataFrame, options: Mapping[str, str], task: Task[Any, Any] | None)
     order = _checked(df.schema, options, task)
     refuse_remote(order.url, df.sparkSession)
     with Line(order.url) as line:  # which makes the store, where there is none yet
-        df.write.format(FORMAT).mode("append").options(**{**options, "url": order.url}).save()
+        with told_plainly():
+            df.write.format(FORMAT).mode("append").options(**{**options, "url": order.url}).save()
         report = line(kept_report(line.store, str(order.name)))
     if report is None:
         raise ConfigError(f"{order.what}: its report has expired already; give hold= more than the time of a write")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,8 +16,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ...app import Holdfast
 from ...errors import ConfigError, LakeBusy
+from ..plainly import told_plainly
 from . import gold
 from .frame import read
+from .own import session_of
 from .plan import Batch, Plan
 from .probe import Reached, nothing
 from .schema import ATTEMPTS, ERRORS, EVENTS, JOBS, MINUTES, TENANTS, WORKERS
@@ -27,6 +30,8 @@ from .table import File, Table
 log = logging.getLogger("holdfast.lake")
 AT_ONCE = 3
 """So many tables are worked on at the same time."""
+_REFUSED = re.compile(r"[\[\]^|\\\x00-\x1f]")
+"""Signs at which delta-rs panics."""
 IDENTITY = ["epoch", "queue", "sequence", "id", "run", "attempt", "transition", "at"]
 
 
@@ -48,8 +53,10 @@ class Lake:
         if ":/" in str(path):
             raise ConfigError(f"the lake {str(path)!r}: give a folder, which the driver and all executors see")
         self.path = Path(path).absolute()
+        if refused := _REFUSED.search(str(self.path)):
+            raise ConfigError(f"the lake {str(path)!r}: Delta tables cannot lie below a name with {refused[0]!r} in it")
         self._app = app
-        self._spark = spark
+        self._spark = spark = session_of(spark)
         self._reached = reached
         self._plan = Plan(self.path)
         self._events = Table(self.path, EVENTS)
@@ -59,12 +66,12 @@ class Lake:
         ]
         self._gold = [Table(self.path, shape) for shape in (TENANTS, ERRORS, MINUTES, WORKERS)]
         self._tables = [self._events, *(silver.table for silver in self._silver), *self._gold]
-        spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
 
     def update(self) -> Done | None:
         """All that has happened is in the lake; return what was done, `None` when there was nothing new."""
         try:
-            return self._update()
+            with told_plainly():
+                return self._update()
         except CommitFailedError as error:
             raise LakeBusy(f"{self.path}: another process has just written to this lake: {error}") from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -13,12 +14,15 @@ from deltalake import write_deltalake
 from deltalake.exceptions import CommitFailedError
 
 from ...app import Holdfast
-from ...errors import LakeBusy
+from ...errors import ConfigError, LakeBusy
+from ...store import shown
+from ...store.contract import EventPage
 from ..share import scan_of
 from .query import query
 from .schema import BATCHES, GAPS
 from .table import Table, once
 
+log = logging.getLogger("holdfast.lake")
 MOST = 4_000_000
 """A batch has at most so many events, so that a long history is read in pieces."""
 
@@ -52,7 +56,7 @@ class Plan:
     def next(self, app: Holdfast, last: Batch | None) -> Batch | None:
         """Return a new batch with all that has happened since the last, written down; `None` when nothing has."""
         after = last.upto if last else None
-        page = app.sync(app.store.events(after, limit=1))
+        page = self._news(app, after)
         if not page.events and not page.reset:
             return None
         with scan_of(app.store.url) as scan:
@@ -61,9 +65,19 @@ class Plan:
         number, reader = (last.batch + 1, last.reader) if last else (1, f"lake-{uuid.uuid4().hex[:12]}")
         batch = Batch(number, reader, None if page.reset else after, end, page.reset, now)
         if page.reset:
+            log.warning("the log of %s is not the one that this lake has read: it was reset", shown(app.store.url))
             self.note_gap(batch, None, after)
         self._add(self.batches, asdict(batch), number)
         return batch
+
+    def _news(self, app: Holdfast, after: str | None) -> EventPage:
+        try:
+            return app.sync(app.store.events(after, limit=1))
+        except ConfigError as error:
+            raise ConfigError(
+                f"{self.batches.path.parent} is the lake of another store than {shown(app.store.url)}; "
+                "give this store a folder of its own with --path"
+            ) from error
 
     def note_gap(self, batch: Batch, missing: int | None, after: str | None) -> None:
         """What is missing before this batch is written down, once."""

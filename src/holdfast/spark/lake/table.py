@@ -99,8 +99,8 @@ class Table:
         )  # fmt: skip
 
     def uris(self, files: Iterable[File]) -> list[str]:
-        """Return where the files are, as Spark reads them."""
-        return [str(self.path / file.path) for file in files]
+        """Return where the files are, as Spark reads them: signs of its patterns stand for themselves."""
+        return [re.sub(r"([*?{}])", r"\\\1", str(self.path / file.path)) for file in files]
 
     def write(self, frame: DataFrame, batch: int) -> list[File]:
         """Executors have written the rows as new files, of which no reader knows before `commit`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from datetime import timedelta
@@ -40,7 +41,7 @@ def _tidy(table: Table, older_than: timedelta) -> Tidied:
         table.delta.optimize.compact()
     for day in days[:-1]:
         table.delta.optimize.compact(partition_filters=[("day", "=", day)])
-    hours = int(older_than.total_seconds() // 3600)
+    hours = math.ceil(older_than.total_seconds() / 3600)  # rather too little than what somebody still needs
     gone = table.delta.vacuum(retention_hours=hours, dry_run=False, enforce_retention_duration=False, full=True)
     _sweep(table.path, older_than)
     table.delta.create_checkpoint()

@@ -133,13 +133,25 @@ class SqliteScan:
         assert isinstance(part, SqlitePart)
         if part.reset:
             raise lost(self.place, None)
-        read = self._events if plan.table == "events" else self._jobs
         for low in range(part.low, part.high, PAGE):
-            found = read(plan, low, min(low + PAGE, part.high), part.epoch)
-            if found:
-                yield found
+            yield from self._pages(plan, low, min(low + PAGE, part.high), part.epoch)
         if part.anchored:
             self._check(part)
+
+    def _pages(self, plan: Plan, low: int, high: int, epoch: str) -> Iterator[Columns]:
+        """Yield a page, or its halves when it has more in it than SQLite can put into one text."""
+        read = self._events if plan.table == "events" else self._jobs
+        try:
+            found = read(plan, low, high, epoch)
+        except StoreError as error:
+            if not isinstance(error.__cause__, sqlite3.DataError) or high - low == 1:
+                raise
+            middle = (low + high) // 2
+            yield from self._pages(plan, low, middle, epoch)
+            yield from self._pages(plan, middle, high, epoch)
+            return
+        if found:
+            yield found
 
     def _events(self, plan: Plan, low: int, high: int, epoch: str) -> Columns:
         """Return the events of a range. SQLite writes them as text, which costs a third of making Python objects."""

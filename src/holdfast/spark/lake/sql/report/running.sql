@@ -8,4 +8,4 @@ WITH ran AS (
 )
 SELECT to_timestamp_seconds(step * {step}) AS at, count(DISTINCT worker) AS workers,
     sum(least(ended, (step + 1) * {step}) - greatest(began, step * {step})) / {step} AS busy
-FROM steps GROUP BY 1 ORDER BY 1
+FROM steps WHERE step * {step} >= date_part('epoch', {since}) GROUP BY 1 ORDER BY 1
