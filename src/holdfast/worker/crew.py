@@ -64,6 +64,8 @@ class Crew(Telling):
         hooked = self._hooks.wanted("claim")
         self.drained.clear()
         for claimed in jobs:
+            if claimed.lease in self.running:
+                continue  # a store that went back in time gives it a second time
             handler = self._handler(claimed)
             if handler is None:
                 continue
