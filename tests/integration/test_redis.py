@@ -373,6 +373,15 @@ async def test_full_memory_lets_a_worker_start_and_remove_what_has_expired(serve
             await eventually(is_removed, "what has expired is gone")
 
 
+async def test_what_is_asked_of_a_queue_that_is_not_there_leaves_no_trace(server: servers.RedisServer) -> None:
+    async with Holdfast(server.url) as app:
+        assert (await app.cancel("typo", "x")).reply == "missing"
+        assert await app.requeue("x", queue="typo") == []
+        assert await app.queue("typo").delete("x") == "missing"
+    with server.client() as client:
+        assert client.keys() == []
+
+
 async def test_a_server_that_took_over_is_not_taken_for_the_one_that_had_the_jobs(server: servers.RedisServer) -> None:
     """Its replicas have whatever it has itself, and that may lack what was enqueued at the server before it."""
     assert BINARY is not None
