@@ -408,6 +408,23 @@ async def test_a_server_that_took_over_is_not_taken_for_the_one_that_had_the_job
             each.close()
 
 
+async def test_handlers_in_threads_wait_for_the_disk_too(server: servers.RedisServer) -> None:
+    """Each has an event loop of its own, and what waits belongs to the app's."""
+    app = Holdfast(f"{server.url}?wait_aof=1")
+
+    @app.task(queue="inner")
+    async def inner(number: int) -> int:
+        return number + 1
+
+    @app.task(queue="outer", executor="thread")
+    async def outer(number: int) -> int:
+        return await (await inner.enqueue(number)).result(10)
+
+    async with working(app):
+        for _ in range(2):
+            assert await asyncio.gather(*(outer.call(number) for number in range(3))) == [1, 2, 3]
+
+
 async def test_a_wait_for_the_disk_that_the_server_cannot_do_is_said_so(server: servers.RedisServer) -> None:
     with server.client() as client:
         client.config_set("appendonly", "no")
