@@ -120,9 +120,10 @@ def shared(binary: str) -> RedisServer:
 class Cluster:
     """Three primaries that share all slots."""
 
-    def __init__(self, binary: str) -> None:
+    def __init__(self, binary: str, *options: str) -> None:
         self.nodes = [
-            RedisServer(binary, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000") for _ in range(3)
+            RedisServer(binary, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000", *options)
+            for _ in range(3)
         ]
         clients = [node.client() for node in self.nodes]
         for client, (first, last) in zip(clients, ((0, 5460), (5461, 10922), (10923, 16383)), strict=True):

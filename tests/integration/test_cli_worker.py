@@ -93,6 +93,22 @@ def test_a_second_signal_skips_the_drain(shop: Shop, start: Start) -> None:
     assert shop.json("jobs", "show", "slow", "a")["state"] == "waiting"
 
 
+def test_a_worker_that_was_declared_dead_ends_with_an_error_where_it_is_told_to(shop: Shop, start: Start) -> None:
+    words = ("--on-evicted", "exit", "--lease", "1", "--grace", "0.5", "--poll", "100ms", "--wedged-after", "1m")
+    process = start("worker", "--name", "w", *words)
+    process.line("serves")
+
+    async def dismiss() -> None:
+        async with shop.app as app:
+            for info in await app.workers():
+                await app.store.leave(info.session)
+
+    asyncio.run(dismiss())
+    code, out, err = process.end()
+    assert (code, out) == (1, "worker w stopped: no job came\n")
+    assert err.splitlines()[-1].startswith("holdfast: this worker was declared dead")
+
+
 def test_an_interrupt_stops_an_idle_worker_without_a_traceback(start: Start) -> None:
     process = start("worker", "--name", "w")
     process.line("serves")

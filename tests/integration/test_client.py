@@ -723,3 +723,29 @@ def test_the_decorator_needs_its_parentheses(app: Holdfast) -> None:
 
         @app.task  # type: ignore[arg-type]
         async def bad() -> None: ...
+
+
+async def test_the_store_hears_that_nobody_waits_any_more(app: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    @app.task()
+    async def never() -> None: ...
+
+    unwatched: list[str] = []
+    really = app.store.unwatch
+
+    async def noted(listener: Any, queue: str, id: str, run: int) -> None:
+        await really(listener, queue, id, run)
+        unwatched.append(id)
+
+    monkeypatch.setattr(app.store, "unwatch", noted)
+    async with app:
+        handle = await never.enqueue()
+        with pytest.raises(JobTimeout):
+            await handle.result(0.05)
+        await eventually(lambda: unwatched == [handle.id])
+        waits = [asyncio.create_task(handle.result()) for _ in range(2)]
+        await asyncio.sleep(0)
+        waits[0].cancel()
+        await asyncio.wait(waits[:1])
+        assert unwatched == [handle.id], "the other still waits"
+        waits[1].cancel()
+        await eventually(lambda: unwatched == [handle.id] * 2)

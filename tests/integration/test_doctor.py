@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 from click.testing import CliRunner
-from servers import postgres, shared, valkey_binary
+from servers import cluster, postgres, shared, valkey_binary
 
 from holdfast.cli.root import cli
 from holdfast.store.postgres.doctor import findings
@@ -72,3 +72,24 @@ def test_redis_without_an_append_only_file_is_a_warning() -> None:
 def test_a_file_that_is_not_written_through_is_a_warning(tmp_path: Path) -> None:
     check = diagnosed(f"sqlite:///{tmp_path}/jobs.db?synchronous=off", code=0)["store: durability"]
     assert (check["warning"], check["detail"]) == (True, "synchronous OFF: a power cut may damage the file")
+
+
+def test_a_wait_that_redis_cannot_keep_is_a_problem() -> None:
+    binary = valkey_binary()
+    assert binary is not None
+    checks = diagnosed(f"{shared(binary).url}?namespace=doctor{os.getpid()}&wait_aof=1&wait_replicas=2", code=1)
+    assert "wait_aof=1, and no append-only file" in checks["store: durability"]["detail"]
+    assert "wait_replicas=2, and 0 are connected" in checks["store: replicas"]["detail"]
+
+
+def test_every_node_of_a_cluster_is_looked_at() -> None:
+    binary = valkey_binary()
+    assert binary is not None
+    nodes = cluster(binary).nodes
+    with nodes[2].client() as client:
+        client.config_set("maxmemory", "1gb")
+        client.config_set("maxmemory-policy", "allkeys-lru")
+        check = diagnosed(f"{cluster(binary).url}?namespace=doctor{os.getpid()}", code=1)["store: eviction"]
+        client.config_set("maxmemory-policy", "noeviction")
+        client.config_set("maxmemory", 0)
+    assert check["detail"] == "maxmemory-policy allkeys-lru: jobs may vanish"

@@ -314,6 +314,9 @@ async def test_enqueue_waits_for_the_disk_and_says_when_replicas_lack(server: se
         ("redis+cluster://x/1", "only the database 0"),
         ("redis+sentinel://x", "name the master"),
         ("redis://x?namespace=a:b", "is not an option"),
+        ("redis://x?wait_replicas=²", "is not an option"),
+        ("redis://x?timeout=0", "at least 0.1 s"),
+        ("redis://:a/b@x", "written %2F"),
     ],
 )
 def test_a_url_that_cannot_be_right_is_refused(url: str, problem: str) -> None:
@@ -340,3 +343,119 @@ def test_all_keys_of_a_queue_share_a_slot() -> None:
         tag = keys.of(queue, "jobs").partition("}")[0]
         assert keys.of(queue, "lane").startswith(tag + "}")
     assert keys.base("a}:lane:x") != keys.of("a", "lane") + "x"
+
+
+async def test_full_memory_lets_a_worker_start_and_remove_what_has_expired(server: servers.RedisServer) -> None:
+    app = counting(server.url, Counter())
+    task, queue = app.registry.tasks["work"].options(result_ttl=0.01), app.queue("work")
+
+    async def completed() -> int:
+        (info,) = await app.queues()
+        return info.counts[State.COMPLETED]
+
+    async with app:
+        for number in range(5):
+            await task.enqueue(number)
+        await burst(app)
+        assert await completed() == 5
+        handle = await task.enqueue(5)
+        with server.client() as client:
+            client.config_set("maxmemory", 1)
+        with pytest.raises(StoreFull):
+            await task.enqueue(6)
+        async with working(app, lease=0.6, poll=0.05):
+            assert await handle.result() == 5
+            assert (await queue.set(paused=True)).paused
+
+            async def is_removed() -> bool:
+                return await completed() <= 1  # somebody has just waited for the last one
+
+            await eventually(is_removed, "what has expired is gone")
+
+
+async def test_what_is_asked_of_a_queue_that_is_not_there_leaves_no_trace(server: servers.RedisServer) -> None:
+    async with Holdfast(server.url) as app:
+        assert (await app.cancel("typo", "x")).reply == "missing"
+        assert await app.requeue("x", queue="typo") == []
+        assert await app.queue("typo").delete("x") == "missing"
+    with server.client() as client:
+        assert client.keys() == []
+
+
+async def test_a_server_that_took_over_is_not_taken_for_the_one_that_had_the_jobs(server: servers.RedisServer) -> None:
+    """Its replicas have whatever it has itself, and that may lack what was enqueued at the server before it."""
+    assert BINARY is not None
+    other = servers.RedisServer(BINARY)
+    replica = servers.RedisServer(BINARY, "--replicaof", "127.0.0.1", str(other.port))
+    try:
+        with replica.client() as client:
+            await eventually(lambda: client.info("replication")["master_link_status"] == "up")
+        async with Proxy(server.port) as proxy:
+            store = RedisStore(f"{proxy.url}?wait_replicas=1")
+            await store.open()
+            enqueueing = asyncio.create_task(store.enqueue("q", [NewJob(id="j", task=None, payload=b"")]))
+            with server.client() as client:
+                await eventually(lambda: client.info("clients")["blocked_clients"] == 1)
+                proxy._target = other.port
+                client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+            with pytest.raises(StoreError, match=r"may not be safe|may have taken over"):
+                await enqueueing
+            (answer,) = await store.enqueue("q", [NewJob(id="j", task=None, payload=b"")])
+            assert answer.status == "queued"
+            await store.close()
+    finally:
+        for each in (replica, other):
+            each.close()
+
+
+async def test_handlers_in_threads_wait_for_the_disk_too(server: servers.RedisServer) -> None:
+    """Each has an event loop of its own, and what waits belongs to the app's."""
+    app = Holdfast(f"{server.url}?wait_aof=1")
+
+    @app.task(queue="inner")
+    async def inner(number: int) -> int:
+        return number + 1
+
+    @app.task(queue="outer", executor="thread")
+    async def outer(number: int) -> int:
+        return await (await inner.enqueue(number)).result(10)
+
+    async with working(app):
+        for _ in range(2):
+            assert await asyncio.gather(*(outer.call(number) for number in range(3))) == [1, 2, 3]
+
+
+async def test_a_wait_for_the_disk_that_the_server_cannot_do_is_said_so(server: servers.RedisServer) -> None:
+    with server.client() as client:
+        client.config_set("appendonly", "no")
+    store = RedisStore(f"{server.url}?wait_aof=1")
+    await store.open()
+    with pytest.raises(StoreError, match=r"the jobs are enqueued, but may not be safe: .*appendonly"):
+        await store.enqueue("q", [NewJob(id="j", task=None, payload=b"")])
+    await store.close()
+
+
+async def test_large_jobs_and_results_go_in_several_calls() -> None:
+    """A server closes a connection that brings more at once than it allows: a gigabyte, and less here."""
+    assert BINARY is not None
+    server = servers.RedisServer(BINARY, "--client-query-buffer-limit", "40mb")
+    app = Holdfast(f"{server.url}?timeout=5")
+    gate = asyncio.Event()
+
+    @app.task(queue="large")
+    async def same(data: str) -> str:
+        await gate.wait()
+        return data
+
+    try:
+        async with working(app, slots=30) as running:
+            data = "x" * 5_000_000
+            await same.enqueue_many(same.args(data) for _ in range(10))
+            calls = [asyncio.create_task(same.call(data)) for _ in range(10)]
+            await eventually(lambda: running.worker.active == 20)
+            gate.set()
+            assert {len(await call) for call in calls} == {len(data)}
+            (info,) = await app.queues()
+            assert info.counts[State.COMPLETED] >= 10
+    finally:
+        server.close()

@@ -18,6 +18,7 @@ from support import burst, eventually, working
 
 from holdfast import Holdfast
 from holdfast.errors import ConfigError, StoreError
+from holdfast.store.contract import NewJob
 from holdfast.store.redis import RedisStore
 from holdfast.store.redis.place import parse
 
@@ -296,7 +297,7 @@ async def test_an_existing_client_is_taken_in_the_place_of_a_url(server: servers
     app = Holdfast(client)
     await echo_through(app)
     await read_whole(app)
-    assert repr(app) == f"<Holdfast redis://127.0.0.1:{server.port}>"
+    assert repr(app) == f"<Holdfast redis://:***@127.0.0.1:{server.port}/3>"
     with redis.Redis(port=server.port, password="secret", db=3) as seen:
         assert seen.exists("{holdfast:echo}:events")
     closed = client.aclose() if form == "asynchronous" else client.disconnect() if form == "pool" else client.close()
@@ -344,3 +345,42 @@ async def test_a_unix_socket_is_taken_with_the_client_that_uses_it(tmp_path: Pat
 def test_what_is_neither_a_url_nor_a_client_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"7 is neither a store URL nor a client or pool of redis"):
         Holdfast(7)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://localhost:6379", "redis://:p%40ss%2Fw%3Ard%3F%23@h:1/3?namespace=shop", "rediss://me:x@[::1]:7?ca=%2Fa+b.pem",
+        "redis+cluster://a:1,b:2?wait_replicas=2&retry_for=0.5", "rediss+sentinel://s:26379/my%20master/2?sentinel_tls=0&verify=0",
+        "redis+sentinel://s:1/m?sentinel_username=u&sentinel_password=a%26b&history=7&timeout=2.0&wait_aof=1",
+    ],
+)  # fmt: skip
+def test_a_place_has_the_url_that_names_it(url: str) -> None:
+    place = parse(url)
+    assert parse(place.url) == place
+
+
+async def test_the_url_of_a_store_on_a_client_is_enough_for_another_process(server: servers.RedisServer) -> None:
+    """The guard of a worker gets it, and so do Spark's executors."""
+    client = redis.Redis.from_url(f"redis://:secret@127.0.0.1:{server.port}/3")
+    one = RedisStore(client, namespace="shop")
+    await one.open()
+    await one.enqueue("q", [NewJob(id="j", task=None, payload=b"")])
+    again = RedisStore(one.url)
+    await again.open()
+    assert await again.get("q", "j") is not None
+    assert "secret" not in repr(Holdfast(store=one))
+    for store in (one, again):
+        await store.close()
+    client.close()
+
+
+async def test_a_user_with_the_rights_that_the_docs_name_can_do_everything(server: servers.RedisServer) -> None:
+    rights = ("on", ">pass", "~{shop*", "&shop:ear:*", "+@all", "-@dangerous", "+info", "+function")
+    with server.client() as client:
+        client.execute_command("ACL", "SETUSER", "app", *rights)
+        client.execute_command("ACL", "SETUSER", "other", *(right.replace("shop", "else") for right in rights))
+    await echo_through(Holdfast(f"redis://app:pass@127.0.0.1:{server.port}?namespace=shop"))
+    async with Holdfast(f"redis://other:pass@127.0.0.1:{server.port}?namespace=shop") as app:
+        with pytest.raises(StoreError, match=r"permission.*what an ACL user needs"):
+            await app.queue("q").enqueue(1)

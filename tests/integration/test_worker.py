@@ -871,6 +871,25 @@ async def test_a_worker_that_runs_is_not_started_twice_and_may_start_again(app: 
         assert await app.workers() == []
 
 
+async def test_a_stop_that_comes_before_the_worker_has_begun_counts(app: Holdfast) -> None:
+    @app.task()
+    async def ping() -> str:
+        return "pong"
+
+    async with app:
+        worker = app.worker()
+        for _ in range(2):
+            begun = asyncio.create_task(worker.run())
+            worker.stop()
+            assert await asyncio.wait_for(begun, PATIENCE) == Report()
+        early = app.worker()
+        early.stop()
+        assert await asyncio.wait_for(early.run(), PATIENCE) == Report()
+        running = Running(early)
+        assert await ping.call() == "pong"
+        assert (await running.end()).completed == 1
+
+
 async def test_a_worker_opens_and_closes_the_app_by_itself(app: Holdfast) -> None:
     @app.task()
     async def ping() -> None: ...

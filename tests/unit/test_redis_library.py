@@ -9,7 +9,7 @@ from holdfast.store.redis import library
 RECORDED = {
     4: "257f91c4bbff889b",
     5: "e8d4737fa9060f06",
-    6: "abd811793a0a6278",
+    6: "b7ace78e47532c7c",
 }
 """By `library.MINOR`: the digest of its source. Add a line for a new one; one that was released is never changed."""
 

@@ -50,6 +50,10 @@ class Order:
     recycle_jobs: int | None = None
     recycle_memory: int | None = None
     on_stuck: str = "keep"
+    on_evicted: str = "restart"
+    grace: float = 5.0
+    poll: float = 1.0
+    wedged_after: float | None = None
     guard: bool = True
 
     def worker(self, app: Holdfast) -> Worker:
@@ -57,6 +61,7 @@ class Order:
         return app.worker(
             self.queues, slots=self.slots, lease=self.lease, drain=self.drain, name=self.name, pool=self.pool,
             recycle_jobs=self.recycle_jobs, recycle_memory=self.recycle_memory, on_stuck=self.on_stuck,
+            on_evicted=self.on_evicted, grace=self.grace, poll=self.poll, wedged_after=self.wedged_after,
             guard=self.guard,
         )  # fmt: skip
 
@@ -83,10 +88,11 @@ class Order:
         """Return the command of one process of a fleet."""
         words = [sys.executable, "-m", "holdfast", "worker", *([self.target] if self.target else [])]
         words += ["--slots", str(self.slots), "--lease", str(self.lease), "--drain", str(self.drain)]
-        words += ["--log-level", self.log_level, "--on-stuck", self.on_stuck]
+        words += ["--grace", str(self.grace), "--poll", str(self.poll), "--log-level", self.log_level]
+        words += ["--on-stuck", self.on_stuck, "--on-evicted", self.on_evicted]
         words += ["--queues", ",".join(self.queues)] if self.queues else []
         words += [] if self.guard else ["--no-guard"]
-        for name in ("pool", "recycle_jobs", "recycle_memory"):
+        for name in ("pool", "recycle_jobs", "recycle_memory", "wedged_after"):
             value = getattr(self, name)
             words += [] if value is None else [f"--{name.replace('_', '-')}", str(value)]
         words += ["--name", f"{self.name}-{number}"] if self.name else []
@@ -115,6 +121,10 @@ class Order:
     help="A thread does not return after its time-out: keep its slot, or end with exit code 1.",
 )  # fmt: skip
 @click.option(
+    "--on-evicted", type=click.Choice(["restart", "exit"]), default="restart", show_default=True,
+    help="It was declared dead: begin anew, or end with exit code 1.",
+)  # fmt: skip
+@click.option(
     "--guard/--no-guard", default=True, show_default=True,
     help="Have a process that keeps the lease while native code holds up the interpreter.",
 )  # fmt: skip
@@ -125,6 +135,22 @@ class Order:
 @click.option(
     "--drain", default="30", show_default=True, metavar="[S]", is_flag=False, flag_value=EMPTY,
     help="Time to finish, at a stop. Without a number it is --burst: put it last.",
+)  # fmt: skip
+@click.option(
+    "--grace", callback=as_seconds, default="5", show_default=True, metavar="S",
+    help="Time that handlers have once they were told to stop, and again once they were cancelled.",
+)  # fmt: skip
+@click.option(
+    "--poll",
+    callback=as_seconds,
+    default="1",
+    show_default=True,
+    metavar="S",
+    help="The longest sleep of an idle worker.",
+)
+@click.option(
+    "--wedged-after", callback=as_seconds, metavar="S",
+    help="The event loop is stuck for S: heartbeats stop; default: four leases.",
 )  # fmt: skip
 @click.option("--name", help="Its name in lists and logs; default: host and process id.")
 @click.option("--uvloop/--no-uvloop", default=None, help="Use uvloop; default: when it is installed.")
@@ -191,11 +217,15 @@ async def _work(order: Order, app: Holdfast) -> None:
             stop_with_parent(worker.stop)
             _say_started(order, app, worker)
 
+    evicted: list[object] = []
     worker.hooks.add("worker_started", started)
+    worker.hooks.add("lease_lost", evicted.append)
     report = await worker.run(burst=order.burst, signals=True)
     _say_stopped(order, worker, report)
     if report.stuck:
         raise HoldfastError(f"{report.stuck} threads did not return after their time-out: start the worker again")
+    if evicted and order.on_evicted == "exit":
+        raise HoldfastError("this worker was declared dead, because it was not heard for a lease: start it again")
 
 
 def _say_started(order: Order, app: Holdfast, worker: Worker) -> None:

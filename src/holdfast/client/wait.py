@@ -10,7 +10,7 @@ from contextlib import suppress
 from ..core.duration import Duration, to_ms
 from ..core.job import JobRecord, Progress
 from ..core.state import State
-from ..errors import JobCancelled, JobFailed, JobTimeout
+from ..errors import JobCancelled, JobFailed, JobTimeout, StoreError
 from ..store.contract import Finished, Listener
 from .look import Looking, missing
 
@@ -32,6 +32,7 @@ class Waiting:
         self._early: dict[Run, Finished] = {}
         """Ends that were heard of before the answer to the enqueue, and so before anybody waited."""
         self.loop: asyncio.AbstractEventLoop | None = None
+        self._leaving: set[asyncio.Task[None]] = set()
 
     async def listener(self) -> Listener:
         """Return the one ear, which is in the loop of the client."""
@@ -48,6 +49,8 @@ class Waiting:
 
     def close(self) -> None:
         """Nobody hears anything any more."""
+        for task in self._leaving:
+            task.cancel()
         if self._listener is not None:
             self._listener.close()
             self._listener = None
@@ -104,14 +107,16 @@ class Waiting:
         waiters = self._waiters.setdefault(which, set())
         future = _waiter(waiters)
         deadline = None if timeout is None else time.monotonic() + timeout
-        look = over or told is not None or (watched and on_progress is not None)
+        look, over = over or told is not None or (watched and on_progress is not None), False
         try:
             while True:
                 if told is not None and told.result is not None:
+                    over = True
                     return told.result
                 gone = not (watched or look) and not await self._looking.store.watch(listener, *which)
                 record = await self._looking.store.get(*which) if look or gone else None
                 if (gone and record is None) or (record is not None and record.outcome.finished):
+                    over = True
                     return record
                 if record is not None and record.progress is not None and on_progress is not None:
                     on_progress(record.progress)
@@ -131,6 +136,20 @@ class Waiting:
             waiters.discard(future)
             if not waiters:
                 self._waiters.pop(which, None)
+                if not over:
+                    self._unwatch(listener, which)
+
+    def _unwatch(self, listener: Listener, which: Run) -> None:
+        """Nobody waits for the run any more, and the store is told so, while whoever gave up goes on."""
+
+        async def unwatch() -> None:
+            with suppress(StoreError):  # a word that nobody wants does no harm
+                await self._looking.store.unwatch(listener, *which)
+
+        if asyncio.get_running_loop() is self.loop and listener is self._listener:
+            task = asyncio.create_task(unwatch())
+            self._leaving.add(task)
+            task.add_done_callback(self._leaving.discard)
 
 
 def _waiter(waiters: set[Waiter]) -> Waiter:

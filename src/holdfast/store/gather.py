@@ -11,12 +11,33 @@ Q = TypeVar("Q")
 A = TypeVar("A")
 
 
-class Gather(Generic[K, Q, A]):
-    """Asks `work` with questions of the same kind. One that is alone goes at once."""
+def together(items: Sequence[Q], size: Callable[[Q], int], largest: int) -> int:
+    """Return how many of the first items go in one call: those that have so many bytes in all, and at least one."""
+    total = 0
+    for index, item in enumerate(items):
+        total += size(item)
+        if total > largest and index:
+            return index
+    return len(items)
 
-    def __init__(self, work: Callable[[K, Sequence[Q]], Awaitable[Sequence[A]]], most: int) -> None:
+
+class Gather(Generic[K, Q, A]):
+    """Asks `work` with questions of the same kind. One that is alone goes at once.
+
+    At most so many go together; and where `size` tells how large each is, those that are not too large together.
+    """
+
+    def __init__(
+        self,
+        work: Callable[[K, Sequence[Q]], Awaitable[Sequence[A]]],
+        most: int,
+        size: Callable[[Q], int] = lambda question: 0,
+        largest: int = 0,
+    ) -> None:
         self._work = work
         self._most = most
+        self._size = size
+        self._largest = largest
         self._waiting: dict[K, list[tuple[Q, asyncio.Future[A]]]] = {}
         """By kind, while a call is under way: what has come since."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -39,7 +60,8 @@ class Gather(Generic[K, Q, A]):
         waiting = self._waiting.pop(kind)
         if not waiting:
             return
-        batch, self._waiting[kind] = waiting[: self._most], waiting[self._most :]
+        count = together(waiting[: self._most], lambda each: self._size(each[0]), self._largest)
+        batch, self._waiting[kind] = waiting[:count], waiting[count:]
         task = asyncio.get_running_loop().create_task(self._ask_all(kind, batch))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -52,8 +52,8 @@ def shown(url: str) -> str:
     """Return a URL with its passwords hidden, fit for logs and errors."""
     head, mark, rest = url.partition("://")
     login, at, place = rest.rpartition("@")
-    if "/" in login:
-        login, at, place = "", "", rest  # the @ is part of a path
+    if rest.startswith("/") or "/" in login.partition("?")[0] * ("?" in login):
+        login, at, place = "", "", rest  # the @ is part of a path, or of an option
     user, colon, _ = login.partition(":")
     hidden = f"{head}{mark}{user}{colon and ':***'}{at}{place}"
     return re.sub(r"(?i)([?&](?:ssl|sentinel_)?password=)[^&]*", r"\1***", hidden)

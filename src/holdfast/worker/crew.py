@@ -65,6 +65,8 @@ class Crew(Telling):
         report, end, desk, blockers = self._store_progress, self._end, self._desk, self._blockers
         self.drained.clear()
         for claimed in jobs:
+            if claimed.lease in self.running:
+                continue  # a store that went back in time gives it a second time
             handler = self._handler(claimed)
             if handler is None:
                 continue

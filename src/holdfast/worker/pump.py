@@ -202,6 +202,7 @@ class Pump(Persistent):
     def _after(self, turn: Turn, settlements: list[Settlement]) -> None:
         self._pulse()
         self._wake_ups.judge(bool(turn.claimed))
+        self._unsure = self._unsure or turn.unsure
         if turn.late:
             log.warning("this worker's lease had expired before it was heard; nobody had taken its jobs")
         self._priority = {name: settings.priority for name, settings in turn.settings.items()}
@@ -223,7 +224,7 @@ class Pump(Persistent):
             self._round.had_less(ask.group, turn)
         if not self.running and not self._finished:
             self.empty.ring()
-        if not self.claiming or self._finished or self._called or self._wanted(session).room > 0:
+        if not self.claiming or self._finished or self._called or self._unsure or self._wanted(session).room > 0:
             return
         if self._round.again or not parked:  # nobody would wake this worker, unless it asks, and parks, once more
             self._round.begin()

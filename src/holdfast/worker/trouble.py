@@ -80,7 +80,9 @@ class Persistent(Crew):
     async def _take_stock(self, session: Session, settlements: list[Settlement]) -> None:
         """After a lost reply: what the store says we hold, and we do not know of, is taken up or handed back."""
         known = set(self.running) | {entry.lease for entry in settlements}
-        for claimed in await self._store.held(session):
+        held = await self._store.held(session)
+        known |= set(self.running) | {entry.lease for entry in self._finished}  # what came with a wake-up meanwhile
+        for claimed in held:
             if claimed.lease in known:
                 continue
             if self._fits(claimed):

@@ -8,13 +8,14 @@ import logging
 import os
 import signal
 import socket
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..core.duration import Duration, to_ms
-from ..errors import ConfigError, StoreError
+from ..errors import ConfigError, PolicyConflict, StoreError
 from ..executor import PoolOptions
 from ..hook import Happening, Hook, Hooks
 from ..page import now
@@ -95,6 +96,11 @@ class Worker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._hurry = asyncio.Event()
         self._stops = 0
+        self._gate = threading.RLock()  # a stop may come from any thread, and from a signal in this one
+        self._wanted = True
+        """Whether a stop is for a run that has not begun: the first, or one that was called for."""
+        self._early = 0
+        """Such stops."""
         self._heard_at = 0.0
         self._done: asyncio.Event | None = None
         self._stopping: asyncio.Task[None] | None = None
@@ -122,20 +128,21 @@ class Worker:
     def _pulse(self) -> None:
         self._heard_at = time.monotonic()
 
-    async def run(self, *, burst: bool = False, signals: bool = False) -> Report:
+    def run(self, *, burst: bool = False, signals: bool = False) -> Coroutine[Any, Any, Report]:
         """Works until it is stopped; with `burst`, until nothing is left. Returns what it did.
 
         With `signals`, SIGTERM and SIGINT stop it, and a second one skips the drain.
         """
+        self._wanted = True  # from now on it can be stopped, though it has not begun
+        return self._run_to_the_end(burst, signals)
+
+    async def _run_to_the_end(self, burst: bool, signals: bool) -> Report:
         if self._pump is not None:
             raise ConfigError("this worker runs already")
-        self._stops = 0
-        self._loop = asyncio.get_running_loop()
-        self._hurry, self._done = asyncio.Event(), asyncio.Event()
-        pump = self._pump = Pump(
+        pump = Pump(
             self._app.store, self._app.registry, self.hooks, self._slots, self._poll, self._pulse, self._pool_options
         )
-        self._insistent = Insistent(pump.trouble, self._grace)
+        self._begin(pump)
         try:
             prepare(pump, self.queues, self._wedged if self._guarded else self._lease_ms / 1000)
             async with self._app, opened(self._resources(pump)):
@@ -145,8 +152,21 @@ class Worker:
                 self._stopping.cancel()
             pump.close()
             await pump.pool.close()
-            self._pump = None
-            self._done.set()
+            with self._gate:
+                self._pump, self._wanted = None, False
+            if self._done is not None:
+                self._done.set()
+
+    def _begin(self, pump: Pump) -> None:
+        """The worker can be stopped, and is, if it was told to before."""
+        self._loop = asyncio.get_running_loop()
+        self._hurry, self._done = asyncio.Event(), asyncio.Event()
+        self._insistent = Insistent(pump.trouble, self._grace)
+        with self._gate:
+            self._pump, self._stops = pump, 0
+            early, self._early = self._early, 0
+        for _ in range(early):
+            self._stop()
 
     def _resources(self, pump: Pump) -> list[Resource[Any]]:
         """Return what handlers in this process may use; those in others have their own."""
@@ -162,11 +182,14 @@ class Worker:
 
     async def _prepare(self, burst: bool) -> None:
         """Everything is declared and, for a burst, what is due is fired."""
+        await self._declare()
+        if burst:
+            await self._insistent.do(self._ticker().round)
+
+    async def _declare(self) -> None:
         app, declarations = self._app, self._app.registry.declarations(self.queues)
         await self._insistent.do(lambda: app.store.declare(declarations))
         await self._insistent.do(lambda: app.schedules.declare(self.queues))
-        if burst:
-            await self._insistent.do(self._ticker().round)
 
     def _ticker(self) -> Ticker:
         interval = min(TICKER_INTERVAL, self._lease_ms / 3000)
@@ -182,6 +205,14 @@ class Worker:
             self.hooks.tell(Happening(name="lease_lost", worker=self.name))
             if self._on_evicted == "exit" or not pump.claiming:
                 return
+            await self._declare_again()
+
+    async def _declare_again(self) -> None:
+        """A store that forgot the worker's session may have been emptied, and what was declared with it."""
+        try:
+            await self._declare()
+        except PolicyConflict as error:
+            log.error("this worker goes on, with what others have declared meanwhile: %s", error)
 
     async def _session(self, pump: Pump, burst: bool) -> bool:
         """Work under one session; return whether it was declared dead."""
@@ -298,10 +329,17 @@ class Worker:
     # --- stopping
 
     def stop(self) -> None:
-        """The worker drains and ends; a second call skips the drain. May be called from any thread."""
-        if self._loop is not None and self._pump is not None:
-            with suppress(RuntimeError):  # the loop is closed, and the worker with it
-                self._loop.call_soon_threadsafe(self._stop)
+        """The worker drains and ends; a second call skips the drain. May be called from any thread.
+
+        Before it has begun to run, it ends as soon as it does; once it has ended, nothing happens.
+        """
+        with self._gate:
+            loop = self._loop if self._pump is not None else None
+            if loop is None:
+                self._early += self._wanted
+                return
+        with suppress(RuntimeError):  # the loop is closed, and the worker with it
+            loop.call_soon_threadsafe(self._stop)
 
     def _stop(self) -> None:
         self._stops += 1

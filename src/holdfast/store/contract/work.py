@@ -46,6 +46,8 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     """Something may be claimable now that this worker had no room for."""
     aborts: list[tuple[Lease, Abort]] = []
     """Held jobs whose handlers must be told to stop, and why."""
+    unsure: bool = False
+    """The store may have forgotten what this session settled, and think that it holds it still: ask what it holds."""
 
 
 class Extended(msgspec.Struct, frozen=True, kw_only=True):

@@ -28,7 +28,7 @@ class Base:
         self.place = parse(where) if isinstance(where, str) else place_of(where)
         if namespace is not None:
             self.place = msgspec.structs.replace(self.place, namespace=namespace)
-        self.url = where if isinstance(where, str) else str(self.place)
+        self.url = where if isinstance(where, str) and namespace is None else self.place.url
         self._clock = clock
         self._keys = Keys(self.place.namespace)
         self._opened = 0
@@ -78,11 +78,13 @@ class Base:
         return "" if self._clock is None else str(self._clock())
 
     async def _know(self, *queues: str) -> None:
-        """The names are in the list of queues."""
+        """The names are in the list of queues. Those that are there need no memory, of which there may be none left."""
         new = [name for name in queues if name not in self._known]
         if new:
             key = self._keys.of_store("queues")
-            await self._server.ask(["SADD", key, *new], key)
+            found = await self._server.ask(["SMISMEMBER", key, *new], key)
+            if lacking := [name for name, there in zip(new, found, strict=True) if not there]:
+                await self._server.ask(["SADD", key, *lacking], key)
             self._known.update(new)
 
     async def _hear(self, lease_ms: int | None = None) -> int:

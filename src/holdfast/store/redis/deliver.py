@@ -8,6 +8,9 @@ from typing import Any
 from ...errors import StoreError
 from .base import Base
 
+LARGEST = 16 * 1024 * 1024
+"""Bytes that one call brings, but for a single job that has more: a server closes connections that bring a gigabyte."""
+
 
 class Delivering(Base):
     """Carries messages from outboxes to queues; see `lua/outbox.lua`."""

@@ -19,7 +19,7 @@ from hiredis import pack_command
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import RedisError
 
-from ...errors import StoreError
+from ...errors import HoldfastError, StoreError
 from ..contract import Finished
 from .gift import Gifts
 from .keys import Keys, long
@@ -85,7 +85,7 @@ class Ear:
 
     async def listen(self, on_wake: Callable[[], None], on_finished: Callable[[Finished], None]) -> Listener:
         """Return a listener that hears from now on."""
-        if self._task is None:
+        if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._keep_up())
         number = next(self._numbers)
         listener = self.listeners[number] = Listener(self, number, on_wake, on_finished)
@@ -106,7 +106,7 @@ class Ear:
                     await self._hear(connection)
                 finally:
                     await connection.disconnect()
-            except (Unsent, RedisError, OSError, TimeoutError) as error:
+            except (Unsent, RedisError, OSError, TimeoutError, HoldfastError) as error:
                 if self._subscribed.is_set():
                     log.warning("wake-ups are late until %s is back: %s", self._server.place, error)
                     pause = 0.02

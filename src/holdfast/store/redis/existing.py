@@ -21,7 +21,9 @@ def place_of(client: Any) -> Place:
     """Return the place that a client or pool of redis-py points to, asynchronous or not."""
     if hasattr(client, "nodes_manager"):
         nodes = client.nodes_manager
-        return _place("cluster", nodes.connection_kwargs, _addresses(nodes.startup_nodes.values()))
+        settings = nodes.connection_kwargs
+        tls = "SSL" in getattr(settings.get("connection_class"), "__name__", "")  # an asynchronous one says it so
+        return _place("cluster", settings, _addresses(nodes.startup_nodes.values()), tls=tls)
     pool = getattr(client, "connection_pool", client)
     if hasattr(pool, "sentinel_manager"):
         sentinels = [each.connection_pool.connection_kwargs for each in pool.sentinel_manager.sentinels]

@@ -65,8 +65,8 @@ class Gifts:
 
     def known(self, held: Sequence[Claimed]) -> None:
         """The session has asked what it holds: gifts among it are not handed on a second time."""
-        self.waiting = []
         self._held = frozenset(job.lease for job in held)
+        self.waiting = [job for job in self.waiting if job.lease not in self._held]  # others came after the answer
 
     def take(self, room: int) -> list[Claimed]:
         """Return what is waiting, all of it; nothing when there is no room for all of it."""

@@ -87,6 +87,13 @@ class Link:
         self._watchdog: asyncio.TimerHandle | None = None
         self._answered = 0
         self._closed = False
+        self.made = 0
+        """How often it was connected."""
+
+    @property
+    def connected(self) -> bool:
+        """True while the connection stands."""
+        return self._connection is not None
 
     async def ask(self, command: Command) -> Any:
         """Return the reply, or the error that the server answered with."""
@@ -158,6 +165,7 @@ class Link:
                     cut(connection)
                     raise Unsent("the connection was given up")
                 self._connection = connection
+                self.made += 1
                 wire = Wire(connection, self._on_reply, lambda reason: self._break(connection, reason))
                 self._transport = wire.transport
             return self._connection

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import ssl
 from typing import Any, Literal
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 import msgspec
 
@@ -17,6 +18,11 @@ _KNOWN = (
     "namespace=NAME, history=EVENTS, timeout=SECONDS, retry_for=SECONDS, wait_aof=1, wait_replicas=N, ca=FILE, "
     "verify=0, sentinel_username=NAME, sentinel_password=SECRET, sentinel_tls=0"
 )
+SHORTEST_TIMEOUT = 0.1
+_OPTIONS = (
+    "namespace", "history", "timeout", "retry_for", "wait_aof", "wait_replicas", "ca", "verify", "sentinel_username",
+    "sentinel_password", "sentinel_tls",
+)  # fmt: skip
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +74,28 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
             settings={name: value for name, value in self.settings.items() if name.startswith("ssl_")},
         )
 
+    @property
+    def url(self) -> str:
+        """The URL of the place; certificates and credentials that only a client of the caller's has are not in it."""
+        if self.socket is not None:
+            return str(self)
+        form = "" if self.kind == "single" else f"+{self.kind}"
+        login = quote(self.username or "", "") + (f":{quote(self.password, '')}" if self.password else "")
+        hosts = ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self.hosts)
+        path = f"/{quote(self.master, '')}" * bool(self.master) + f"/{self.db}" * bool(self.db)
+        scheme, options = f"{'rediss' if self.tls else 'redis'}{form}", urlencode(self._options())
+        return f"{scheme}://{login}{'@' * bool(login)}{hosts}{path}{'?' * bool(options)}{options}"
+
+    def _options(self) -> dict[str, Any]:
+        """Return what the URL says behind its question mark: whatever is not as usual."""
+        place = msgspec.structs.replace(
+            self, ca=self.ca or self.settings.get("ssl_ca_certs"),
+            verify=self.verify and self.settings.get("ssl_cert_reqs") not in ("none", ssl.CERT_NONE),
+        )  # fmt: skip
+        usual = Place()
+        found = {name: getattr(place, name) for name in _OPTIONS if getattr(place, name) != getattr(usual, name)}
+        return {name: int(value) if isinstance(value, bool) else value for name, value in found.items()}
+
     def __str__(self) -> str:
         if self.socket is not None:
             return f"unix://{self.socket}"
@@ -102,7 +130,7 @@ def parse(url: str) -> Place:
 def _host(url: str, text: str, kind: Kind) -> tuple[str, int]:
     found = re.fullmatch(r"(\[[^]]*\]|[^:]*)(?::(\d+))?", text)
     if found is None:
-        raise ConfigError(f"{shown(url)!r}: {text!r} is no host and port")
+        raise ConfigError(f"{shown(url)!r}: no host and port; in a password, / ? # @ are written %2F %3F %23 %40")
     return found[1].strip("[]") or "localhost", int(found[2] or (26379 if kind == "sentinel" else 6379))
 
 
@@ -126,9 +154,11 @@ def _db(url: str, text: str) -> int:
 def _option(url: str, name: str, value: str) -> Any:
     if name == "namespace" and re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,62}", value):
         return value
-    if name in ("timeout", "retry_for") and re.fullmatch(r"\d+(\.\d+)?", value):
+    if name in ("timeout", "retry_for") and re.fullmatch(r"[0-9]+(\.[0-9]+)?", value):
+        if name == "timeout" and float(value) < SHORTEST_TIMEOUT:
+            raise ConfigError(f"{shown(url)!r}: timeout={value}: at least {SHORTEST_TIMEOUT:g} s")
         return float(value)
-    if name in ("history", "wait_replicas") and value.isdigit():
+    if name in ("history", "wait_replicas") and re.fullmatch("[0-9]+", value):
         return int(value)
     if name in ("wait_aof", "verify") and value in ("0", "1"):
         return value == "1" if name == "verify" else int(value)

@@ -11,9 +11,9 @@ from ...core.state import State
 from ...core.transition import Reply
 from ...errors import ConfigError
 from ..contract import KEEP, Answer, Cancelled, Conflict, Deleted, Filter, NewJob, Running
-from ..gather import Gather
+from ..gather import Gather, together
 from .chain import Chains
-from .deliver import Delivering
+from .deliver import LARGEST, Delivering
 from .keys import long, short
 from .look import rid
 from .order import answers_to, asked, rule
@@ -28,29 +28,36 @@ class Producing(Delivering):
     def _make(self) -> None:
         super()._make()
         self._chains = Chains(self._server, self._keys, self._reader, self._now, self._deliver_all)
-        self._single: Gather[tuple[str, Conflict], NewJob, Answer] = Gather(self._enqueue_fresh, MOST_IN_ONE_CALL)
+        self._single: Gather[tuple[str, Conflict], NewJob, Answer] = Gather(
+            self._enqueue_fresh, MOST_IN_ONE_CALL, _size, LARGEST
+        )
 
     async def enqueue(
         self, queue: str, jobs: Sequence[NewJob], conflict: Conflict = KEEP, request: str | None = None
     ) -> list[Answer]:
         if not jobs:
             return []
+        if self._durability.wanted and not self._server.here:  # what waits belongs to one event loop
+            return await self._server.at_home(self.enqueue(queue, jobs, conflict, request))
         if queue not in self._known:
             await self._know(queue)
+        key = self._keys.declared(queue)
+        mark = await self._durability.mark(key) if self._durability.wanted else None
         if len(jobs) == 1 and request is None and self._server.here:
             answers = [await self._single.ask((queue, conflict), jobs[0])]
         else:
             answers = await self._enqueue_all(queue, jobs, conflict, request)
-        if self.place.wait_aof or self.place.wait_replicas:
-            await self._durability.wait(self._keys.declared(queue))
+        if mark is not None:
+            await self._durability.wait(key, mark)
         return answers
 
     async def _enqueue_all(
         self, queue: str, jobs: Sequence[NewJob], conflict: Conflict, request: str | None
     ) -> list[Answer]:
         answers: list[Answer] = []
-        for start in range(0, len(jobs), MOST_IN_ONE_CALL):
+        while (start := len(answers)) < len(jobs):
             part = jobs[start : start + MOST_IN_ONE_CALL]
+            part = part[: together(part, _size, LARGEST)]
             name = "" if request is None else f"{request}/{start}" if start else request
             answers += await self._enqueue(queue, part, conflict, name)
         return answers
@@ -130,3 +137,7 @@ class Producing(Delivering):
 
     async def keep_runs(self, queue: str, first: int, last: int, ttl_ms: int | None) -> None:
         await self._word("keep_runs", queue, first, last, "" if ttl_ms is None else ttl_ms)
+
+
+def _size(job: NewJob) -> int:
+    return len(job.payload)

@@ -6,23 +6,33 @@ import asyncio
 import random
 import time
 from collections.abc import Coroutine, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from redis.asyncio.connection import AbstractConnection
 from redis.crc import key_slot
-from redis.exceptions import AskError, AuthenticationError, AuthorizationError, MovedError, ReadOnlyError, RedisError
+from redis.exceptions import (
+    AskError,
+    AuthenticationError,
+    AuthorizationError,
+    MovedError,
+    NoPermissionError,
+    ReadOnlyError,
+    RedisError,
+)
 
 from ...errors import ConfigError, StoreBusy, StoreClosed, StoreError, StoreFull, StoreReadOnly, StoreTooNew
 from . import library
 from .link import Command, Link, Lost, Unsent, connect
 from .place import Place
 
+T = TypeVar("T")
 FIRST_PAUSE = 0.02
 LONGEST_PAUSE = 0.5
 FULL_FOR = 1.0
 """How long a call is repeated when the server's memory is full."""
 SLOTS = 16384
 OLDEST = (7, 0)
+OLDEST_WITH_WAITAOF = (7, 2)
 
 
 class Server:
@@ -41,6 +51,11 @@ class Server:
         """True in the event loop in which it was opened; a handler's thread has its own."""
         return self._loop is None or self._loop is asyncio.get_running_loop()
 
+    async def at_home(self, work: Coroutine[Any, Any, T]) -> T:
+        """Return what the work returns, done in the event loop in which the server was opened."""
+        assert self._loop is not None
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+
     async def open(self) -> None:
         """The server is there, new enough, and has our functions."""
         self._open = True
@@ -49,8 +64,13 @@ class Server:
         text = info.decode("utf-8", "replace") if isinstance(info, bytes) else str(info)
         lines = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
         version = lines.get("redis_version", "0.0")
-        if tuple(int(part) for part in version.split(".")[:2]) < OLDEST:
+        number = tuple(int(part) for part in version.split(".")[:2])
+        if number < OLDEST:
             raise StoreError(f"{self.place} is Redis {version}; Holdfast needs Redis 7.0, Valkey 7.2 or newer")
+        if self.place.wait_aof and number < OLDEST_WITH_WAITAOF:
+            raise ConfigError(
+                f"{self.place} is Redis {version}: wait_aof=1 needs 7.2; wait_replicas works with this one"
+            )
         await self._ensure_libraries()
 
     async def close(self) -> None:
@@ -69,6 +89,11 @@ class Server:
         if not self._slots:
             await self._learn_slots()
         return [self._link(address) for address in sorted(set(self._slots))]
+
+    @property
+    def connections(self) -> int:
+        """How often anything was connected: with every new connection there may be another server, that knows less."""
+        return sum(link.made for link in self._links.values())
 
     def _link(self, address: tuple[str, int]) -> Link:
         link = self._links.get(address)
@@ -112,6 +137,12 @@ class Server:
         slot = random.randrange(SLOTS) if key is None else key_slot(key.encode())
         return self._link(self._slots[slot])
 
+    def known(self, key: str) -> Link | None:
+        """Return the link to the node that has a key, where it is known which has."""
+        if self.place.kind != "cluster":
+            return self._link(self.place.hosts[0])
+        return self._link(self._slots[key_slot(key.encode())]) if self._slots else None
+
     async def _learn_slots(self) -> None:
         problem = "no node was asked"
         for address in [*self._links, *self.place.hosts]:
@@ -121,20 +152,19 @@ class Server:
                 problem = str(error)
                 continue
             if isinstance(found, Exception):
-                raise ConfigError(f"{self.place} is no cluster ({found}): use redis:// without +cluster")
+                if "cluster support disabled" in str(found):
+                    raise ConfigError(f"{self.place} is no cluster ({found}): use redis:// without +cluster")
+                problem = str(found)
+                continue
             slots: list[tuple[str, int] | None] = [None] * SLOTS
             for first, last, primary, *_ in found:
-                host = primary[0].decode() or address[0]
+                host = (primary[0] or b"").decode() or address[0]  # a node that is not told its own address
                 slots[first : last + 1] = [(host, int(primary[1]))] * (last + 1 - first)
             if None not in slots:
                 self._slots = slots  # type: ignore[assignment]
                 return
             problem = f"{address[0]}:{address[1]} knows no node for some slots"
         raise Unsent(problem)
-
-    def addresses(self) -> list[tuple[str, int]]:
-        """Return nodes that a listener may connect to, the best first."""
-        return [*self._links, *self.place.hosts]
 
     async def connection(self) -> AbstractConnection:
         """Return a connection of its own, to a node of the caller's liking."""
@@ -171,9 +201,19 @@ class Server:
         if not self._open:
             raise StoreClosed(f"{self.place} is closed; open the app first (async with app: ...)")
         if self._loop is not None and not self.here:
-            asked = asyncio.run_coroutine_threadsafe(self.ask_all(commands, key, repeat=repeat), self._loop)
-            return await asyncio.wrap_future(asked)
+            return await self.at_home(self.ask_all(commands, key, repeat=repeat))
         return await self._insist(commands, key, repeat)
+
+    async def ask_everywhere(self, command: Command) -> list[Any]:
+        """Return what every primary answers."""
+        try:
+            replies = [(await link.send([command]))[0] for link in await self._all()]
+        except (Unsent, Lost) as error:
+            raise self._translated(error) from error
+        for reply in replies:
+            if isinstance(reply, Exception):
+                raise self._translated(reply) from reply
+        return replies
 
     async def _insist(
         self,
@@ -184,25 +224,22 @@ class Server:
     ) -> list[Any]:
         """Return the replies, however often it must be tried; `failed` is how the first try ended."""
         began = time.monotonic()
-        deadline, pause, asking = began + self.place.retry_for, FIRST_PAUSE, False
+        deadline, pause = began + self.place.retry_for, FIRST_PAUSE
         while True:
             try:
                 if failed is None:
                     link = await self._to(key)
-                    sent = [["ASKING"], *commands] if asking else commands
-                    replies = (await link.send(sent))[-len(commands) :]
+                    replies = await link.send(commands)
                     bad = next((reply for reply in replies if isinstance(reply, Exception)), None)
                     if bad is None:
                         return replies
                     failed = bad, link
                 problem, link = failed
-                failed, asking = None, False
+                failed = None
                 if isinstance(problem, Unsent | Lost):
                     raise problem
-                if await self._mend(problem, link, len(commands) == 1 or repeat, began):
-                    asking = isinstance(problem, AskError)
-                    if time.monotonic() < deadline:
-                        continue
+                if await self._mend(problem, link, len(commands) == 1 or repeat, began) and time.monotonic() < deadline:
+                    continue
             except Unsent as error:
                 problem = error
                 self._slots = []
@@ -225,10 +262,11 @@ class Server:
             await self._ensure_library(link)
             return True
         if isinstance(error, MovedError):
-            self._slots[error.slot_id] = (error.host or self.place.hosts[0][0], error.port)
+            if self._slots:  # or else another call has found out already, and they are learnt anew
+                self._slots[error.slot_id] = (error.host or self.place.hosts[0][0], error.port)
             return True
         if isinstance(error, AskError):
-            return True
+            return False  # half of the queue is elsewhere: nothing can be done with it until all of it is
         if isinstance(error, ReadOnlyError):
             link.drop()
             self._slots = []
@@ -257,8 +295,10 @@ class Server:
             return StoreReadOnly(f"{self.place} is a replica and cannot be written; connect to the primary")
         if isinstance(error, AuthenticationError | AuthorizationError) or text.startswith(("NOAUTH", "WRONGPASS")):
             return StoreError(f"{self.place} refuses this login: {text}; check user and password in the URL")
-        if text.startswith("NOPERM"):
-            return StoreError(f"{self.place}: {text}; the user needs +@all on the keys of the namespace")
+        if isinstance(error, NoPermissionError):
+            return StoreError(f"{self.place}: {text}; docs/reference/redis.md says what an ACL user needs")
+        if isinstance(error, AskError):
+            return StoreBusy(f"{self.place}: the slot of this queue is being moved ({text}); try again later")
         busy = type(error).__name__.startswith(("BusyLoading", "TryAgain", "ClusterDown", "MasterDown"))
         if busy or text.startswith(("BUSY", "LOADING", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN")):
             return StoreBusy(f"{self.place} was busy for over {self.place.retry_for:g} s: {text}; try again later")

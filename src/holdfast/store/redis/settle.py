@@ -45,6 +45,13 @@ def arguments(entry: Settlement) -> tuple[Any, ...]:
     return token, _json(error) if error else b"", _more(entry, error)
 
 
+def size_of(entry: Settlement) -> int:
+    """Return the bytes that a settlement brings, about: results and payloads may be large."""
+    if type(entry) is not Complete:
+        return 0
+    return len(entry.result) if entry.then is None else len(entry.then.job.payload)
+
+
 def _going_on(entry: Complete, then: Continuation) -> bytes:
     job = then.job
     options = spec(job)
@@ -93,7 +100,7 @@ class Work:
         self.posted: list[tuple[str, list[Any]]] = []
         """Queues with messages for others, and the first of these."""
         self.now = 0
-        self.late = self.more = self.evicted = False
+        self.late = self.more = self.evicted = self.unsure = False
 
     def turn(self, given: list[Claimed], told: int) -> Turn:
         """Return the whole of it, with what was claimed before, and a word for each of the first settlements."""
@@ -107,6 +114,7 @@ class Work:
             settings=self.settings,
             more=self.more,
             aborts=[each for found in self.aborts.values() for each in found],
+            unsure=self.unsure,
         )
 
 

@@ -114,14 +114,16 @@ class RedisStore(Producing, Working):
         self, change: ScheduleChange, jobs: Sequence[NewJob] = (), conflict: Conflict = KEEP
     ) -> Fired:
         await self._know(change.queue)
+        key = self._keys.declared(change.queue)
+        mark = await self._durability.mark(key) if self._durability.wanted else None
         word, *answers = await self._server.call(
-            "put_schedule", [self._keys.declared(change.queue)], self._now(), change.queue,
+            "put_schedule", [key], self._now(), change.queue,
             *schedule.arguments(change), self.place.history, rule(conflict), len(jobs), *asked(jobs),
         )  # fmt: skip
         if answers and answers[0][0] == b"posted":
             await self._deliver_all([change.queue])
-        if self.place.wait_aof or self.place.wait_replicas:
-            await self._durability.wait(self._keys.declared(change.queue))
+        if mark is not None:
+            await self._durability.wait(key, mark)
         return Fired(reply=Reply(word.decode()), answers=answers_to(jobs, answers[0]) if answers else [])
 
     async def schedules(self, queue: str | None = None, name: str | None = None) -> list[ScheduleRow]:

@@ -6,7 +6,11 @@ import asyncio
 from typing import Any
 
 from ...errors import StoreError
+from .link import Link
 from .server import Server
+
+Mark = tuple[Link | None, int]
+"""A connection. What it says is said by one server, which has not been replaced meanwhile."""
 
 
 class Durability:
@@ -18,12 +22,39 @@ class Durability:
         self._next: dict[str, asyncio.Task[None]] = {}
         self._now: dict[str, asyncio.Task[None]] = {}
 
-    async def wait(self, key: str) -> None:
-        """What was written in this key's slot is on as many disks and replicas as the URL says."""
+    @property
+    def wanted(self) -> bool:
+        """True where the URL asks for it."""
+        return bool(self._server.place.wait_aof or self._server.place.wait_replicas)
+
+    async def mark(self, key: str) -> Mark:
+        """Return which connection will be asked about what is written from now on in this key's slot."""
+        if self._own is None:
+            self._own = Server(self._server.place)
+            await self._own.open()
+        link = self._own.known(key)
+        if link is None or not link.connected:
+            await self._own.ask(["EXISTS", key], key)
+        return self._mark(key)
+
+    def _mark(self, key: str) -> Mark:
+        link = None if self._own is None else self._own.known(key)
+        return link, 0 if link is None else link.made
+
+    async def wait(self, key: str, mark: Mark) -> None:
+        """What was written in this key's slot since the mark is on as many disks and replicas as the URL says."""
         task = self._next.get(key)
         if task is None:
             task = self._next[key] = asyncio.create_task(self._after(key, self._now.get(key)))
-        await asyncio.shield(task)
+        try:
+            await asyncio.shield(task)
+        except StoreError as error:
+            raise StoreError(f"the jobs are enqueued, but may not be safe: {error}{_AGAIN}") from error
+        if self._mark(key) != mark:
+            raise StoreError(
+                f"{self._server.place}: the jobs are enqueued, but another server may have taken over before it was "
+                f"known that they are safe{_AGAIN}"
+            )
 
     async def _after(self, key: str, before: asyncio.Task[None] | None) -> None:
         if before is not None:
@@ -38,25 +69,25 @@ class Durability:
 
     async def _ask(self, key: str) -> None:
         """A connection of its own waits, for it is blocked meanwhile; its own small write comes after all others."""
+        own = self._own
+        if own is None:
+            raise StoreError(f"{self._server.place} was closed meanwhile")
         place = self._server.place
-        if self._own is None:
-            self._own = Server(place)
-            await self._own.open()
-        patience = max(1, int(place.timeout * 1000) - 1000)
+        patience = max(1, int(max(place.timeout - 1, place.timeout / 2) * 1000))
         asked: list[Any] = ["WAIT", place.wait_replicas, patience]
         if place.wait_aof:
             asked = ["WAITAOF", 1, place.wait_replicas, patience]
-        _, reply = await self._own.ask_all([["HSET", key, "synced", 1], asked], key)
+        _, reply = await own.ask_all([["HSET", key, "synced", 1], asked], key, repeat=False)
         got = reply if isinstance(reply, list) else [1, reply]
         if got[0] < place.wait_aof or got[1] < place.wait_replicas:
             disk = " and not the disk" if got[0] < place.wait_aof else ""
-            raise StoreError(
-                f"{place}: the jobs are enqueued, but within {patience / 1000:g} s only {got[1]} replicas{disk} had "
-                "them; enqueueing the same ids again is safe"
-            )
+            raise StoreError(f"{place}: within {patience / 1000:g} s only {got[1]} replicas{disk} had them")
 
     async def close(self) -> None:
         """Nothing is held open."""
         own, self._own = self._own, None
         if own is not None:
             await own.close()
+
+
+_AGAIN = "; enqueueing the same ids again is safe"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
 from collections.abc import Mapping, Sequence
@@ -13,12 +14,14 @@ import msgspec
 from ...core.job import Progress
 from ...core.limit import QueueSettings
 from ...core.transition import Reply
-from ..contract import Claimed, Complete, Declaration, Extended, Lease, Reaped, Session, Settlement, Turn
+from ...errors import StoreError
+from ..contract import Claimed, Complete, Declaration, Extended, Lease, Reaped, Session, Settled, Settlement, Turn
+from ..gather import together
 from . import record, steer
-from .deliver import Delivering
+from .deliver import LARGEST, Delivering
 from .gift import Gifts
 from .keys import short
-from .settle import SETTLED, Work, aborts_of, arguments
+from .settle import SETTLED, Work, aborts_of, arguments, size_of
 
 _json = msgspec.json.encode
 
@@ -29,6 +32,12 @@ class Working(Delivering):
     def _make(self) -> None:
         super()._make()
         self._gifts: dict[str, Gifts] = {}
+        self._connections: dict[str, int] = {}
+        """By session: how often anything had been connected when it was last sure of what it holds."""
+        self._lease = 0.0
+        """The longest lease of a session here, in seconds."""
+        self._spared: dict[str, float] = {}
+        """By queue: until when nobody is declared dead there."""
 
     async def declare(self, declarations: Sequence[Declaration]) -> None:
         for declaration in declarations:
@@ -45,6 +54,8 @@ class Working(Delivering):
                 "register", [self._keys.declared(queue)], self._now(), self._shift, queue, session.id,
                 session.lease_ms, _json(session), session.address or "",
             )  # fmt: skip
+        self._lease = max(self._lease, session.lease_ms / 1000)
+        self._connections[session.id] = self._server.connections
 
     def _groups(self, queues: Sequence[str]) -> list[list[str]]:
         """Return the queues that one call may have together: all, or in a cluster each alone."""
@@ -55,6 +66,25 @@ class Working(Delivering):
         return [] if gifts is None or not gifts.waiting else gifts.take(room)
 
     async def settle_and_claim(
+        self,
+        session: Session,
+        settlements: Sequence[Settlement],
+        queues: Sequence[str],
+        room: int,
+        park: bool = False,
+        idle: bool = False,
+    ) -> Turn:
+        settled: list[Settled] = []
+        while (count := together(settlements, size_of, LARGEST)) < len(settlements):
+            turn = await self._one_turn(session, settlements[:count], (), 0)
+            if turn.evicted:
+                return turn
+            settled += turn.settled
+            settlements = settlements[count:]
+        turn = await self._one_turn(session, settlements, queues, room, park, idle)
+        return msgspec.structs.replace(turn, settled=settled + turn.settled) if settled else turn
+
+    async def _one_turn(
         self,
         session: Session,
         settlements: Sequence[Settlement],
@@ -78,8 +108,9 @@ class Working(Delivering):
             ranks = dict(zip(work.order, range(1, len(work.order) + 1), strict=True))
             await self._turn(work, session.queues, ranks, park, gifts, idle)
         if work.evicted:
-            self._gifts.pop(session.id, None)
+            self._forget(session)
             return Turn(evicted=True, now_ms=work.now)
+        work.unsure = self._is_unsure(session)
         for queue, messages in work.posted:
             await self._deliver_all([queue], messages)
         if gifts is None:
@@ -87,6 +118,18 @@ class Working(Delivering):
         turn = work.turn(given + gifts.take(work.room if queues else 0), len(settlements))
         gifts.after(turn)
         return turn
+
+    def _forget(self, session: Session) -> None:
+        """The session is over, and nothing is known of it here."""
+        self._gifts.pop(session.id, None)
+        self._connections.pop(session.id, None)
+
+    def _is_unsure(self, session: Session) -> bool:
+        """True once after anything was connected anew: that server may have forgotten what this session settled."""
+        count = self._server.connections
+        known = self._connections.get(session.id, count)
+        self._connections[session.id] = count
+        return known != count
 
     async def _turn(
         self,
@@ -185,16 +228,24 @@ class Working(Delivering):
 
     async def extend(self, session: Session) -> Extended:
         await self._hear(session.lease_ms)
-        late, aborts = False, []
-        for group in self._groups(session.queues):
-            keys = [self._keys.declared(queue) for queue in group]
-            reply = await self._server.call("extend", keys, self._now(), self._shift, session.id, session.lease_ms)
-            if reply[0] == b"evicted":
-                return Extended(evicted=True)
-            late = late or bool(reply[1])
-            for queue, flat in zip(group, reply[2:], strict=True):
-                aborts += aborts_of(queue, flat)
-        return Extended(late=late, aborts=aborts)
+        found = await asyncio.gather(
+            *(self._extend(session, group) for group in self._groups(session.queues)), return_exceptions=True
+        )
+        if any(isinstance(each, Extended) and each.evicted for each in found):
+            return Extended(evicted=True)
+        for each in found:  # a node that is away costs the session nothing at the others
+            if isinstance(each, BaseException):
+                raise each
+        parts = [each for each in found if isinstance(each, Extended)]
+        return Extended(late=any(part.late for part in parts), aborts=[one for part in parts for one in part.aborts])
+
+    async def _extend(self, session: Session, queues: Sequence[str]) -> Extended:
+        keys = [self._keys.declared(queue) for queue in queues]
+        reply = await self._server.call("extend", keys, self._now(), self._shift, session.id, session.lease_ms)
+        if reply[0] == b"evicted":
+            return Extended(evicted=True)
+        found = zip(queues, reply[2:], strict=True)
+        return Extended(late=bool(reply[1]), aborts=[each for queue, flat in found for each in aborts_of(queue, flat)])
 
     async def progress(
         self, session: Session, lease: Lease, progress: Progress | None, checkpoint: bytes | None
@@ -229,6 +280,8 @@ class Working(Delivering):
     async def reap(self, queue: str, limit: int = 100, but: str | None = None) -> Reaped:
         await self._know(queue)
         gap = await self._hear()
+        if self.place.kind == "cluster" and await self._is_spared(queue):
+            return Reaped(shifted_ms=gap)
         returned, failed, more, posted, sessions = await self._server.call(
             "reap", [self._keys.declared(queue)], self._now(), self._shift, queue, limit, but or ""
         )
@@ -241,6 +294,19 @@ class Working(Delivering):
             shifted_ms=gap,
             more=bool(more),
         )
+
+    async def _is_spared(self, queue: str) -> bool:
+        """True for a lease after the queue's node was away, alone among others: nobody could be heard there."""
+        key, began = self._keys.declared(queue), time.monotonic()
+        try:
+            await self._server.ask(["EXISTS", key], key)
+        except StoreError:
+            self._spared[queue] = math.inf
+            raise
+        now = time.monotonic()
+        if now - began > self._lease / 3 or self._spared.get(queue) == math.inf:
+            self._spared[queue] = now + self._lease
+        return now < self._spared.get(queue, 0.0)
 
     async def expire(self, queue: str, limit: int = 1000) -> int:
         self._known.discard(queue)  # the list of queues may have been lost, and is right again after this

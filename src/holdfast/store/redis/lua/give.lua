@@ -37,10 +37,16 @@ function H.give(q, id, session, count, room)
   return true
 end
 
--- The gift that the worker has not heard of, as a claim: its number, and run, record and time-out of each job.
+-- The gift that the worker has not heard of, as a claim: its number, and run, record and time-out of each job. A worker
+-- that knows of more than the server, which went back in time, is followed: later gifts must not have numbers it knows.
 function H.given_again(q, id, session, received)
-  if not received or not session.given or session.given <= received then return nil end
-  local found = { session.given }
+  local given = session.given or 0
+  if received and received > given then
+    session.given, session.gift = received, ''
+    redis.call('HSET', q.key.sessions, id, cmsgpack.pack(session))
+  end
+  if not received or received >= given then return nil end
+  local found = { given }
   for at = 1, #session.gift, 6 do
     local rid = string.sub(session.gift, at, at + 5)
     local job = H.load(q, rid)

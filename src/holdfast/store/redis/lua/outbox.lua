@@ -22,7 +22,7 @@
 -- First answers, for calls that are repeated because their reply was lost.
 
 function H.once(q, request, work)
-  if request == '' then return work() end
+  if request == '' or not q.epoch then return work() end -- a queue that is not there has nothing to remember it in
   local known = redis.call('HGET', q.key.requests, request)
   if known then return cmsgpack.unpack(known) end
   local reply = work()

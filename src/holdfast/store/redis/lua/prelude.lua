@@ -24,14 +24,16 @@ local WORD = {
 local NOTHING = {}
 local FINISHED = { completed = true, failed = true, cancelled = true }
 
--- Functions: those that only look may be asked of a replica; those that make room work though memory is full.
+-- Functions: those that only look may be asked of a replica; those that make room, or that a worker needs to do so, work
+-- though memory is full. What is new (enqueue, requeue, schedules) does not.
 
 local LOOKS, DRAINS = { 'no-writes' }, { 'allow-oom' }
 local FLAGS = {
   get = LOOKS, members = LOOKS, blockers = LOOKS, fetch = LOOKS, records = LOOKS, glance = LOOKS, pending = LOOKS, sessions = LOOKS, version = LOOKS,
   schedules = LOOKS, due = LOOKS,
   turn = DRAINS, extend = DRAINS, leave = DRAINS, held = DRAINS, reap = DRAINS, expire = DRAINS, delete = DRAINS, delete_chain = DRAINS, receive = DRAINS,
-  cancel = DRAINS, outbox = DRAINS, hear = DRAINS,
+  cancel = DRAINS, outbox = DRAINS, hear = DRAINS, register = DRAINS, steer = DRAINS, progress = DRAINS, promote = DRAINS, watch = DRAINS, unwatch = DRAINS,
+  complete_chain = DRAINS, set_ttl = DRAINS,
 }
 
 function H.serve(name, callback)

