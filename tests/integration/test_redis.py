@@ -241,6 +241,25 @@ async def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
         await store.open()
 
 
+async def test_a_server_that_hangs_is_given_up(server: servers.RedisServer) -> None:
+    """It takes connections, for its system does, and answers nothing, not even the greeting of a new one."""
+    assert server.process is not None
+    store = RedisStore(f"{server.url}?timeout=0.3&retry_for=0.5")
+    await store.open()
+    server.process.send_signal(signal.SIGSTOP)
+    try:
+        async with asyncio.timeout(10):
+            for _ in range(2):
+                with pytest.raises(StoreError, match=r"did not answer|cannot be reached: no greeting within 0.3 s"):
+                    await store.enqueue("q", [NewJob(id="a", task=None, payload=b"")])
+            with pytest.raises(StoreError, match=r"no greeting within 0\.3 s"):
+                await RedisStore(f"{server.url}?timeout=0.3&retry_for=0.5").open()
+    finally:
+        server.process.send_signal(signal.SIGCONT)
+    assert (await store.enqueue("q", [NewJob(id="b", task=None, payload=b"")]))[0].status == "queued"
+    await store.close()
+
+
 async def test_full_memory_refuses_new_jobs_and_lets_workers_go_on(server: servers.RedisServer) -> None:
     store = RedisStore(f"{server.url}?retry_for=0.05")
     await store.open()

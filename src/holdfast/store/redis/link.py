@@ -33,6 +33,7 @@ class Lost(Exception):
 
 async def connect(place: Place, host: str, port: int) -> AbstractConnection:
     """Return a connection that is set up, or raise `Unsent`."""
+    patience = min(CONNECT_TIMEOUT, place.timeout)
     options: dict[str, Any] = {
         "host": host,
         "port": port,
@@ -40,16 +41,18 @@ async def connect(place: Place, host: str, port: int) -> AbstractConnection:
         "username": place.username,
         "password": place.password,
         "socket_timeout": None,  # whoever waits for a reply has a limit of its own
-        "socket_connect_timeout": min(CONNECT_TIMEOUT, place.timeout),
+        "socket_connect_timeout": patience,
         "protocol": 2,
         **place.settings,
     }
     connection = _made(place, options)
     try:
-        await connection.connect()  # type: ignore[no-untyped-call]
+        async with asyncio.timeout(patience) as limit:  # a server that hangs takes connections, and does not greet
+            await connection.connect()  # type: ignore[no-untyped-call]
     except (RedisError, OSError, TimeoutError) as error:
         cut(connection)
-        raise Unsent(str(error) or type(error).__name__) from error
+        told = f"no greeting within {patience:g} s" if limit.expired() else str(error) or type(error).__name__
+        raise Unsent(told) from error
     except BaseException:  # whoever wanted it does no longer
         cut(connection)
         raise
