@@ -15,6 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from holdfast.errors import ConfigError
@@ -210,6 +211,12 @@ def test_a_file_is_refused_where_the_executors_are_elsewhere() -> None:
     with pytest.raises(ConfigError, match=r"is a file of this machine, and the executors of 'spark://there:7077'"):
         refuse_remote("sqlite:///jobs.db", elsewhere)  # type: ignore[arg-type]
     refuse_remote("redis://there", elsewhere)  # type: ignore[arg-type]
+
+
+def test_a_master_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SparkContext, "_active_spark_context", None)
+    with pytest.raises(ConfigError, match="master='head:7077': Spark knows local"):
+        session("head:7077")
 
 
 def test_a_log_level_that_is_none_is_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from .setting import configured
 
 LOG_LEVELS = ("off", "fatal", "error", "warn", "info", "debug", "trace")
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+_MASTER = re.compile(r"local(-cluster)?(\[.+\])?|spark://.+|yarn|k8s://.+")
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 _ALWAYS = {
     PUSHDOWN: "true",
@@ -54,6 +56,8 @@ def session(
         return _running(master, conf or {})
     wanted = {**configured(), **(conf or {})}
     master = master or wanted.get("spark.master") or "local[*]"
+    if not _MASTER.fullmatch(master):
+        raise ConfigError(f"master={master!r}: Spark knows local, local[2], spark://host:7077, yarn and k8s://…")
     java = find_java()
     archive = Archive.of(java) if is_local(master) else None
     settings = {**_settings(master, progress), **wanted, "spark.master": master}
