@@ -76,7 +76,9 @@ def _started(name: str, master: str, settings: Mapping[str, str]) -> SparkSessio
     try:
         return SparkSession.builder.appName(name).config(map=settings).getOrCreate()
     except Exception as error:
-        raise ConfigError(f"Spark does not start on {master!r}: {cause(error)}; check the master and conf") from error
+        raise ConfigError(
+            f"Spark does not start on {master!r}: {cause(error)}; check the master, if it can be reached, and conf"
+        ) from error
 
 
 def _running(master: str | None, conf: Mapping[str, str]) -> SparkSession:
