@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -22,6 +23,8 @@ class Resource(Generic[T]):
         self._fn = fn
         self._stack: AsyncExitStack | None = None
         self._users = 0
+        self._turn = asyncio.Lock()
+        """Whoever comes while it is opened, or closed, waits for that."""
         self._value: T
         self.__name__ = fn.__name__
         self.__doc__ = fn.__doc__
@@ -46,27 +49,27 @@ class Resource(Generic[T]):
 
     async def open(self) -> None:
         """It can be called. May be nested."""
-        self._users += 1
-        if self._users > 1:
-            return
+        async with self._turn:
+            if self._users == 0:
+                await self._open()
+            self._users += 1
+
+    async def _open(self) -> None:
         stack = AsyncExitStack()
-        try:
-            if inspect.isasyncgenfunction(self._fn):
-                self._value = await stack.enter_async_context(asynccontextmanager(self._fn)())
-            else:
-                made = contextmanager(cast(Callable[[], Iterator[T]], self._fn))
-                self._value = stack.enter_context(made())
-        except BaseException:
-            self._users -= 1
-            raise
+        if inspect.isasyncgenfunction(self._fn):
+            self._value = await stack.enter_async_context(asynccontextmanager(self._fn)())
+        else:
+            made = contextmanager(cast(Callable[[], Iterator[T]], self._fn))
+            self._value = stack.enter_context(made())
         self._stack = stack
 
     async def close(self) -> None:
         """What was opened is closed, once every `open` has its `close`."""
-        self._users -= 1
-        if self._users == 0 and self._stack is not None:
-            stack, self._stack = self._stack, None
-            await stack.aclose()
+        async with self._turn:
+            self._users -= 1
+            if self._users == 0 and self._stack is not None:
+                stack, self._stack = self._stack, None
+                await stack.aclose()
 
 
 @asynccontextmanager
