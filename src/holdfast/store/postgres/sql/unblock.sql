@@ -46,7 +46,7 @@ DECLARE
 BEGIN
     IF current_setting('hf.joined', true) IS DISTINCT FROM 'on' THEN  -- nor may a successor start, or be absorbed, unheard
         PERFORM 1 FROM holdfast.successor WHERE run IN (SELECT (value ->> 2)::bigint FROM jsonb_array_elements(p_refs))
-        ORDER BY run FOR SHARE;
+        ORDER BY run FOR SHARE NOWAIT;
     END IF;
     SELECT array_agg(holdfast.first_of_chain(p_now, r.value ->> 0, r.value ->> 1, (r.value ->> 2)::bigint) ORDER BY r.ord)
     INTO v_firsts FROM jsonb_array_elements(p_refs) WITH ORDINALITY AS r(value, ord);
