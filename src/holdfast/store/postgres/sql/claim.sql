@@ -13,6 +13,7 @@ DECLARE
     v_lanes boolean;
     v_taken bigint[];
     v_refused integer;
+    v_got record;
     v_late boolean := false;
 BEGIN
     v_runs := '{}';
@@ -20,12 +21,12 @@ BEGIN
     IF q.paused THEN
         RETURN;
     END IF;
-    SELECT min(due_at_ms) INTO v_next FROM holdfast.job WHERE queue = p_queue AND due_at_ms IS NOT NULL;
-    IF v_next <= p_now THEN
+    FOR i IN 1..2 LOOP
+        SELECT (SELECT min(due_at_ms) FROM holdfast.job WHERE queue = p_queue AND due_at_ms IS NOT NULL),
+            EXISTS (SELECT 1 FROM holdfast.lane WHERE queue = p_queue) INTO v_next, v_lanes;
+        EXIT WHEN i = 2 OR v_next IS NULL OR v_next > p_now;
         PERFORM holdfast.promote_due(p_now, p_queue);
-        SELECT min(due_at_ms) INTO v_next FROM holdfast.job WHERE queue = p_queue AND due_at_ms IS NOT NULL;
-    END IF;
-    v_lanes := EXISTS (SELECT 1 FROM holdfast.lane WHERE queue = p_queue);
+    END LOOP;
     IF v_lanes THEN
         PERFORM holdfast.recheck_due(p_now, p_queue, 200);
     END IF;
@@ -46,8 +47,9 @@ BEGIN
             SELECT * INTO v_taken, v_refused, v_late
             FROM holdfast.claim_in_turns(p_now, p_session, p_queue, v_allowed - cardinality(v_runs));
         ELSE
-            SELECT * INTO v_taken, v_refused
-            FROM holdfast.claim_keyless(p_now, p_session, p_queue, v_allowed - cardinality(v_runs));
+            v_got := holdfast.claim_keyless(p_now, p_session, p_queue, v_allowed - cardinality(v_runs));
+            v_taken := v_got.v_taken;
+            v_refused := v_got.v_refused;
         END IF;
         v_runs := v_runs || v_taken;
         EXIT WHEN v_refused = 0;
@@ -141,10 +143,11 @@ END $$;
 
 -- How far this session has walked in the order so far, dead entries included. A page whose entries PostgreSQL already
 -- knows to be dead counts for a few.
-CREATE OR REPLACE FUNCTION holdfast.walked() RETURNS bigint LANGUAGE sql STABLE AS $$
-    SELECT pg_stat_get_xact_tuples_returned('holdfast.ready_plain'::regclass)
-        + 15 * pg_stat_get_xact_blocks_fetched('holdfast.ready_plain'::regclass)
-$$;
+CREATE OR REPLACE FUNCTION holdfast.walked() RETURNS bigint LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN pg_stat_get_xact_tuples_returned('holdfast.ready_plain'::regclass)
+        + 15 * pg_stat_get_xact_blocks_fetched('holdfast.ready_plain'::regclass);
+END $$;
 
 -- The next claim begins where this one did, if it went far from `f` on: what is in front of it is dead, and some old
 -- transaction keeps PostgreSQL from forgetting it. The mark moves seldom, for its own old versions are kept, too.

@@ -14,6 +14,8 @@ DECLARE
     v_special boolean;
     v_linked boolean;
     v_watched boolean;
+    v_followed boolean;
+    v_waited boolean;
     v_chains bigint[];
     v_positions integer[];
     v_nexts text[];
@@ -73,9 +75,11 @@ BEGIN
     IF v_chains IS NOT NULL THEN
         PERFORM holdfast.follow(p_now, v_chains, v_positions, v_nexts);
     END IF;
-    v_watched := EXISTS (SELECT 1 FROM holdfast.watch);
-    IF v_special OR v_watched AND v_linked OR EXISTS (SELECT 1 FROM holdfast.successor)
-        OR EXISTS (SELECT 1 FROM holdfast.abort) THEN
+    SELECT EXISTS (SELECT 1 FROM holdfast.watch),
+        EXISTS (SELECT 1 FROM holdfast.successor) OR EXISTS (SELECT 1 FROM holdfast.abort),
+        EXISTS (SELECT 1 FROM holdfast.blocker WHERE state IS NULL)
+    INTO v_watched, v_followed, v_waited;
+    IF v_special OR v_watched AND v_linked OR v_followed THEN
         PERFORM holdfast.hold_chains(v_runs);
         FOR j IN SELECT * FROM holdfast.job WHERE run = ANY (v_runs) ORDER BY run LOOP
             IF j.chain IS NULL OR j.result IS NOT NULL THEN
@@ -90,7 +94,7 @@ BEGIN
         IF v_watched THEN
             PERFORM holdfast.tell_all(p_now, v_runs, 'completed');
         END IF;
-        IF EXISTS (SELECT 1 FROM holdfast.blocker WHERE state IS NULL) THEN
+        IF v_waited THEN
             PERFORM holdfast.report(p_now, ARRAY(SELECT run FROM holdfast.job WHERE run = ANY (v_runs) AND chain IS NULL));
         END IF;
     END IF;
