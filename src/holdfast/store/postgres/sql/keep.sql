@@ -33,18 +33,22 @@ DECLARE
     v_now bigint := holdfast.clock(p_clock);
     q holdfast.queue := holdfast.settings(p_queue);
     v_free_at bigint := v_now + coalesce(p_ttl, q.result_ttl_ms);
-    v_runs bigint[];
+    v_places tid[];
 BEGIN
     -- The empty text keeps the planner from the index of ids, in which it would go through the whole queue.
-    v_runs := ARRAY(SELECT run FROM holdfast.job WHERE run BETWEEN p_first AND p_last AND queue || '' = p_queue AND held
+    v_places := ARRAY(SELECT ctid FROM holdfast.job WHERE run BETWEEN p_first AND p_last AND queue || '' = p_queue AND held
         FOR UPDATE SKIP LOCKED);
-    UPDATE holdfast.job
-    SET result_ttl_ms = p_ttl,
-        free_at_ms = CASE WHEN finished_at_ms IS NOT NULL AND chain_state IS DISTINCT FROM 'open' THEN v_free_at END,
-        expires_at_ms = CASE WHEN finished_at_ms IS NOT NULL AND chain_state IS DISTINCT FROM 'open'
-            THEN greatest(v_free_at, coalesce(dedup_until_ms, 0), coalesce(ended_at_ms, finished_at_ms)
-                + CASE coalesce(chain_state, state) WHEN 'failed' THEN q.failed_ms
-                    WHEN 'completed' THEN coalesce(q.completed_ms, 0) ELSE 0 END) END
-    WHERE run = ANY (v_runs);
-    PERFORM holdfast.fade(v_runs);
+    WITH kept AS (
+        UPDATE holdfast.job
+        SET result_ttl_ms = p_ttl,
+            free_at_ms = CASE WHEN finished_at_ms IS NOT NULL AND chain_state IS DISTINCT FROM 'open' THEN v_free_at END,
+            expires_at_ms = CASE WHEN finished_at_ms IS NOT NULL AND chain_state IS DISTINCT FROM 'open'
+                THEN greatest(v_free_at, coalesce(dedup_until_ms, 0), coalesce(ended_at_ms, finished_at_ms)
+                    + CASE coalesce(chain_state, state) WHEN 'failed' THEN q.failed_ms
+                        WHEN 'completed' THEN coalesce(q.completed_ms, 0) ELSE 0 END) END
+        WHERE ctid = ANY (v_places)
+        RETURNING run, expires_at_ms
+    )
+    INSERT INTO holdfast.expiry (queue, at_ms, runs)  -- as `fade` does
+    SELECT p_queue, expires_at_ms, array_agg(run) FROM kept WHERE expires_at_ms IS NOT NULL GROUP BY expires_at_ms;
 END $$;
