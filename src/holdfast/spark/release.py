@@ -14,7 +14,7 @@ from .option import reachable
 from .report import WriteReport, kept_report
 from .runs import Span
 
-AT_ONCE = 1000
+AT_ONCE = 2000
 IN_FLIGHT = 4
 LEAST_MS = 10 * 60 * 1000
 """Spark may still run a second copy of a task whose first was committed: so long its ids are held all the same."""
