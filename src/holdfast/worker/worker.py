@@ -28,6 +28,7 @@ from .lease import Heartbeat
 from .prepare import prepare
 from .pump import Pump
 from .report import Report
+from .shutdown import shut_down
 from .ticker import Ticker
 from .upkeep import keep_up
 
@@ -348,26 +349,11 @@ class Worker:
             self._pump.alarm.ring()
             self._insistent.stop()
             if self._stops == 1:
-                self._stopping = asyncio.get_running_loop().create_task(self._shut_down(self._pump))
+                self._stopping = asyncio.get_running_loop().create_task(
+                    shut_down(self._pump, self._drain, self._grace, self._hurry)
+                )
             else:
                 self._hurry.set()
-
-    async def _shut_down(self, pump: Pump) -> None:
-        """Drain, then signal, then hand back what is left."""
-        await _first(self._drain, pump.drained, self._hurry)
-        if pump.running:
-            log.warning("%d handlers still run: telling them to stop", len(pump.running))
-            pump.abort_all("shutdown")
-            await _first(self._grace, pump.drained)
-        if pump.running:
-            log.warning("%d handlers do not stop: their jobs are handed back", len(pump.running))
-            pump.give_up_all()
-            await _first(self._grace, pump.drained)
-        if pump.running:
-            log.error("%d handlers do not even heed being cancelled: they are left alone", len(pump.running))
-            pump.abandon_all()
-        pump.last_try = time.monotonic() + self._grace
-        pump.alarm.ring()
 
     async def stopped(self) -> None:
         """Return once the worker has ended."""
@@ -393,13 +379,3 @@ def _pool_options(count: int | None, jobs: int | None, memory: int | None, drain
             raise ConfigError(f"{name}={value!r}: a whole number from 1")
     count = count or os.cpu_count() or 1
     return PoolOptions(count=count, recycle_jobs=jobs, recycle_memory=memory, drain=drain, grace=grace)
-
-
-async def _first(seconds: float, *events: asyncio.Event) -> None:
-    """Return when one of the events is set, or the time is over."""
-    waiting = [asyncio.ensure_future(event.wait()) for event in events]
-    try:
-        await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for wait in waiting:
-            wait.cancel()
