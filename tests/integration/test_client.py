@@ -729,21 +729,27 @@ async def test_the_store_hears_that_nobody_waits_any_more(app: Holdfast, monkeyp
     @app.task()
     async def never() -> None: ...
 
+    watched: list[str] = []
     unwatched: list[str] = []
-    really = app.store.unwatch
 
-    async def noted(listener: Any, queue: str, id: str, run: int) -> None:
-        await really(listener, queue, id, run)
-        unwatched.append(id)
+    def noting(told: list[str], really: Any) -> Any:
+        async def noted(listener: Any, queue: str, id: str, run: int) -> Any:
+            answer = await really(listener, queue, id, run)
+            told.append(id)
+            return answer
 
-    monkeypatch.setattr(app.store, "unwatch", noted)
+        return noted
+
+    monkeypatch.setattr(app.store, "watch", noting(watched, app.store.watch))
+    monkeypatch.setattr(app.store, "unwatch", noting(unwatched, app.store.unwatch))
     async with app:
         handle = await never.enqueue()
         with pytest.raises(JobTimeout):
             await handle.result(0.05)
         await eventually(lambda: unwatched == [handle.id])
+        before = len(watched)
         waits = [asyncio.create_task(handle.result()) for _ in range(2)]
-        await asyncio.sleep(0)
+        await eventually(lambda: len(watched) == before + 2)
         waits[0].cancel()
         await asyncio.wait(waits[:1])
         assert unwatched == [handle.id], "the other still waits"
