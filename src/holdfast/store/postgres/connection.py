@@ -222,6 +222,9 @@ class Pool:
             except psycopg.Error as error:
                 await connection.close()
                 raise Unreachable(str(translate(error, self._place))) from error
+            except BaseException:  # whoever wanted it does no longer
+                await connection.close()
+                raise
         return connection
 
     async def _enter(self) -> None:
