@@ -15,10 +15,10 @@ from psycopg.rows import dict_row
 from servers import postgres
 from support import PATIENCE, working
 
-from holdfast import Holdfast, Job, Retry, StoreBusy
+from holdfast import Holdfast, Job, Retry, StoreBusy, StoreClosed
 from holdfast.store.contract import NewJob
 from holdfast.store.postgres import PostgresStore
-from holdfast.store.postgres.connection import is_lost, parse
+from holdfast.store.postgres.connection import SESSION, is_lost, parse
 from holdfast.store.postgres.existing import url_of
 
 _numbers = itertools.count(1)
@@ -99,6 +99,80 @@ async def test_whoever_opens_while_another_does_waits_for_it(url: str) -> None:
             return (await app.queue("q").enqueue(n)).status
 
     assert await asyncio.gather(*(enqueue(n) for n in range(5))) == ["queued"] * 5
+
+
+# --- callers that give up
+
+
+async def test_whoever_gives_up_while_its_connection_is_set_up_leaves_none_open(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[psycopg.AsyncConnection[Any]] = []
+    setting_up = asyncio.Event()
+    execute = psycopg.AsyncConnection.execute
+
+    async def watched(self: psycopg.AsyncConnection[Any], query: Any, *args: Any, **options: Any) -> Any:
+        if query == SESSION:
+            made.append(self)
+            setting_up.set()
+            await asyncio.Event().wait()
+        return await execute(self, query, *args, **options)
+
+    store = PostgresStore(url)
+    await store.open()
+    monkeypatch.setattr(psycopg.AsyncConnection, "execute", watched)
+    asking = asyncio.create_task(store._rows("SELECT 1", ()))
+    await asyncio.wait_for(setting_up.wait(), PATIENCE)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert [connection.closed for connection in made] == [True]
+    await store.close()
+
+
+async def test_a_store_that_closes_before_it_could_listen_leaves_no_connection_open(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[psycopg.AsyncConnection[Any]] = []
+    execute = psycopg.AsyncConnection.execute
+
+    async def watched(self: psycopg.AsyncConnection[Any], query: Any, *args: Any, **options: Any) -> Any:
+        if str(query).startswith("LISTEN"):
+            made.append(self)
+        return await execute(self, query, *args, **options)
+
+    monkeypatch.setattr(psycopg.AsyncConnection, "execute", watched)
+    store = PostgresStore(url)
+    await store.open()
+    await store.listen(lambda: None, lambda _: None)
+    await store.close()
+    assert [connection.closed for connection in made] == [True]
+
+
+async def test_a_store_that_closes_while_it_begins_to_listen_leaves_no_connection_open(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[psycopg.AsyncConnection[Any]] = []
+    beginning, closed = asyncio.Event(), asyncio.Event()
+    execute = psycopg.AsyncConnection.execute
+
+    async def held(self: psycopg.AsyncConnection[Any], query: Any, *args: Any, **options: Any) -> Any:
+        if str(query).startswith("LISTEN"):
+            made.append(self)
+            beginning.set()
+            await closed.wait()
+        return await execute(self, query, *args, **options)
+
+    monkeypatch.setattr(psycopg.AsyncConnection, "execute", held)
+    store = PostgresStore(url)
+    await store.open()
+    listening = asyncio.create_task(store.listen(lambda: None, lambda _: None))
+    await asyncio.wait_for(beginning.wait(), PATIENCE)
+    await store.close()
+    closed.set()
+    with pytest.raises(StoreClosed, match="closed while it began to listen"):
+        await listening
+    assert [connection.closed for connection in made] == [True]
 
 
 # --- locks

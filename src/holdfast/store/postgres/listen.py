@@ -17,7 +17,7 @@ import msgspec
 import psycopg
 
 from ...core.state import State
-from ...errors import StoreError
+from ...errors import StoreClosed, StoreError
 from ..contract import Finished
 from .connection import Connection, Place, connect, patiently, translate
 
@@ -71,8 +71,10 @@ class Switchboard:
         self._channel = f"hf_{secrets.token_hex(8)}"
         self._numbers = itertools.count(1)
         self._ears: dict[str, Ear] = {}
+        self._line: Connection | None = None
         self._task: asyncio.Task[None] | None = None
         self._starting = asyncio.Lock()
+        self._closed = False
 
     async def listen(self, on_wake: Callable[[], None], on_finished: Callable[[Finished], None]) -> Ear:
         """Return a new listener, which hears already."""
@@ -82,7 +84,11 @@ class Switchboard:
         self._ears[number] = ear
         async with self._starting:
             if self._place.listen and self._task is None:
-                self._task = asyncio.create_task(self._run(await patiently(self._place.patience, self._connect)))
+                self._line = await patiently(self._place.patience, self._connect)
+                if self._closed:
+                    await self._hang_up()
+                    raise StoreClosed(f"{self._place} was closed while it began to listen")
+                self._task = asyncio.create_task(self._run())
         return ear
 
     def _forget(self, number: str) -> None:
@@ -105,17 +111,21 @@ class Switchboard:
             raise
         return connection
 
-    async def _run(self, connection: Connection) -> None:
-        while True:
+    async def _hang_up(self) -> None:
+        line, self._line = self._line, None
+        if line is not None:
+            with suppress(psycopg.Error):
+                await line.close()
+
+    async def _run(self) -> None:
+        while self._line is not None:
             try:
-                async for notice in connection.notifies():
+                async for notice in self._line.notifies():
                     self._pass_on(notice.payload)
             except psycopg.Error as error:
                 log.warning("%s: wake-ups are lost until the server is back, polling goes on: %s", self._place, error)
-            finally:
-                with suppress(psycopg.Error):
-                    await connection.close()
-            connection = await self._connect_again()
+            await self._hang_up()
+            self._line = await self._connect_again()
             for ear in list(self._ears.values()):
                 ear.wake()  # something may have been said while nobody heard
 
@@ -136,12 +146,14 @@ class Switchboard:
 
     async def close(self) -> None:
         """Nobody hears anything more."""
+        self._closed = True
         self._ears.clear()
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
+        await self._hang_up()  # a task that was cancelled before it began has ended nothing
 
 
 class Doubt:
