@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from support import burst, eventually, working
+from support import PATIENCE, burst, eventually, working
 
 from holdfast import ConfigError, Holdfast, Retention, Retry, State
 from holdfast.store.contract import Complete
@@ -89,6 +90,61 @@ async def test_an_outcome_that_cannot_be_written_is_told_as_a_failure(
             "UnwritableOutcome",
             "its outcome could not be written: OverflowError",
         )
+
+
+async def test_a_store_that_takes_nothing_for_a_while_hears_the_outcome_when_it_does_again(
+    app: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever its error is called: the outcome is as it was, and is told again after a pause."""
+    settle, open_files = app.store.settle_and_claim, asyncio.Event()
+    troubles: list[Any] = []
+    app.hooks.add("worker_error", troubles.append)
+    open_files.set()
+
+    async def short_of_files(*args: Any, **options: Any) -> Any:
+        if not open_files.is_set():
+            raise OSError("too many open files")
+        return await settle(*args, **options)
+
+    monkeypatch.setattr(app.store, "settle_and_claim", short_of_files)
+
+    @app.task(retry=Retry(failures=1))
+    async def work() -> int:
+        open_files.clear()
+        return 1
+
+    async with working(app):
+        handle = await work.enqueue()
+        await eventually(lambda: len(troubles) > 2, "it pauses, and tries again")
+        open_files.set()
+        assert await handle.result(PATIENCE) == 1
+
+
+async def test_a_job_that_came_with_a_reply_nobody_could_read_runs(
+    app: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The turn settled one job and claimed the next, says the store; the worker knows nothing of that."""
+    settle = app.store.settle_and_claim
+    unread: list[Any] = []
+
+    async def unreadable(session: Any, settlements: Any, *rest: Any, **options: Any) -> Any:
+        turn = await settle(session, settlements, *rest, **options)
+        if settlements and turn.claimed and not unread:
+            unread.append(turn)
+            raise ValueError("what is this?")
+        return turn
+
+    monkeypatch.setattr(app.store, "settle_and_claim", unreadable)
+
+    @app.task()
+    async def echo(n: int) -> int:
+        return n
+
+    async with app:
+        handles = [await echo.enqueue(n) for n in range(4)]
+        async with working(app, slots=1):
+            assert [await handle.result(PATIENCE) for handle in handles] == [0, 1, 2, 3]
+    assert len(unread) == 1
 
 
 async def test_a_hook_that_ends_the_process_does_not(app: Holdfast) -> None:

@@ -11,7 +11,7 @@ from ..errors import StoreError
 from ..executor import PoolOptions
 from ..hook import Hooks
 from ..registry import Registry
-from ..store.contract import Released, Retried, Session, Settlement, Store, Turn
+from ..store.contract import Lease, Released, Retried, Session, Settlement, Store, Turn
 from .crew import Crew
 
 log = logging.getLogger("holdfast")
@@ -27,6 +27,8 @@ class Persistent(Crew):
         super().__init__(store, registry, hooks, slots, pool)
         self._unsure = False
         """A reply was lost: nobody knows what this worker holds."""
+        self._given_up: set[Lease] = set()
+        """Attempts of which no end can be told: their jobs come back when this session is over."""
         self._pause = FIRST_PAUSE
         self.last_try: float | None = None
         """When to stop telling a store that does not answer; set at the end of a shutdown."""
@@ -37,12 +39,13 @@ class Persistent(Crew):
 
     async def _failed(self, session: Session, settlements: list[Settlement], error: Exception) -> bool:
         """What could not be told will be told again, after a pause. False: it is too late for that."""
+        self._unsure = True
         if settlements and not isinstance(error, StoreError):
             log.error("an outcome could not be written, so each is told by itself: %s", error)
-            await self._tell_apart(session, settlements)
-            return True
+            settlements = await self._tell_apart(session, settlements)
+            if not settlements:
+                return True
         self._finished = settlements + self._finished
-        self._unsure = True
         self.trouble(error)
         if self.last_try is not None and time.monotonic() > self.last_try:
             self._give_up_telling()
@@ -59,27 +62,47 @@ class Persistent(Crew):
         self.report.lost += len(self._finished)
         self._finished = []
 
-    async def _tell_apart(self, session: Session, settlements: list[Settlement]) -> None:
-        """One outcome that cannot be written does not hold up the others: it becomes a failure that says so."""
-        for entry in settlements:
+    async def _tell_apart(self, session: Session, settlements: list[Settlement]) -> list[Settlement]:
+        """One outcome that cannot be written does not hold up the others: it becomes a failure that says so.
+
+        Return those that the store could not be told, since it takes nothing at the moment.
+        """
+        for number, entry in enumerate(settlements):
             try:
                 turn = await self._store.settle_and_claim(session, [entry], (), 0)
-                if turn.evicted:
-                    return  # the next turn finds that out, too, and ends the session
-                self._after(turn, [entry])
             except StoreError:
-                self._finished.append(entry)
+                return settlements[number:]
             except Exception as error:
-                if getattr(getattr(entry, "error", None), "type", "") == UNWRITABLE:
-                    log.error("%s/%s cannot be settled at all: %s", entry.lease.queue, entry.lease.id, error)
-                    self.report.lost += 1
-                    continue
-                told = f"its outcome could not be written: {type(error).__name__}"
-                self._finished.append(Retried(entry.lease, ErrorRecord(type=UNWRITABLE, message=told)))
+                if not await self._answers(session):
+                    return settlements[number:]
+                self._replace(entry, error)
+                continue
+            if turn.evicted:
+                break  # the next turn finds that out, too, and ends the session
+            self._after(turn, [entry])
+        return []
+
+    async def _answers(self, session: Session) -> bool:
+        """True when the store takes a turn with nothing in it: then it is not the store that is in trouble."""
+        try:
+            await self._store.settle_and_claim(session, [], (), 0)
+        except Exception:
+            return False
+        return True
+
+    def _replace(self, entry: Settlement, error: Exception) -> None:
+        """The outcome, which cannot be written, is a failure that says so; one that already is, is given up."""
+        if getattr(getattr(entry, "error", None), "type", "") == UNWRITABLE:
+            log.error("%s/%s cannot be settled at all: %s", entry.lease.queue, entry.lease.id, error)
+            self.report.lost += 1
+            self._given_up.add(entry.lease)
+            return
+        told = f"its outcome could not be written: {type(error).__name__}"
+        self._finished.append(Retried(entry.lease, ErrorRecord(type=UNWRITABLE, message=told)))
 
     async def _take_stock(self, session: Session, settlements: list[Settlement]) -> None:
         """After a lost reply: what the store says we hold, and we do not know of, is taken up or handed back."""
-        known = set(self.running) | {entry.lease for entry in settlements}
+        known = set(self.running) | {entry.lease for entry in settlements} | self._given_up
         held = await self._store.held(session)
         known |= set(self.running) | {entry.lease for entry in self._finished}  # what came with a wake-up meanwhile
         for claimed in held:
