@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
+import struct
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import psycopg
@@ -13,8 +16,10 @@ import pytest
 from servers import PostgresServer, postgres
 from support import PATIENCE, Running, eventually, working
 
-from holdfast import Holdfast, StoreError
+from holdfast import ConfigError, Holdfast, StoreError
+from holdfast.store.contract import Session
 from holdfast.store.postgres import PostgresStore
+from holdfast.store.postgres.connection import Pool
 
 PLAIN = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'holdfast'"
 
@@ -84,6 +89,86 @@ async def test_what_no_patience_helps_is_told_at_once() -> None:
         await asyncio.wait_for(PostgresStore(f"{url}&patience=600").open(), PATIENCE)
 
 
+@asynccontextmanager
+async def answering(*replies: bytes) -> AsyncIterator[int]:
+    """Yield the port of something that answers what a client says with these bytes, one after another."""
+    tasks = set()
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        tasks.add(asyncio.current_task())
+        for reply in replies:
+            await reader.read(1024)
+            writer.write(reply)
+        await reader.read()  # until the client hangs up
+        writer.close()
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+WANTS_A_PASSWORD = b"R" + struct.pack("!ii4s", 12, 5, b"salt")
+
+
+@pytest.mark.parametrize(
+    ("replies", "options", "told"),
+    [
+        (
+            (),
+            "sslmode=wrong",
+            r'no connection can be made .*invalid sslmode value: "wrong".*; check host, port and TLS',
+        ),
+        ((b"N",), "sslmode=require", r"no connection can be made .*SSL was required"),
+        ((b"H",), "sslmode=require", r"no connection can be made .*invalid response to SSL negotiation"),
+        (
+            (b"S",),
+            "sslmode=verify-full&sslrootcert=/no/such/file",
+            r'no connection can be made .*root certificate file "/no/such/file" does not exist',
+        ),
+        (
+            (b"N", WANTS_A_PASSWORD),
+            "sslmode=prefer",
+            r"the server refuses .*no password supplied.*; check user, password",
+        ),
+    ],
+    ids=["a wrong sslmode", "a server without TLS", "another kind of server", "a missing file", "a missing password"],
+)
+async def test_a_connection_that_cannot_be_is_told_at_once(replies: tuple[bytes, ...], options: str, told: str) -> None:
+    async with answering(*replies) as port:
+        url = f"postgresql://holdfast@127.0.0.1:{port}/postgres?patience=600&{options}"
+        with pytest.raises(StoreError, match=told):
+            await asyncio.wait_for(PostgresStore(url).open(), PATIENCE)
+
+
+def failing_lookup(number: int) -> Callable[..., Awaitable[Any]]:
+    async def look_up(*args: Any, **options: Any) -> Any:
+        raise socket.gaierror(number, os.strerror(0))
+
+    return look_up
+
+
+async def test_a_host_that_nobody_knows_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", failing_lookup(socket.EAI_NONAME))
+    with pytest.raises(StoreError, match=r"no connection can be made .*failed to resolve host 'nowhere'"):
+        await asyncio.wait_for(PostgresStore("postgresql://nowhere/db?patience=600").open(), PATIENCE)
+
+
+async def test_a_name_server_that_is_away_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", failing_lookup(socket.EAI_AGAIN))
+    began = time.monotonic()
+    with pytest.raises(StoreError, match=r"failed to resolve host 'here'.*is the server running"):
+        await PostgresStore("postgresql://here/db?patience=0.3").open()
+    assert time.monotonic() - began >= 0.3
+
+
+async def test_a_host_that_cannot_be_a_name_is_told_at_once() -> None:
+    with pytest.raises(ConfigError, match="this cannot be the name of a host"):
+        await asyncio.wait_for(PostgresStore("postgresql://a..b/db?patience=600").open(), PATIENCE)
+
+
 async def test_a_worker_outlives_a_server_that_is_away(server: PostgresServer) -> None:
     app, echo = app_on(f"{server.url()}&patience=0.2")
     troubles: list[Any] = []
@@ -133,3 +218,20 @@ async def test_a_worker_that_waits_behind_somebodys_lock_can_be_stopped() -> Non
 async def _somebody_waits(url: str) -> bool:
     async with await psycopg.AsyncConnection.connect(url.partition("?")[0]) as connection:
         return await (await connection.execute(PLAIN)).fetchone() is not None
+
+
+async def test_a_server_that_was_started_anew_is_noticed_behind_a_pooler(
+    server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be another one, which lacks the last settlements; the connections to the pooler stay as they are."""
+    monkeypatch.setattr(Pool, "made", property(lambda pool: 0, lambda pool, made: None), raising=False)
+    store = PostgresStore(f"{server.url()}&patience={PATIENCE}")
+    await store.open()
+    session = Session(id="s", name="w", host="-", pid=0, queues=("q",), lease_ms=60_000)
+    await store.register(session)
+    before = [(await store.settle_and_claim(session, [], ("q",), 1)).unsure for _ in range(2)]
+    await asyncio.to_thread(server.stop)
+    await asyncio.to_thread(server.start)
+    after = [(await store.settle_and_claim(session, [], ("q",), 1)).unsure for _ in range(2)]
+    assert (before, after) == ([False, False], [True, False])
+    await store.close()

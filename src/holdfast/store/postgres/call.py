@@ -63,6 +63,8 @@ class Info(msgspec.Struct, frozen=True):
     more: bool = False
     settings: dict[str, msgspec.Raw] | None = None
     aborts: list[tuple[str, str, int, int, str]] | None = None
+    server: str = ""
+    """When the server was started that answers: another one may have forgotten what was settled."""
 
 
 _info = msgspec.json.Decoder(Info).decode
@@ -236,14 +238,21 @@ class Reader:
 
     def __init__(self) -> None:
         self._known: dict[bytes, QueueSettings] = {}
+        self._links: dict[str, tuple[str, int]] = {}
+        """By session: which server answered it last, and how many connections had been made by then."""
 
-    def turn(self, rows: Sequence[Sequence[Any]], count: int) -> tuple[Turn, list[tuple[Lease, ErrorRecord]]]:
+    def turn(
+        self, rows: Sequence[Sequence[Any]], count: int, session: str, connections: int
+    ) -> tuple[Turn, list[tuple[Lease, ErrorRecord]]]:
         """Return the turn, and the claimed jobs that cannot be read."""
         info = _info(rows[0][0])
         if info.evicted:
+            self.forget(session)
             return Turn(evicted=True, now_ms=info.now), []
         claimed, broken = claimed_rows((row[1:] for row in rows[1:]), info.now)
         settled = [_COMPLETED] * count if info.words is None else [_settled(word) for word in info.words]
+        link = (info.server, connections)
+        known, self._links[session] = self._links.get(session, link), link
         return Turn(
             late=info.late,
             settled=settled,
@@ -253,7 +262,12 @@ class Reader:
             settings={queue: self.settings(bytes(raw)) for queue, raw in (info.settings or {}).items()},
             more=info.more,
             aborts=aborts(info.aborts),
+            unsure=known != link,
         ), broken
+
+    def forget(self, session: str) -> None:
+        """The session is over."""
+        self._links.pop(session, None)
 
     def settings(self, raw: bytes) -> QueueSettings:
         """Return a queue's settings."""

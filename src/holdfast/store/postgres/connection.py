@@ -6,6 +6,7 @@ import asyncio
 import random
 import re
 import select
+import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -38,6 +39,16 @@ SESSION = (
 """Our functions look again at what changed while they waited: no stricter isolation of a role may keep them from it."""
 _LOST = re.compile(r"^(08...|57P0[1-5]|25P0[34])$")
 _PASSING = re.compile("starting up|shutting down|recovery|not (yet )?accepting|too many|remaining connection slots")
+_REFUSAL = re.compile("FATAL:|no password supplied")
+_UNKNOWN_HOST = "|".join(str(getattr(socket, name)) for name in ("EAI_NONAME", "EAI_NODATA") if hasattr(socket, name))
+_HOPELESS = re.compile(
+    rf"failed to resolve host .*\[Errno ({_UNKNOWN_HOST})\]"
+    r"|invalid \w+ value[: ]|invalid (port number|integer value)|weak sslmode|invalid when SSL support"
+    r'|definition of service "'
+    r"|SSL was required|(invalid response to|expected) (SSL negotiation|authentication request)"
+    r'|certificate file "|certificate verify failed|server certificate for|private key'
+)
+"""What libpq says when it is asked for what cannot be: no such host, TLS that is not there, a file that is missing."""
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,6 +162,8 @@ async def connect(place: Place) -> Connection:
     except psycopg.Error as error:
         ours = translate(error, place)
         raise (Unreachable(str(ours)) if _may_pass(error) else ours) from error
+    except UnicodeError as error:  # of whoever looks the host up
+        raise ConfigError(f"{place}: this cannot be the name of a host ({error})") from None
     await connection.set_isolation_level(psycopg.IsolationLevel.READ_COMMITTED)  # for `transaction()`
     return connection
 
@@ -162,9 +175,13 @@ def _timeout(place: Place) -> dict[str, Any]:
 
 
 def _may_pass(error: psycopg.Error) -> bool:
-    """True when a later try may do. Errors have no code yet in this phase; what the server itself says is `FATAL`."""
+    """True when a later try may do. Errors have no code yet in this phase; what the server itself says is `FATAL`.
+
+    Of several hosts, or addresses of one, each has its own line: one that cannot be right is told at once.
+    """
     text = str(error)
-    return is_lost(error) and ("FATAL:" not in text or bool(_PASSING.search(text)))
+    refused = _REFUSAL.search(text) and not _PASSING.search(text)
+    return is_lost(error) and not refused and not _HOPELESS.search(text)
 
 
 async def found_out(connection: Connection, place: Place) -> Place:
@@ -185,6 +202,8 @@ class Pool:
         self._place = place
         self._idle: list[Connection] = []
         self._room = asyncio.Semaphore(place.pool)
+        self.made = 0
+        """How many connections there have been."""
         self._lock_timeout = str(round(max(LEAST_LOCK, place.patience) * 1000))
         self._closed = False
 
@@ -216,6 +235,7 @@ class Pool:
     async def _connect(self) -> Connection:
         """Return a new connection, whose statements wait for a lock no longer than the patience lasts."""
         connection = await connect(self._place)
+        self.made += 1
         if self._place.direct:
             try:
                 await connection.execute(SESSION, (self._lock_timeout,), prepare=False)
@@ -298,7 +318,8 @@ def is_lost(error: psycopg.Error) -> bool:
 
 def translate(error: psycopg.Error, place: Place) -> StoreError | ConfigError:
     """Return our error for one of PostgreSQL's, with what to do next."""
-    text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    text = next((line for line in lines if _HOPELESS.search(line)), lines[0])
     state = error.sqlstate or ""
     if state in TRY_AGAIN:
         return StoreBusy(f"{place} was locked by others for over {place.patience:g} s; end their long transactions")
@@ -312,7 +333,9 @@ def translate(error: psycopg.Error, place: Place) -> StoreError | ConfigError:
         return StoreError(f"{place}: its tables or functions are gone or another's ({text}); run holdfast migrate")
     if state == "42501":
         return StoreError(f"{place}: this user lacks a right ({text}); see docs/reference/postgres.md")
-    if "FATAL:" in text and not _PASSING.search(text) and not state:
+    if not state and _HOPELESS.search(text):
+        return StoreError(f"{place}: no connection can be made ({text}); check host, port and TLS options of the URL")
+    if not state and _REFUSAL.search(text) and not _PASSING.search(text):
         return StoreError(f"{place}: the server refuses ({text}); check user, password, database and its pg_hba.conf")
     if is_lost(error):
         return StoreError(f"{place}: the connection was lost or refused ({text}); is the server running?")

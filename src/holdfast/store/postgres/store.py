@@ -202,7 +202,8 @@ class PostgresStore(Enqueuing):
                     missed[:] = await cursor.fetchall()
                 return rows
 
-        turn, broken = self._reader.turn(await self._insist(work, repeatable=False, patient=False), len(settlements))
+        rows = await self._insist(work, repeatable=False, patient=False)
+        turn, broken = self._reader.turn(rows, len(settlements), session.id, self._pool.made if self._pool else 0)
         if broken:
             await self._set_aside(session, broken)
         if ear is not None and missed and not turn.evicted:
@@ -253,6 +254,7 @@ class PostgresStore(Enqueuing):
 
     async def leave(self, session: Session) -> None:
         await self._value("SELECT holdfast.leave(%s::bigint, %s)", self._now(), session.id)
+        self._reader.forget(session.id)
 
     async def reap(self, queue: str, limit: int = 100, but: str | None = None) -> Reaped:
         statement = self._named("SELECT * FROM holdfast.reap(%s::bigint, %s, %s::integer, %s)")

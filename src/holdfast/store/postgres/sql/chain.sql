@@ -16,14 +16,14 @@ BEGIN
         SELECT *, CASE WHEN next ? 'run_at' THEN greatest((next ->> 'run_at')::bigint, p_now)
             ELSE p_now + greatest(coalesce((next ->> 'delay')::bigint, 0), 0) END AS run_at
         FROM input
-    ), added AS (
+    ), added AS (  -- by chain: their rows are locked in this order, too
         INSERT INTO holdfast.job (run, queue, id, state, task, priority, run_at_ms, ready_at_ms, enqueued_at_ms,
             result_ttl_ms, overrides, headers, payload, chain, position)
         SELECT run, next ->> 'queue', next ->> 'id', CASE WHEN run_at > p_now THEN 'scheduled' ELSE 'waiting' END,
             next ->> 'task', coalesce((next ->> 'priority')::integer, 0), run_at, run_at, p_now,
             (next ->> 'ttl')::bigint, next -> 'overrides', decode(next ->> 'headers', 'hex'),
             decode(next ->> 'payload', 'hex'), chain, position
-        FROM timed WHERE NOT next ? 'key' AND NOT next ? 'blockers' ORDER BY next ->> 'queue', next ->> 'id' COLLATE "C"
+        FROM timed WHERE NOT next ? 'key' AND NOT next ? 'blockers' ORDER BY chain
         ON CONFLICT (queue, id) WHERE held DO NOTHING
         RETURNING run, queue, id, state, task, priority, run_at_ms, payload, chain
     ), known AS (  -- their chains know of them
@@ -121,12 +121,14 @@ BEGIN
     PERFORM holdfast.tell_watchers(p_now, f, p_state);
 END $$;
 
--- complete, from outside: the chain is over with this result, whoever works on its current job.
+-- complete, from outside: the chain is over with this result, whoever works on its current job. By its id, it is the chain
+-- that the id stands for when nobody else is at it: one that ended meanwhile, and has a successor, is not the answer.
 CREATE OR REPLACE FUNCTION holdfast.complete_chain(p_clock bigint, p_queue text, p_id text, p_run bigint,
     p_result bytea, p_ttl bigint, p_request text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
     v_answer jsonb;
+    v_first bigint;
     v_reply text;
 BEGIN
     IF p_request IS NOT NULL THEN
@@ -136,11 +138,24 @@ BEGIN
             RETURN v_answer ->> 'reply';
         END IF;
     END IF;
-    v_reply := holdfast.complete_first(v_now, holdfast.first_of_chain(v_now, p_queue, p_id, p_run), p_result, p_ttl);
+    v_first := holdfast.first_of_chain(v_now, p_queue, p_id, p_run);
+    v_reply := holdfast.complete_first(v_now, v_first, p_result, p_ttl);
+    IF v_reply <> 'ok' THEN
+        PERFORM holdfast.still_first(v_now, p_queue, p_id, p_run, v_first);
+    END IF;
     IF p_request IS NOT NULL THEN
         INSERT INTO holdfast.request (id, at_ms, other) VALUES (p_request, v_now, jsonb_build_object('reply', v_reply));
     END IF;
     RETURN v_reply;
+END $$;
+
+-- What is meant is still the chain that was found, or else the call is done again.
+CREATE OR REPLACE FUNCTION holdfast.still_first(p_now bigint, p_queue text, p_id text, p_run bigint, p_first bigint)
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF p_first IS DISTINCT FROM holdfast.first_of_chain(p_now, p_queue, p_id, p_run) THEN
+        RAISE lock_not_available USING MESSAGE = 'the id has just got another run; try again';
+    END IF;
 END $$;
 
 CREATE OR REPLACE FUNCTION holdfast.complete_first(p_now bigint, p_first bigint, p_result bytea, p_ttl bigint)
@@ -156,8 +171,8 @@ BEGIN
     END IF;
     PERFORM holdfast.hold(ARRAY[j.queue]);
     SELECT * INTO j FROM holdfast.job WHERE run = j.run FOR UPDATE;
-    IF j.run IS DISTINCT FROM (SELECT coalesce(tail, run) FROM holdfast.job WHERE run = p_first) THEN
-        RAISE lock_not_available USING MESSAGE = 'the chain has just gone on; try again';
+    IF j.run IS NULL OR j.run IS DISTINCT FROM (SELECT coalesce(tail, run) FROM holdfast.job WHERE run = p_first) THEN
+        RAISE lock_not_available USING MESSAGE = 'the chain has just gone on, or is gone; try again';
     ELSIF j.state IN ('completed', 'failed', 'cancelled') THEN
         RETURN 'wrong_state';
     END IF;
@@ -212,7 +227,8 @@ BEGIN
     PERFORM holdfast.hold(ARRAY(SELECT DISTINCT queue FROM holdfast.job
         WHERE run = ANY (holdfast.cascade(v_first, true)) OR chain = ANY (holdfast.cascade(v_first, true))));
     v_firsts := holdfast.cascade(v_first, p_cascade);
-    PERFORM 1 FROM holdfast.job WHERE run = ANY (v_firsts) OR chain = ANY (v_firsts) ORDER BY run DESC FOR UPDATE;
+    PERFORM holdfast.hold_whole(v_firsts);
+    PERFORM holdfast.still_first(v_now, p_queue, p_id, p_run, v_first);
     SELECT jsonb_agg(DISTINCT jsonb_build_array(j.queue, j.id, j.run)) INTO v_waiting
     FROM holdfast.blocker b JOIN holdfast.job j ON j.run = b.run WHERE b.blocker = v_first AND b.state IS NULL;
     IF v_waiting IS NOT NULL AND NOT p_cascade THEN
@@ -225,11 +241,20 @@ BEGIN
     END LOOP;
 END $$;
 
+-- Every job of these chains is locked, each chain from its end, as whoever ends one does it.
+CREATE OR REPLACE FUNCTION holdfast.hold_whole(p_firsts bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM 1 FROM holdfast.job WHERE run = ANY (p_firsts) OR chain = ANY (p_firsts)
+    ORDER BY coalesce(chain, run), run DESC FOR UPDATE;
+END $$;
+
 -- Every job of the chain is gone; whoever waits for it hears that it was cancelled.
+-- A job with which it has just gone on is not waited for: the call is done again.
 CREATE OR REPLACE FUNCTION holdfast.remove_chain(p_now bigint, f holdfast.job) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     j holdfast.job;
 BEGIN
+    PERFORM 1 FROM holdfast.job WHERE run = f.run OR chain = f.run FOR UPDATE NOWAIT;
     PERFORM holdfast.report(p_now, ARRAY[f.run], true);
     FOR j IN SELECT * FROM holdfast.job WHERE run = f.run OR chain = f.run ORDER BY run LOOP
         PERFORM holdfast.remove(p_now, j);

@@ -72,15 +72,18 @@ BEGIN
         array_agg(position ORDER BY run) FILTER (WHERE next IS NOT NULL),
         array_agg(next ORDER BY run) FILTER (WHERE next IS NOT NULL)
     INTO v_done, v_runs, v_special, v_linked, v_chains, v_positions, v_nexts FROM done;
-    IF v_chains IS NOT NULL THEN
-        PERFORM holdfast.follow(p_now, v_chains, v_positions, v_nexts);
-    END IF;
     SELECT EXISTS (SELECT 1 FROM holdfast.watch),
         EXISTS (SELECT 1 FROM holdfast.successor) OR EXISTS (SELECT 1 FROM holdfast.abort),
         EXISTS (SELECT 1 FROM holdfast.blocker WHERE state IS NULL)
     INTO v_watched, v_followed, v_waited;
-    IF v_special OR v_watched AND v_linked OR v_followed THEN
+    v_special := v_special OR v_watched AND v_linked OR v_followed;
+    IF v_special AND (v_linked OR v_waited) THEN  -- chains that end and chains that go on, in one order
         PERFORM holdfast.hold_chains(v_runs);
+    END IF;
+    IF v_chains IS NOT NULL THEN
+        PERFORM holdfast.follow(p_now, v_chains, v_positions, v_nexts);
+    END IF;
+    IF v_special THEN
         FOR j IN SELECT * FROM holdfast.job WHERE run = ANY (v_runs) ORDER BY run LOOP
             IF j.chain IS NULL OR j.result IS NOT NULL THEN
                 PERFORM holdfast.over(p_now, j, 'completed');

@@ -10,6 +10,7 @@ DECLARE
     f holdfast.job;
 BEGIN
     PERFORM holdfast.hold(ARRAY[p_queue]);
+    PERFORM holdfast.hold_whole(ARRAY(SELECT run FROM holdfast.job WHERE queue = p_queue AND id = p_id AND held));
     j := holdfast.answering(v_now, p_queue, p_id);
     IF j.run IS NULL THEN
         RETURN 'missing';

@@ -146,7 +146,8 @@ DECLARE
     v_open integer;
     v_blocker text[];
 BEGIN
-    PERFORM 1 FROM holdfast.job WHERE queue = p_queue AND id = ANY (p_ids) AND held ORDER BY run FOR UPDATE;
+    PERFORM 1 FROM holdfast.job WHERE queue = p_queue AND id = ANY (p_ids) AND held
+    ORDER BY holdfast.lock_rank(state, chain_state), run FOR UPDATE;
     FOR t IN  -- numbered in the order given, taken in the order of ids
         WITH input AS MATERIALIZED (
             SELECT u.*, nextval('holdfast.run') AS run

@@ -1,5 +1,6 @@
--- What every transition needs. Locks are taken in one order: request, queue rows by name, pulse, own session,
--- job rows by run; whatever comes later is skipped when locked, or tried without waiting.
+-- What every transition needs. Locks are taken in one order: request, queue rows by name, pulse, own session, job rows: by
+-- run, then the first jobs of their chains by run, then those who wait for them by run (`lock_rank`). Whatever else comes
+-- later is skipped when locked, or tried without waiting.
 
 CREATE OR REPLACE FUNCTION holdfast.clock(p_now bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
     SELECT coalesce(p_now, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)
@@ -26,6 +27,11 @@ BEGIN
     WHERE NOT EXISTS (SELECT 1 FROM holdfast.queue q WHERE q.name = u.name) ORDER BY name ON CONFLICT DO NOTHING;
     PERFORM 1 FROM holdfast.queue WHERE name = ANY (p_queues) ORDER BY name FOR UPDATE;
 END $$;
+
+-- Where rows are locked together: who ends a job has that one first, then the first of its chain, then those who wait for it.
+CREATE OR REPLACE FUNCTION holdfast.lock_rank(p_state text, p_chain_state text) RETURNS integer LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN p_state = 'blocked' THEN 2 WHEN p_chain_state IS NOT NULL THEN 1 ELSE 0 END
+$$;
 
 -- The queues whose rows the end of these runs may need, besides those given: where their chains began or go on, and where
 -- others wait for them.

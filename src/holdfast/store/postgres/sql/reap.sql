@@ -9,6 +9,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
     j holdfast.job;
+    v_runs bigint[];
     v_state text;
     v_count integer := 0;
     v_message text := 'its worker vanished while it ran';
@@ -28,12 +29,12 @@ BEGIN
     IF v_dead = '{}' THEN
         RETURN;
     END IF;
-    FOR j IN
-        SELECT * FROM holdfast.job WHERE run = ANY (ARRAY(SELECT h.run FROM unnest(v_dead) AS d(id)
+    v_runs := ARRAY(SELECT run FROM holdfast.job WHERE run = ANY (ARRAY(SELECT h.run FROM unnest(v_dead) AS d(id)
             CROSS JOIN holdfast.holding(d.id, p_queue) AS h(run) ORDER BY h.run LIMIT p_limit))
             AND state = 'active' AND session = ANY (v_dead)
-        ORDER BY run FOR UPDATE
-    LOOP
+        ORDER BY run FOR UPDATE);
+    PERFORM holdfast.hold_chains(v_runs);
+    FOR j IN SELECT * FROM holdfast.job WHERE run = ANY (v_runs) ORDER BY run LOOP
         v_count := v_count + 1;
         PERFORM holdfast.let_go(j);
         IF j.cancel THEN

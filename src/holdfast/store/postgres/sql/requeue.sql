@@ -10,6 +10,8 @@ DECLARE
     v_now bigint := holdfast.clock(p_clock);
     v_runs bigint[];
     v_queues text[];
+    v_news bigint[];
+    v_old bigint;
     v_done jsonb := '[]';
     v_run bigint;
     j holdfast.job;
@@ -29,18 +31,27 @@ BEGIN
             AND (p_key IS NULL OR key = p_key) AND (p_ids IS NULL OR id = ANY (p_ids))
             AND (p_after IS NULL OR enqueued_at_ms >= p_after) AND (p_until IS NULL OR enqueued_at_ms < p_until)
             AND (expires_at_ms IS NULL OR expires_at_ms > v_now) AND requeued_as IS NULL
+            AND chain_state IS DISTINCT FROM 'open'
         ORDER BY run DESC LIMIT p_limit) found;
     IF v_runs IS NOT NULL THEN
-        PERFORM holdfast.hold(v_queues);
-        FOR j IN SELECT * FROM holdfast.job WHERE run = ANY (v_runs) AND state = ANY (p_states) AND requeued_as IS NULL
-            ORDER BY run FOR UPDATE
+        PERFORM holdfast.hold(holdfast.reached(v_queues, v_runs, NULL));  -- where chains began that go on again, too
+        v_runs := ARRAY(SELECT run FROM holdfast.job WHERE run = ANY (v_runs) AND state = ANY (p_states)
+            AND requeued_as IS NULL AND chain_state IS DISTINCT FROM 'open' ORDER BY run FOR UPDATE);
+        v_news := ARRAY(SELECT nextval('holdfast.run') FROM generate_series(1, cardinality(v_runs)));
+        FOR v_old IN SELECT run FROM holdfast.job WHERE run = ANY (v_runs) ORDER BY queue, id COLLATE "C", run  -- as `enqueue` goes
         LOOP
+            SELECT * INTO j FROM holdfast.job WHERE run = v_old;
+            CONTINUE WHEN j.chain_state = 'open' OR EXISTS (SELECT 1 FROM holdfast.job
+                WHERE queue = j.queue AND id = j.id AND held AND run <> j.run
+                AND (finished_at_ms IS NULL OR chain_state = 'open'));  -- not waited for: who has it may wait for one of these
             h := holdfast.holder(v_now, j.queue, j.id);
-            CONTINUE WHEN h.run <> j.run OR j.chain_state = 'open' OR j.position > 0 AND NOT EXISTS (
+            CONTINUE WHEN h.run <> j.run OR j.position > 0 AND NOT EXISTS (
                 SELECT 1 FROM holdfast.job f WHERE f.run = j.chain AND f.tail = j.run);  -- a fork would have two ends
-            v_run := CASE WHEN p_dry THEN j.run ELSE holdfast.requeue_one(v_now, j) END;
+            v_run := CASE WHEN p_dry THEN j.run
+                ELSE holdfast.requeue_one(v_now, j, v_news[array_position(v_runs, j.run)]) END;
             v_done := v_done || jsonb_build_array(jsonb_build_array(j.queue, j.id, v_run));
         END LOOP;
+        v_done := coalesce((SELECT jsonb_agg(value ORDER BY (value ->> 2)::bigint) FROM jsonb_array_elements(v_done)), '[]');
     END IF;
     IF p_request IS NOT NULL THEN
         INSERT INTO holdfast.request (id, at_ms, other) VALUES (p_request, v_now, v_done);
@@ -48,9 +59,12 @@ BEGIN
     RETURN v_done;
 END $$;
 
-CREATE OR REPLACE FUNCTION holdfast.requeue_one(p_now bigint, j holdfast.job) RETURNS bigint LANGUAGE plpgsql AS $$
+-- p_run: the new run's number. They are given by age, and not in the order of ids, in which the runs are made.
+DROP FUNCTION IF EXISTS holdfast.requeue_one(bigint, holdfast.job);  -- of earlier ones
+CREATE OR REPLACE FUNCTION holdfast.requeue_one(p_now bigint, j holdfast.job, p_run bigint) RETURNS bigint
+LANGUAGE plpgsql AS $$
 DECLARE
-    s holdfast.successor := ROW(j.queue, j.id, nextval('holdfast.run'), j.task, j.priority, j.key, p_now, p_now,
+    s holdfast.successor := ROW(j.queue, j.id, p_run, j.task, j.priority, j.key, p_now, p_now,
         true, 'always', true, j.result_ttl_ms, j.dedup_key, NULL, j.overrides, j.headers, j.payload);
     v_open integer;
     v_failed text[];

@@ -191,9 +191,14 @@ BEGIN
             GROUP BY u.name ORDER BY u.name) f JOIN holdfast.queue q ON q.name = f.name WHERE holdfast.strict(q);
     END IF;
     IF p_park AND cardinality(v_claimed) < p_room THEN
-        UPDATE holdfast.session w SET parked = p_room - cardinality(v_claimed) WHERE w.id = p_session;
+        UPDATE holdfast.session w SET parked = p_room - cardinality(v_claimed) WHERE w.id = (  -- jobs are locked: no waiting
+            SELECT p.id FROM holdfast.session p WHERE p.id = p_session FOR NO KEY UPDATE SKIP LOCKED);
+        IF NOT FOUND THEN
+            v_next := v_now;  -- somebody wakes it, or its other turn parks: it asks again
+        END IF;
     END IF;
     info := json_build_object('late', v_late, 'now', v_now, 'words', v_words, 'next', v_next, 'more', v_more,
+        'server', extract(epoch FROM pg_postmaster_start_time())::text,
         'settings', (SELECT json_object_agg(q.name, q.declared || q.operator) FROM holdfast.queue q
             WHERE q.name = ANY (p_serves)),
         'aborts', holdfast.aborts(p_session))::text;

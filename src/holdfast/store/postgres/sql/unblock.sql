@@ -100,16 +100,17 @@ BEGIN
     ORDER BY run FOR UPDATE;
 END $$;
 
--- The same for all chains of these runs at once, not chain by chain; they are locked first, so that nobody else begins to
--- wait for one.
+-- The same for all chains of these runs, which are locked, at once, not chain by chain; their first jobs are locked before, so
+-- that nobody else begins to wait for one.
 CREATE OR REPLACE FUNCTION holdfast.hold_chains(p_runs bigint[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-    v_firsts bigint[];
+    v_firsts bigint[] := ARRAY(SELECT chain FROM holdfast.job WHERE run = ANY (p_runs) AND position > 0);
 BEGIN
-    IF EXISTS (SELECT 1 FROM holdfast.blocker WHERE state IS NULL) THEN
-        v_firsts := ARRAY(SELECT coalesce(chain, run) FROM holdfast.job WHERE run = ANY (p_runs));
+    IF cardinality(v_firsts) > 0 THEN
         PERFORM 1 FROM holdfast.job WHERE run = ANY (v_firsts) ORDER BY run FOR UPDATE;
-        PERFORM holdfast.hold_waiting(v_firsts);
+    END IF;
+    IF EXISTS (SELECT 1 FROM holdfast.blocker WHERE state IS NULL) THEN
+        PERFORM holdfast.hold_waiting(v_firsts || p_runs);
     END IF;
 END $$;
 
