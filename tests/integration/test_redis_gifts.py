@@ -89,7 +89,7 @@ async def test_whoever_is_told_hears_before_whoever_asked(url: str, server: serv
         await shop.idle(running)
         before = pings()
         assert await shop.work.call(1) == 1
-        assert pings() >= before + 2  # enqueue, and the turn that tells of its end
+        assert pings() > before  # the turn that tells of its end shares the connection, and may go out with others
 
 
 async def test_a_gift_whose_message_is_lost_comes_with_the_next_turn(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
