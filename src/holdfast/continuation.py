@@ -11,6 +11,7 @@ from .core.chain import ChainRef, continuation_id, is_of_chain
 from .core.job import ErrorRecord
 from .core.state import State
 from .errors import ConfigError
+from .store import Store, same_jobs, shown
 from .store.contract import Continuation, NewJob
 
 R = TypeVar("R", covariant=True)
@@ -19,12 +20,21 @@ R = TypeVar("R", covariant=True)
 class Continued(Generic[R]):
     """Made by `job.continue_with(task, ...)` and returned by the handler: the chain's result will be an `R`."""
 
-    __slots__ = ("_codec", "_job", "_queue")
+    __slots__ = ("_codec", "_job", "_queue", "_store")
 
-    def __init__(self, queue: str, job: NewJob, codec: Codec) -> None:
+    def __init__(self, queue: str, job: NewJob, codec: Codec, store: Store) -> None:
         self._queue = queue
         self._job = job
         self._codec = codec
+        self._store = store
+
+    def refuse_elsewhere(self, store: Store) -> None:
+        """Raise when the chain is in this store, and the workers of its next task look into another."""
+        if not same_jobs(store, self._store):
+            raise ConfigError(
+                f"continue_with({self._job.task}): this chain is in {shown(store.url)!r}, and that task of an app on "
+                f"{shown(self._store.url)!r}, whose workers do not see it: give both apps one URL, or enqueue it there"
+            )
 
     def after(self, chain: ChainRef, position: int, codec: Codec) -> Continuation:
         """Return the next job of the chain, as stores take it. `codec` is what the chain's result is read with."""

@@ -100,6 +100,8 @@ class Flow:
         self, registry: Registry, id: str, on_blocker_failed: OnBlockerFailed = "fail", result_ttl: Duration = DAY
     ) -> None:
         self.id = check_text(id, "flow", "a flow's id")
+        if "/" in id:
+            raise ConfigError(f"flow {id!r}: a flow's id has no /, which parts it from the names of its jobs: use -")
         if on_blocker_failed not in ("fail", "cancel", "ignore"):
             raise ConfigError(f'on_blocker_failed={on_blocker_failed!r}: "fail", "cancel" or "ignore"')
         self._registry = registry
@@ -252,7 +254,7 @@ class Flow:
         return value
 
     async def wait(self, timeout: Duration | None = DEFAULT_WAIT) -> FlowProgress:
-        """Return how every job of the flow ended, once all have, or at once when some are missing.
+        """Return how every job of the flow ended, once all have. What is missing is not waited for: start it first.
 
         Raise `JobTimeout` when that takes too long.
         """

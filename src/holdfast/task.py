@@ -206,7 +206,7 @@ class Task(Generic[P, R]):
     def continued(self, args: Any, kwargs: Any) -> Continued[R]:
         """Return this call as the next job of a chain; what `job.continue_with` does."""
         refuse_options(self.name, self._options)
-        return Continued(self.queue, self._job(args, kwargs), self.result_codec)
+        return Continued(self.queue, self._job(args, kwargs), self.result_codec, self._registry.client.store)
 
     def _priority(self) -> int:
         if self._options.priority is not None:

@@ -188,6 +188,41 @@ async def test_tasks_of_a_chain_read_each_others_results() -> None:
             await first.call()
 
 
+async def test_a_chain_does_not_go_on_in_a_store_where_nobody_would_see_it(tmp_path: Path) -> None:
+    app = Holdfast(f"sqlite:///{tmp_path}/here.db", retry=Retry(failures=1))
+    elsewhere = Holdfast(f"sqlite:///{tmp_path}/there.db")
+
+    @elsewhere.task(queue="far")
+    async def far() -> int:
+        return 1
+
+    @app.task()
+    async def first(job: Job) -> Continued[int]:
+        return job.continue_with(far)
+
+    async with working(app):
+        with pytest.raises(
+            JobFailed, match=r"continue_with\(far\): this chain is in '.*/here.db', .* on '.*/there.db'"
+        ):
+            await first.call()
+        assert [job.task for job in (await app.jobs()).jobs] == ["first"]
+
+
+async def test_a_chain_goes_on_with_a_task_of_another_app_on_the_same_store(tmp_path: Path) -> None:
+    app, other = Holdfast(f"sqlite:///{tmp_path}/jobs.db"), Holdfast(f"sqlite:///{tmp_path}/jobs.db?history=5000")
+
+    @other.task(queue="next")
+    async def last(number: int) -> int:
+        return number + 1
+
+    @app.task()
+    async def first(job: Job) -> Continued[int]:
+        return job.continue_with(last, 1)
+
+    async with working(app), working(other):
+        assert await first.call() == 2
+
+
 async def test_a_chain_runs_in_place() -> None:
     app = Holdfast("memory://")
     shop = Shop(app)

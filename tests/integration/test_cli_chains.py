@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 from cli_shop import Shop, in_shop
 
 from holdfast import Continued, Holdfast, Job
+from holdfast.cli.show import more
 
 SLOW = 3600
 
@@ -55,6 +58,27 @@ def test_a_chain_is_shown_with_its_jobs(shop: Shop) -> None:
     detail = shop.ok("jobs", "show", "mail", "c1/1/1")
     assert "mail/c1 run 1, position 1" in detail
     assert "1 still open" in shop.ok("jobs", "show", "waiters", "w")
+
+
+def test_a_chain_that_is_shown_in_part_says_so_and_how_to_go_on(shop: Shop) -> None:
+    result = shop.run("chains", "show", "mail", "c1", "--limit", "1")
+    assert "c1/1/1" in result.stdout
+    found = re.fullmatch(r"there are more: --cursor (\S+)\n", result.stderr)
+    assert found is not None, result.stderr
+    rest = shop.run("chains", "show", "mail", "c1", "--limit", "1", "--cursor", found[1], "--json")
+    told = json.loads(rest.stdout)
+    assert ([job["id"] for job in told["jobs"]], told["cursor"], rest.stderr) == (["c1"], None, "")
+
+
+def test_a_job_that_never_went_on_is_shown_as_a_chain_of_one(shop: Shop) -> None:
+    shown = shop.json("chains", "show", "waiters", "w")
+    assert [(job["position"], job["id"]) for job in shown["jobs"]] == [(0, "w")]
+
+
+def test_a_cursor_is_told_as_a_shell_takes_it(capsys: pytest.CaptureFixture[str]) -> None:
+    more('{"mail":7}')  # as Redis has them
+    more(None)
+    assert capsys.readouterr().err == """there are more: --cursor '{"mail":7}'\n"""
 
 
 def test_a_chain_is_completed(shop: Shop) -> None:

@@ -246,3 +246,14 @@ def test_a_name_alone_is_one_job_to_come_after() -> None:
     assert flow.add(job.args(), after="ab").after == (both,)
     with pytest.raises(ConfigError, match="flow 'f' has no job named 'ba'"):
         flow.add(job.args(), after="ba")
+
+
+def test_jobs_of_two_flows_never_have_one_id() -> None:
+    app = Holdfast("memory://")
+
+    @app.task()
+    async def job() -> None: ...
+
+    assert app.flow("a").add(job.args(), name="b/c").id == "a/b/c"
+    with pytest.raises(ConfigError, match="flow 'a/b': a flow's id has no /, which parts it from the names"):
+        app.flow("a/b")

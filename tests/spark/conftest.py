@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,6 +42,14 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
     made = Shop(tmp_path, f"sqlite:///{tmp_path}/jobs.db")
     yield made
     made.close()
+
+
+@pytest.fixture
+def closed() -> Iterator[int]:
+    """A port on which nobody listens, and that nobody else can take meanwhile."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield taken.getsockname()[1]
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +17,7 @@ from support import until
 
 from holdfast.cli.root import cli
 from holdfast.core.state import State
-from holdfast.errors import ConfigError
+from holdfast.errors import ConfigError, StoreError
 from holdfast.spark import fleet, refuse_remote
 from holdfast.spark.fleet import Fleet
 
@@ -98,3 +100,16 @@ def test_options_that_workers_on_spark_lack_are_refused(shop: Shop) -> None:
     for words in (["--pool", "2"], ["--recycle-jobs", "9"], ["--on-stuck", "exit"], ["--no-guard"], ["--uvloop"]):
         with pytest.raises(ConfigError, match=f"{words[0]}: workers on Spark have none of it; leave it out"):
             cli.main(["worker", shop.target, "--on", "spark", *words], standalone_mode=False)
+
+
+def test_a_store_that_is_not_there_is_told_before_spark_starts(
+    tmp_path: Path, closed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def session(master: str | None) -> None:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr(import_module("holdfast.spark.fleet"), "any_session", session)
+    shop = Shop(tmp_path, f"redis://127.0.0.1:{closed}?retry_for=0")
+    with pytest.raises(StoreError, match=f"127.0.0.1:{closed} cannot be reached"):
+        fleet(shop.target)
+    shop.close()

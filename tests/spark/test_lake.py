@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import random
 import shutil
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -254,12 +256,41 @@ def test_vacuum_makes_large_files_and_removes_what_nobody_needs(told: tuple[Path
     orphan.parent.mkdir(parents=True)
     shutil.copy(next((lake / "events").rglob("*.parquet")), orphan)
     vacuum(lake, timedelta(minutes=59))
-    assert orphan.exists(), "a run that is at work may have written it just now"
     done = {each.table: each for each in vacuum(lake, timedelta(0))}
     assert done["jobs"].removed > 0
+    assert orphan.exists(), "a run that is at work may have written it just now"
+    for path in (orphan, orphan.parent, orphan.parent.parent):
+        os.utime(path, (time.time() - 25 * 3600,) * 2)
+    vacuum(lake, timedelta(0))
     assert not orphan.parent.parent.exists()
     assert done["batches"].files_after == 1
     check(lake, told[1].events())
+
+
+def test_a_vacuum_beside_a_run_takes_nothing_from_it(spark: SparkSession, tmp_path: Path) -> None:
+    with History("sqlite", tmp_path) as history:
+        history.go_on(30)
+        Lake(tmp_path / "lake", history.app, spark).update()
+        history.go_on(30)
+        written: list[str] = []
+
+        def meanwhile(reached: str) -> None:
+            if reached.endswith(" written"):
+                own = list((tmp_path / "lake" / reached.split()[0]).glob("b000000002*/**/*.parquet"))
+                vacuum(tmp_path / "lake", timedelta(0))
+                assert own
+                assert all(path.exists() for path in own), reached
+                written.append(reached)
+
+        lake = Lake(tmp_path / "lake", history.app, spark, meanwhile)
+        for _ in POINTS:
+            try:
+                if lake.update() is None:
+                    break
+            except LakeBusy:
+                pass  # it has tidied a table that the run was to commit to
+        assert set(written) == {"events written", "attempts written", "jobs written"}
+        check(lake.path, history.events())
 
 
 def test_a_replay_enqueues_each_job_once_and_says_what_it_lacks(told: tuple[Path, History]) -> None:

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from support import eventually
 
-from holdfast import ConfigError
+from holdfast import ConfigError, StoreError
 from holdfast.cli.root import cli
 from holdfast.demo import past
 
@@ -106,6 +106,24 @@ def test_a_replay_is_shown(made: tuple[Path, History]) -> None:
 
 def test_vacuum_is_shown(made: tuple[Path, History]) -> None:
     assert "removed from disk" in run("lake", "vacuum", "--path", made[0])
+
+
+@pytest.mark.parametrize(
+    ("store", "path", "kind", "told"),
+    [
+        ("redis://127.0.0.1:{closed}?retry_for=0", "lake", StoreError, "127.0.0.1:{closed} cannot be reached"),
+        ("redis://127.0.0.1:{closed}", "s3://bucket/lake", ConfigError, "give a folder"),
+    ],
+)
+def test_what_cannot_go_well_is_told_before_spark_starts(
+    store: str, path: str, kind: type[Exception], told: str, closed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def session(*args: object, **options: object) -> None:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr("holdfast.spark.session", session)
+    with pytest.raises(kind, match=told.format(closed=closed)):
+        run("lake", "run", "--url", store.format(closed=closed), "--path", path, "--once", "--nice", 0)
 
 
 def test_the_demo_ends_with_its_own_history(spark: SparkSession, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import inspect
 import io
 import os
 import re
+import socket
 import subprocess
 import sys
 import time
@@ -22,6 +23,7 @@ from holdfast.errors import ConfigError
 from holdfast.spark import refuse_remote, session
 from holdfast.spark.archive import Archive
 from holdfast.spark.java import Java, find_java
+from holdfast.spark.master import refuse_unreachable
 from holdfast.spark.option import KNOWN
 from holdfast.spark.schema import SCHEMAS
 from holdfast.spark.setting import configured
@@ -217,6 +219,61 @@ def test_a_master_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(SparkContext, "_active_spark_context", None)
     with pytest.raises(ConfigError, match="master='head:7077': Spark knows local"):
         session("head:7077")
+
+
+@pytest.fixture
+def not_started(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """This process has no session, and none can be started."""
+
+    def started(*args: object) -> None:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr(SparkContext, "_active_spark_context", None)
+    monkeypatch.setattr(import_module("holdfast.spark.session"), "_started", started)
+    return monkeypatch
+
+
+def test_a_master_at_which_nobody_listens_is_told_before_spark_starts(
+    closed: int, not_started: pytest.MonkeyPatch
+) -> None:
+    told = rf"^Spark's master 'spark://127.0.0.1:{closed}' cannot be reached \(127.0.0.1:{closed}: Connection refused\)"
+    with pytest.raises(ConfigError, match=told + ": check its name and port, and that it runs$"):
+        session(f"spark://127.0.0.1:{closed}")
+
+
+def test_a_master_that_nobody_knows_is_told_before_spark_starts(not_started: pytest.MonkeyPatch) -> None:
+    def unknown(*args: object, **options: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    not_started.setattr(socket, "getaddrinfo", unknown)
+    with pytest.raises(ConfigError, match=r"\(nowhere:7077: Name or service not known; elsewhere:7078: Name or"):
+        session("spark://nowhere:7077,elsewhere:7078")
+
+
+def test_a_master_that_says_nothing_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float] = []
+
+    def silent(address: object, timeout: float) -> None:
+        asked.append(timeout)
+        raise TimeoutError("timed out")
+
+    monkeypatch.setattr(socket, "create_connection", silent)
+    with pytest.raises(ConfigError, match=r"cannot be reached \(a:1: timed out; b:2: timed out\)"):
+        refuse_unreachable("spark://a:1,b:2")
+    assert sum(asked) <= 10
+
+
+def test_a_master_with_a_host_that_answers_is_left_to_spark(closed: int) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        refuse_unreachable(f"spark://127.0.0.1:{closed},127.0.0.1:{listening.getsockname()[1]}")
+    refuse_unreachable("local[2]")
+    refuse_unreachable("yarn")
+
+
+@pytest.mark.parametrize("master", ["spark://head", "spark://head:", "spark://head:7077,", "spark://:7077"])
+def test_a_master_without_host_or_port_is_refused(master: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(f"master={master!r}: name a host and a port, as in spark://")):
+        refuse_unreachable(master)
 
 
 def test_a_log_level_that_is_none_is_refused() -> None:

@@ -123,6 +123,17 @@ def test_options_that_cannot_be_right_are_refused(spark: SparkSession, shop: Sho
         df.write.format("holdfast").mode("overwrite").options(url=shop.url, queue="quotes").save()
 
 
+def test_a_store_that_is_not_there_is_told_before_any_row_is_looked_at(spark: SparkSession, closed: int) -> None:
+    options = {"url": f"redis://127.0.0.1:{closed}?retry_for=0", "queue": "q"}
+    spark.sparkContext.setJobGroup("nowhere", "a write that cannot be")
+    try:
+        with pytest.raises(Exception, match=f"127.0.0.1:{closed} cannot be reached"):
+            spark.range(3).write.format("holdfast").mode("append").options(**options).save()
+    finally:
+        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
+    assert spark.sparkContext.statusTracker().getJobIdsForGroup("nowhere") == []
+
+
 def test_a_row_that_does_not_fit_is_named_and_the_rest_is_not_written_twice(spark: SparkSession, shop: Shop) -> None:
     df = spark.createDataFrame([("pear", 1), ("fig", None)], "item string, number int").coalesce(1)
     said = r"^write .mended.: the row \(item='fig', number=None\) does not fit quote\(\): number was expected to be int"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast import Holdfast, HoldfastError
-from holdfast.store import shown
+from holdfast.store import open_store, same_jobs, shown
 
 
 @pytest.mark.parametrize(
@@ -38,3 +38,30 @@ def test_no_error_tells_a_password(url: str) -> None:
     assert "***" in str(caught.value)
     assert "secret" not in str(caught.value)
     assert "secret" not in repr(Holdfast("redis://:secret@localhost"))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("sqlite:///jobs.db", "sqlite:///./jobs.db?history=5", True),
+        ("sqlite:///jobs.db", "sqlite:///other.db", False),
+        ("sqlite:///jobs.db", "sqlite:///jobs.db?namespace=b", False),
+        ("memory://shop", "memory://shop", True),
+        ("memory://", "memory://", False),
+        ("memory://", "redis://", False),
+        ("redis://", "rediss://me:secret@localhost:6379/0?timeout=3", True),
+        ("redis://h", "redis://h/1", False),
+        ("redis://h:6379", "redis://h:6380", False),
+        ("postgresql://web:a@db/shop", "postgres://worker:b@db:5432/shop?pool=2", True),
+        ("postgresql://db/shop?schema=a", "postgresql://db/shop?namespace=a", True),
+        ("postgresql://db/shop", "postgresql://db/shop?schema=a", False),
+    ],
+)
+def test_stores_hold_the_same_jobs_where_their_urls_name_one_place(one: str, other: str, same: bool) -> None:
+    assert same_jobs(open_store(one), open_store(other)) == same
+    assert same_jobs(open_store(other), open_store(one)) == same
+
+
+def test_a_store_holds_its_own_jobs() -> None:
+    store = open_store("memory://")
+    assert same_jobs(store, store)

@@ -13,7 +13,7 @@ from ..store.contract import ChainRecord, Deleted
 from . import form
 from .group import Group, NotDone
 from .job import timed
-from .show import clean, json_out, span, table
+from .show import clean, json_out, more, span, table
 from .source import Source, json_option, source_options
 from .value import plain
 
@@ -51,8 +51,7 @@ def list_(source: Source, as_json: bool, **which: Any) -> None:
         json_out({"chains": [form.chain(each) for each in page.chains], "cursor": page.cursor})
         return
     table(("queue", "id", ">run", "task", "state", ">position", "at", "age"), [_row(each, now) for each in page.chains])
-    if page.cursor:
-        click.echo(f"there are more: --cursor {page.cursor}", err=True)
+    more(page.cursor)
 
 
 def _row(chain: ChainRecord, now: int) -> tuple[Any, ...]:
@@ -66,8 +65,12 @@ def _row(chain: ChainRecord, now: int) -> tuple[Any, ...]:
 @click.argument("job_id", metavar="ID")
 @source_options
 @click.option("--run", type=int, metavar="N", help="This run of it; default: the one that answers for the id.")
+@click.option(
+    "--limit", type=click.IntRange(1), default=1000, show_default=True, help="At most so many of its jobs: the last."
+)
+@click.option("--cursor", help="Where the jobs of the last page ended: those before them.")
 @json_option
-def show(source: Source, queue: str, job_id: str, run: int | None, as_json: bool) -> None:
+def show(source: Source, queue: str, job_id: str, run: int | None, as_json: bool, **part: Any) -> None:
     """Show one chain and its jobs, by its first job or any other.
 
     \b
@@ -76,26 +79,25 @@ def show(source: Source, queue: str, job_id: str, run: int | None, as_json: bool
       holdfast chains show shop order-7 --json
     """
 
-    async def work(app: Holdfast) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    async def work(app: Holdfast) -> dict[str, Any]:
         chain = await app.chain(queue, job_id, run)
-        page = await app.jobs(chain=chain.ref, limit=1000)
-        members = [form.job(job) for job in page.jobs] or [form.job(await app.status(*_words(chain)))]
-        detail = {**form.chain(chain), "result": form.chain_result(app, chain)}
-        return detail, sorted(members, key=lambda job: job["position"])
+        page = await app.jobs(chain=chain.ref, **part)
+        members = sorted(map(form.job, page.jobs), key=lambda job: job["position"])
+        return {
+            **form.chain(chain), "result": form.chain_result(app, chain), "jobs": members, "cursor": page.cursor,
+        }  # fmt: skip
 
-    detail, members = source.run(work)
-    if as_json:
-        json_out({**detail, "jobs": members})
-        return
+    detail = source.run(work)
+    json_out(detail) if as_json else _print(detail)
+
+
+def _print(detail: dict[str, Any]) -> None:
     names = ("queue", "id", "run", "task", "state", "enqueued_at", "finished_at", "expires_at", "result")
     table(("", ""), [(name, detail[name]) for name in names if detail[name] is not None], header=False)
     click.echo()
     columns = ("position", "queue", "id", "run", "task", "state", "started_at", "finished_at")
-    table(columns, [tuple(job[name] for name in columns) for job in members])
-
-
-def _words(chain: ChainRecord) -> tuple[str, str, int]:
-    return chain.ref.queue, chain.ref.id, chain.ref.run
+    table(columns, [tuple(job[name] for name in columns) for job in detail["jobs"]])
+    more(detail["cursor"])
 
 
 @chains.command()

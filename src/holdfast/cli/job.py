@@ -14,7 +14,7 @@ from ..core.job import JobRecord
 from ..core.state import State
 from . import form
 from .group import Group
-from .show import clean, console, json_out, span, table
+from .show import clean, console, json_out, more, span, table
 from .source import Source, json_option, source_options
 
 T = TypeVar("T")
@@ -55,8 +55,7 @@ def list_(source: Source, as_json: bool, **which: Any) -> None:
         return
     columns = ("queue", "id", ">run", "task", "state", ">attempts", ">failures", "key", "age", "error")
     table(columns, [_row(job, now) for job in page.jobs])
-    if page.cursor:
-        click.echo(f"there are more: --cursor {page.cursor}", err=True)
+    more(page.cursor)
 
 
 async def timed(app: Holdfast, page: Awaitable[T]) -> tuple[T, int]:

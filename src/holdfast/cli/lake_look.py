@@ -86,14 +86,14 @@ _WORDS = {"state", "oldest since", "error", "task", "signature", "last seen", "f
 @path_option
 @click.option(
     "--older-than", callback=as_seconds, default="7d", show_default=True, metavar="S",
-    help="Remove files that were replaced, or left by a killed run, so long ago.",
+    help="Remove files that were replaced so long ago.",
 )  # fmt: skip
 @json_option
 def vacuum(path: Path, older_than: float, as_json: bool) -> None:
     """Make few large files of many small ones, and remove what nobody needs.
 
     Days that are over are compacted; no row changes. Whoever reads an older version of a table needs the
-    files that are removed.
+    files that are removed. What a killed run left behind is removed too, once it is a day old.
 
     \b
     Examples:

@@ -53,7 +53,7 @@ def run(source: Source, path: Path, once: bool, every: float, master: str | None
       holdfast lake run --url redis://cache --master spark://head:7077 --path /shared/lake
     """
     from ..spark import refuse_remote, session
-    from ..spark.lake import Lake, follow
+    from ..spark.lake import Lake, follow, lake_folder
     from ..spark.plainly import in_a_line
 
     logging.basicConfig(level="WARNING", format="%(levelname)s: %(message)s")
@@ -61,14 +61,16 @@ def run(source: Source, path: Path, once: bool, every: float, master: str | None
     asyncio.run(must_exist(app))
     stop = _Stop()
     _stand_back(nice)
-    spark = session(master, name="holdfast lake")
-    try:
-        refuse_remote(app.store.url, spark)
-        with app.sync, stop, in_a_line():
-            made = Lake(path, app, spark)
-            follow(made, None if once else every, lambda done: _say(done, once, as_json), stop.wait)
-    finally:
-        spark.stop()
+    folder = lake_folder(path)
+    with app.sync:  # a store that is not there is told before Spark takes its time to start
+        spark = session(master, name="holdfast lake")
+        try:
+            refuse_remote(app.store.url, spark)
+            with stop, in_a_line():
+                made = Lake(folder, app, spark)
+                follow(made, None if once else every, lambda done: _say(done, once, as_json), stop.wait)
+        finally:
+            spark.stop()
 
 
 def _stand_back(nice: int) -> None:

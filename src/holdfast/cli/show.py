@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -71,6 +72,12 @@ def json_line(value: Any) -> None:
 def note(text: str) -> None:
     """Something that people want to know, and that is no data, stands on stderr."""
     click.echo(f"holdfast: {text}", err=True)
+
+
+def more(cursor: str | None) -> None:
+    """Whoever reads a list that was cut is told so, and how to go on, in words that a shell takes as they stand."""
+    if cursor:
+        click.echo(f"there are more: --cursor {shlex.quote(cursor)}", err=True)
 
 
 def iso(ms: int | None) -> str | None:

@@ -56,6 +56,8 @@ def found(handler: Handler) -> Callee:
 def completed(job: Job, result: Any, callee: Callee) -> Complete:
     """Return the word for what a handler returned: a result, or the job with which its chain goes on."""
     if isinstance(result, Continued):
+        if isinstance(callee, Task):
+            result.refuse_elsewhere(callee.registry.client.store)
         return Complete(job.lease, b"", job.result_ttl_ms, result.after(job.chain, job.position, callee.result_codec))
     data = callee.signature.encode_result(result, callee.result_codec)
     return Complete(job.lease, data, job.result_ttl_ms)

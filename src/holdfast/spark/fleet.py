@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Any
 from uuid import uuid4
 
@@ -207,18 +208,25 @@ def fleet(
         raise ConfigError(f"workers={workers!r}: a whole number from 1")
     found = load_app(app)
     worker = found.worker(queues, slots=slots, lease=lease, drain=drain)
-    session = spark or any_session(master)
-    refuse_remote(found.store.url, session)
-    cores = session.sparkContext.defaultParallelism
+    with ExitStack() as opened:
+        line = opened.enter_context(Line(found.store.url))  # a store that is not there is told before Spark starts
+        session = spark or any_session(master)
+        refuse_remote(found.store.url, session)
+        _warn_of_too_many(workers, session.sparkContext.defaultParallelism)
+        ship(session, app)
+        post = Post(
+            app=absolute_target(app), fleet=name or f"fleet-{uuid4().hex[:8]}", queues=worker.queues, slots=slots,
+            lease=to_ms(lease, "lease") / 1000, drain=to_ms(drain, "drain") / 1000,
+            folder=os.getcwd(), local=is_local(session.sparkContext.master),
+        )  # fmt: skip
+        made = Fleet(session, line, post, workers)
+        opened.pop_all()  # it closes the line itself, when it has ended
+        return made
+
+
+def _warn_of_too_many(workers: int, cores: int) -> None:
     if workers > cores:
         log.warning("workers=%d: the cluster runs %d tasks at once, so some will have to wait", workers, cores)
-    ship(session, app)
-    post = Post(
-        app=absolute_target(app), fleet=name or f"fleet-{uuid4().hex[:8]}", queues=worker.queues, slots=slots,
-        lease=to_ms(lease, "lease") / 1000, drain=to_ms(drain, "drain") / 1000,
-        folder=os.getcwd(), local=is_local(session.sparkContext.master),
-    )  # fmt: skip
-    return Fleet(session, Line(found.store.url).__enter__(), post, workers)
 
 
 async def _is_quiet(store: Store, queues: Sequence[str]) -> bool:

@@ -17,6 +17,7 @@ from ..errors import ConfigError
 from ..store.url import shown
 from .archive import Archive
 from .java import Java, find_java
+from .master import refuse_unreachable
 from .plainly import cause
 from .setting import configured
 
@@ -58,6 +59,7 @@ def session(
     master = master or wanted.get("spark.master") or "local[*]"
     if not _MASTER.fullmatch(master):
         raise ConfigError(f"master={master!r}: Spark knows local, local[2], spark://host:7077, yarn and k8s://…")
+    refuse_unreachable(master)
     java = find_java()
     archive = Archive.of(java) if is_local(master) else None
     settings = {**_settings(master, progress), **wanted, "spark.master": master}

@@ -57,6 +57,8 @@ class Sink(DataSourceArrowWriter):
         self._order = _ordered(options, schema, overwrite)
         if self._order.name is None:
             self._order = replace(self._order, name=f"write-{uuid4().hex[:16]}")
+        # The driver will commit, so it must reach the store as well: that is told now, while no row is written yet.
+        asyncio.run(_with_store(self._order, lambda store: store.now_ms()))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """The rows of one partition are jobs in the store."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from ..errors import ConfigError, MissingExtra, UnknownScheme
 from .contract import Store
@@ -57,6 +58,27 @@ def shown(url: str) -> str:
     user, colon, _ = login.partition(":")
     hidden = f"{head}{mark}{user}{colon and ':***'}{at}{place}"
     return re.sub(r"(?i)([?&](?:ssl|sentinel_)?password=)[^&]*", r"\1***", hidden)
+
+
+def same_jobs(one: Store, other: Store) -> bool:
+    """True when two stores hold the same jobs, as far as their URLs tell: logins and most options do not matter."""
+    if one is other:
+        return True
+    place = _place(one.url)
+    return place is not None and place == _place(other.url)
+
+
+def _place(url: str) -> tuple[str, str, str] | None:
+    """Return what tells one place from another, less what goes without saying; memory that has no name has none."""
+    parts = urlsplit(url)
+    options, path = dict(parse_qsl(parts.query)), unquote(parts.path.removeprefix("/"))
+    namespace = options.get("schema") or options.get("namespace") or "holdfast"
+    if parts.scheme == "memory":
+        return ("memory", parts.netloc, namespace) if parts.netloc else None
+    if parts.scheme == "sqlite":
+        return "sqlite", os.path.abspath(path), namespace
+    hosts = re.sub(r":(5432|6379)(?=,|$)", "", parts.netloc.rpartition("@")[2])
+    return hosts or "localhost", "" if path == "0" else path, namespace
 
 
 def _of_object(given: Any) -> Factory:

@@ -46,15 +46,21 @@ class Done:
     """Events that were trimmed before they could be read."""
 
 
+def lake_folder(path: str | Path) -> Path:
+    """Return where a lake is, or say why it cannot be there."""
+    if ":/" in str(path):
+        raise ConfigError(f"the lake {str(path)!r}: give a folder, which the driver and all executors see")
+    folder = Path(path).absolute()
+    if refused := _REFUSED.search(str(folder)):
+        raise ConfigError(f"the lake {str(path)!r}: Delta tables cannot lie below a name with {refused[0]!r} in it")
+    return folder
+
+
 class Lake:
     """Brings a lake up to date, batch by batch. Every step may be repeated, and counts once."""
 
     def __init__(self, path: str | Path, app: Holdfast, spark: SparkSession, reached: Reached = nothing) -> None:
-        if ":/" in str(path):
-            raise ConfigError(f"the lake {str(path)!r}: give a folder, which the driver and all executors see")
-        self.path = Path(path).absolute()
-        if refused := _REFUSED.search(str(self.path)):
-            raise ConfigError(f"the lake {str(path)!r}: Delta tables cannot lie below a name with {refused[0]!r} in it")
+        self.path = lake_folder(path)
         self._app = app
         self._spark = spark = session_of(spark)
         self._reached = reached

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -13,6 +14,9 @@ from deltalake.exceptions import CommitFailedError
 from ...errors import LakeBusy
 from .report import open_tables
 from .table import Table
+
+UNKNOWN_HOURS = 24
+"""Files that no table knows of stay for so long at least: a run at work may have written them, to commit them next."""
 
 
 @dataclass(frozen=True)
@@ -41,21 +45,34 @@ def _tidy(table: Table, older_than: timedelta) -> Tidied:
         table.delta.optimize.compact()
     for day in days[:-1]:
         table.delta.optimize.compact(partition_filters=[("day", "=", day)])
-    hours = math.ceil(older_than.total_seconds() / 3600)  # rather too little than what somebody still needs
-    gone = table.delta.vacuum(retention_hours=hours, dry_run=False, enforce_retention_duration=False, full=True)
-    _sweep(table.path, older_than)
+    hours = math.ceil(older_than / timedelta(hours=1))  # rather too little than what somebody still needs
+    gone = _removed(table, hours, full=False) + _removed(table, max(hours, UNKNOWN_HOURS), full=True)
+    _sweep(table.path, max(older_than, timedelta(hours=UNKNOWN_HOURS)))
     table.delta.create_checkpoint()
     table.delta.cleanup_metadata()
     table.refresh()
-    return Tidied(table.shape.name, before, len(table.files()), len(gone))
+    return Tidied(table.shape.name, before, len(table.files()), gone)
+
+
+def _removed(table: Table, hours: int, *, full: bool) -> int:
+    """Return how many files were deleted: those replaced so long ago; in full, those of no table, too."""
+    options = {"dry_run": False, "enforce_retention_duration": False, "full": full}
+    return len(table.delta.vacuum(retention_hours=hours, **options))
 
 
 def _sweep(folder: Path, older_than: timedelta) -> None:
-    """Checksums whose file is gone, and old folders that are empty, are gone as well: delta-rs knows neither."""
-    for checksum in folder.rglob(".*.crc"):
+    """In old batches, checksums whose file is gone and folders that are empty are gone, too: delta-rs knows neither."""
+    limit = time.time() - older_than.total_seconds()
+    for batch in folder.glob("b*"):
+        with suppress(FileNotFoundError):  # somebody else has dropped it just now
+            if batch.stat().st_mtime <= limit:
+                _clear(batch)
+
+
+def _clear(batch: Path) -> None:
+    for checksum in batch.rglob(".*.crc"):
         if not checksum.with_name(checksum.name[1 : -len(".crc")]).exists():
             checksum.unlink(missing_ok=True)
-    limit = time.time() - older_than.total_seconds()
-    for inner in sorted(folder.glob("b*/**/"), reverse=True):
-        if inner.stat().st_mtime <= limit and not any(inner.iterdir()):
+    for inner in sorted(batch.glob("**/"), reverse=True):
+        if not any(inner.iterdir()):
             inner.rmdir()
