@@ -10,7 +10,7 @@ import msgspec
 
 from ...core.chain import ChainRef
 from ...core.event import Event
-from ...core.job import JobRecord
+from ...core.job import JobRecord, run_number
 from ...core.limit import QueueSettings
 from ...core.state import State
 from ...errors import ConfigError
@@ -56,7 +56,7 @@ class Reader:
 
     async def get(self, queue: str, id: str, run: int | None, now: str) -> JobRecord | None:
         """Return the run that answers for an id, or a given run of it."""
-        key = self._keys.declared(queue)
+        key, run = self._keys.declared(queue), run_number(run)
         if run is not None and self._server.here:
             at, raw = await self._fetched.ask((queue, now), run)
             parsed = record.parse_or_none(raw)
@@ -133,9 +133,10 @@ class Reader:
             yield runs[start : start + CHUNK]
 
     async def _runs_of_chain(self, queue: str, chain: ChainRef) -> set[int]:
-        found = await self._server.look("members", [self._keys.declared(queue)], chain.queue, chain.id, chain.run)
+        run = run_number(chain.run)
+        found = await self._server.look("members", [self._keys.declared(queue)], chain.queue, chain.id, run)
         runs = {int.from_bytes(each, "big") for each in found}
-        return runs | {chain.run} if queue == chain.queue else runs
+        return runs | {run} if queue == chain.queue else runs
 
     async def _runs_of(self, queue: str, ids: tuple[str, ...]) -> set[int]:
         stored = [short(id) for id in ids]
@@ -158,7 +159,7 @@ class Reader:
         """Yield every run from the newest on, until as many were seen as there are."""
         key = self._keys.declared(queue)
         last, left = await self._server.ask_all([["HGET", key, "run"], ["HLEN", self._keys.of(queue, "jobs")]], key)
-        run = int(last or 0) if before is None else before - 1
+        run = int(last or 0) if before is None else min(before - 1, int(last or 0))
         while run > 0 and seen[0] < left:
             yield list(range(run, max(0, run - CHUNK), -1))
             run -= CHUNK
