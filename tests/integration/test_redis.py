@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 import servers
 from proxy import Proxy
-from support import WorkerProcess, burst, eventually, ledger_lines, processes, working
+from support import Running, WorkerProcess, burst, eventually, ledger_lines, processes, working
 from worker_process import make_app
 
 from holdfast import Holdfast, Retry
@@ -258,6 +259,32 @@ async def test_a_server_that_hangs_is_given_up(server: servers.RedisServer) -> N
         server.process.send_signal(signal.SIGCONT)
     assert (await store.enqueue("q", [NewJob(id="b", task=None, payload=b"")]))[0].status == "queued"
     await store.close()
+
+
+async def test_callers_wait_together_for_a_server_that_hangs(server: servers.RedisServer) -> None:
+    """And not each for those before him."""
+    async with Proxy(server.port) as proxy:
+        store = RedisStore(f"{proxy.url}?timeout=0.5&retry_for=0.1")
+        await store.open()
+        proxy.silent = True
+        async with asyncio.timeout(6):
+            found = await asyncio.gather(*(store.now_ms() for _ in range(20)), return_exceptions=True)
+        assert {type(each) for each in found} == {StoreError}
+        await store.close()
+
+
+async def test_a_worker_ends_in_time_though_the_server_hangs(server: servers.RedisServer) -> None:
+    """One call has its patience, and not every part of the worker in its turn."""
+    async with Proxy(server.port) as proxy:
+        app = counting(f"{proxy.url}?timeout=3&retry_for=0.5", Counter())
+        worker = app.worker(lease=3, poll=0.05, drain=60, grace=0.2)
+        running = Running(worker)
+        await eventually(lambda: running.task.done() or worker.healthy)
+        proxy.silent = True
+        await eventually(lambda: worker._pump is not None and worker._pump._flights, "a call hangs")
+        began = time.monotonic()
+        await running.end()
+        assert time.monotonic() - began < 9
 
 
 async def test_full_memory_refuses_new_jobs_and_lets_workers_go_on(server: servers.RedisServer) -> None:
