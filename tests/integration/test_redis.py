@@ -359,15 +359,43 @@ async def test_enqueue_waits_for_the_disk_and_says_when_replicas_lack(server: se
         ("redis://x/one", "number of a database"),
         ("redis+cluster://x/1", "only the database 0"),
         ("redis+sentinel://x", "name the master"),
-        ("redis://x?namespace=a:b", "is not an option"),
+        ("redis://x?namespace=a:b", "namespace='a:b': a letter, then letters, digits and _, up to 63"),
         ("redis://x?wait_replicas=²", "is not an option"),
         ("redis://x?timeout=0", "at least 0.1 s"),
         ("redis://:a/b@x", "written %2F"),
+        ("redis://:12#b@x", r"'redis://:\*\*\*@x': nothing may stand behind a #; in a password it is written %23"),
+        ("redis://x:99999", "99999 is not a port"),
+        ("redis://x:0", "0 is not a port"),
+        ("redis://x/²", "number of a database"),
+        ("redis://x,y", r"several servers are redis\+cluster:// or redis\+sentinel://"),
+        ("redis+cluster://x:1,", "no host before or after a comma"),
+        ("redis://x?ca=/a.pem", "ca is for TLS, and this URL has none: write rediss://"),
+        ("redis+sentinel://x/m?verify=0", "verify is for TLS"),
     ],
 )
 def test_a_url_that_cannot_be_right_is_refused(url: str, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         RedisStore(url)
+
+
+def test_a_url_that_is_none_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"'redis://:\*\*\*@\[::1' is not a store URL: Invalid IPv6 URL"):
+        open_store("redis://:secret@[::1")
+
+
+def test_a_namespace_that_cannot_be_in_a_url_is_refused_beside_a_client_too(server: servers.RedisServer) -> None:
+    with server.client() as client, pytest.raises(ConfigError, match="namespace='a-b': a letter"):
+        RedisStore(client, namespace="a-b")
+
+
+@pytest.mark.parametrize("content", [None, "no certificate"])
+async def test_a_certificate_that_cannot_be_read_is_said_at_once(tmp_path: Path, content: str | None) -> None:
+    path = tmp_path / "ca.pem"
+    if content is not None:
+        path.write_text(content)
+    store = open_store(f"rediss://127.0.0.1:{servers.free_port()}?retry_for=600&ca={path}")
+    with pytest.raises(ConfigError, match=r"ca='.*ca\.pem' cannot be used"):
+        await store.open()
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
