@@ -77,6 +77,21 @@ async def test_an_idle_worker_runs_a_job_without_asking_for_it(url: str) -> None
     assert shop.ran == {1: 1}
 
 
+async def test_whoever_is_told_hears_before_whoever_asked(url: str, server: servers.RedisServer) -> None:
+    """A server writes last to the client that it answered first: so a call that goes out alone comes after a `PING`."""
+    shop = Shop(url)
+
+    def pings() -> int:
+        with server.client() as client:
+            return int(client.info("commandstats").get("cmdstat_ping", {}).get("calls", 0))
+
+    async with working(shop.app, "work", poll=30) as running:
+        await shop.idle(running)
+        before = pings()
+        assert await shop.work.call(1) == 1
+        assert pings() > before  # the turn that tells of its end shares the connection, and may go out with others
+
+
 async def test_a_gift_whose_message_is_lost_comes_with_the_next_turn(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Gifts, "hear", lambda self, text: None)
     shop = Shop(url)

@@ -41,12 +41,16 @@ SESSION = Session(id="s", name="s", host="here", pid=1, queues=(QUEUE,), lease_m
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One call: jobs to take in, how long results are kept, or how some that are held end, with room for others."""
+    """One call: jobs to take in, how long results are kept, or how some that are held end, with room for others.
+
+    Whoever parks may be given what is taken in next.
+    """
 
     jobs: tuple[NewJob, ...] = ()
     keep: str = ""
     ends: tuple[str, ...] = ()
     room: int = 0
+    parks: bool = False
     seconds: float = 0.0
 
 
@@ -65,7 +69,11 @@ steps = st.one_of(
     st.builds(Step, jobs=st.lists(st.one_of(plain, plain, plain, special), min_size=1, max_size=4).map(tuple)),
     st.builds(Step, keep=st.sampled_from(["as the queue says", "5", "90000"])),
     st.builds(
-        Step, ends=st.lists(ends, max_size=4).map(tuple), room=st.integers(0, 4), seconds=st.sampled_from([0, 0.001, 3])
+        Step,
+        ends=st.lists(ends, max_size=4).map(tuple),
+        room=st.integers(0, 4),
+        parks=st.booleans(),
+        seconds=st.sampled_from([0, 0.001, 3]),
     ),
 )
 
@@ -117,7 +125,11 @@ async def written(server: servers.RedisServer, source: str, steps: list[Step]) -
 
 
 async def walk(store: RedisStore, clock: ManualClock, steps: list[Step]) -> None:
-    await store.register(SESSION)
+    store._ear.channel = "told"  # which is another one for each process, else
+    listener = await store.listen(lambda: None, lambda _: None)
+    session = msgspec.structs.replace(SESSION, address=listener.address)
+    await store.register(session)
+    store._gifts[SESSION.id].hear = lambda text: None  # type: ignore[method-assign]  # a gift comes with the next turn
     held: list[Claimed] = []
     for number, step in enumerate(steps):
         clock.advance(step.seconds)
@@ -128,7 +140,8 @@ async def walk(store: RedisStore, clock: ManualClock, steps: list[Step]) -> None
             await store.keep_runs(QUEUE, 1, 1500, int(step.keep) if step.keep.isdigit() else None)
             continue
         told = [settlement(how, held.pop(0), 10 * number + at) for at, how in enumerate(step.ends[: len(held)])]
-        held += (await store.settle_and_claim(SESSION, told, (QUEUE,), step.room)).claimed
+        turn = await store.settle_and_claim(session, told, (QUEUE,), step.room, park=step.parks, idle=step.parks)
+        held += turn.claimed
 
 
 def content(client: Any, key: bytes) -> Any:
@@ -150,10 +163,28 @@ def test_the_short_cuts_write_what_the_long_way_writes(server: servers.RedisServ
     assert short == long
 
 
-def test_the_short_cuts_are_taken_by_plain_jobs(server: servers.RedisServer) -> None:
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [("enqueue_plain", ()), ("claim_plain", (Step(room=1, parks=True),)), ("take", (Step(room=1, parks=True),))],
+)
+def test_the_short_cuts_are_taken_by_plain_jobs(server: servers.RedisServer, name: str, first: tuple[Step]) -> None:
     """Or else the test above compares the long way with itself."""
-    ours = "function H.enqueue_plain("
+    ours = f"function H.{name}("
     refusing = library.source().replace(ours, f"{ours}...) error('cut') end\nfunction H.unused(")
     job = NewJob(id="j", task="t", payload=b"")
     with pytest.raises(StoreError, match="cut"):
-        asyncio.run(written(server, refusing, [Step(jobs=(job,))]))
+        asyncio.run(written(server, refusing, [*first, Step(jobs=(job,))]))
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        Step(jobs=(NewJob(id="before", task="t", payload=b""),)),
+        Step(jobs=(NewJob(id="later", task="t", payload=b"", delay_ms=500),)),
+        Step(jobs=(NewJob(id="keyed", task="t", payload=b"", key="k"),)),
+    ],
+    ids=["before", "later", "keyed"],
+)
+def test_a_new_job_does_not_overtake_others(server: servers.RedisServer, first: Step) -> None:
+    after = [first, Step(parks=True, room=1, seconds=0.0), Step(jobs=(NewJob(id="new", task="t", payload=b""),))]
+    assert asyncio.run(written(server, library.source(), after)) == asyncio.run(written(server, the_long_way(), after))

@@ -23,6 +23,7 @@ LARGE = 64 * 1024
 """A packet of this size is written at once, and waited for."""
 LOOKS = 4
 """How often it is looked, within the time that a reply may take, whether there was any."""
+PING = pack_command(("PING",))
 
 
 class Unsent(Exception):
@@ -78,6 +79,13 @@ def _made(place: Place, options: dict[str, Any]) -> AbstractConnection:
     return SSLConnection(**{**options, **place.tls_settings()})
 
 
+def _unheard(other: asyncio.Future[Any]) -> asyncio.Future[Any]:
+    """Return a future for a reply that nobody waits for."""
+    future = other.get_loop().create_future()
+    future.set_result(None)
+    return future
+
+
 class Link:
     """A connection that is made when needed, and made again when it broke."""
 
@@ -102,12 +110,19 @@ class Link:
         """True while the connection stands."""
         return self._connection is not None
 
-    async def ask(self, command: Command) -> Any:
-        """Return the reply, or the error that the server answered with."""
+    async def ask(self, command: Command, *, tells: bool = False) -> Any:
+        """Return the reply, or the error that the server answered with.
+
+        A server writes first to whom it found something for last. A call that tells somebody comes after a `PING`: then
+        whoever is told, for whom somebody waits, hears of it before the caller has his reply.
+        """
         connection = self._connection or await self._connected()
         future = asyncio.get_running_loop().create_future()
         data = pack_command(command if type(command) is tuple else tuple(command))
-        self._put(connection, data, (future,))
+        if tells and not self._waiting:
+            self._put(connection, PING + data, (_unheard(future), future))
+        else:
+            self._put(connection, data, (future,))
         if len(data) > LARGE:
             await self._drained(connection)
         return await future

@@ -17,6 +17,12 @@ function H.is_waiting(q)
   return redis.call('EXISTS', q.key.waiting) == 1 or redis.call('EXISTS', q.key.ready) == 1
 end
 
+-- Whether it is known already that nothing waits, now or later.
+function H.is_empty(q)
+  local has = q.has
+  return has.waiting == false and has.scheduled == false and has.lanes == false
+end
+
 -- The bucket is less by what was claimed; return when the queue may give again.
 local function pay(q, tokens, count, next_at)
   tokens = tokens - count
@@ -157,7 +163,7 @@ end
 -- The session holds up to `room` jobs more. `claimed` is flat: run, record (as it was, for a first attempt), timeout.
 function H.claim(q, session, room)
   local offer = { claimed = {}, count = 0, more = false }
-  if H.setting(q, 'paused') then return offer end
+  if H.setting(q, 'paused') or H.is_empty(q) then return offer end
   H.promote_due(q)
   local allowed, tokens = allowed_now(q, room)
   while offer.count < allowed do -- more than once only when something that cannot start stood in front

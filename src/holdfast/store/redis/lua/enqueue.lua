@@ -131,8 +131,17 @@ local function all_new(q, batch)
 end
 
 -- What is written for a whole batch: flat arguments of one command each, and what is told afterwards.
-local function new_pages()
-  return { jobs = {}, ids = {}, waiting = {}, letters = {}, keys = {}, watched = {} }
+local function new_pages(taker)
+  return { jobs = {}, ids = {}, waiting = {}, letters = {}, keys = {}, watched = {}, taker = taker }
+end
+
+-- Whoever has nothing to do takes a few plain jobs at once, which then never wait.
+local function taker_of(q, batch)
+  if #batch > MOST_GIVEN or H.keeps_payloads(q) then return nil end
+  for _, wanted in ipairs(batch) do
+    if not wanted.plain or wanted.spec.rest then return nil end
+  end
+  return H.taker(q, #batch)
 end
 
 local function note(pages, index, id, rid, record, letter, place)
@@ -146,8 +155,9 @@ local function note(pages, index, id, rid, record, letter, place)
 end
 
 local function insert_plain(q, pages, index, run, wanted)
-  local rid = H.rid(run)
+  local rid, taker = H.rid(run), pages.taker
   local record, place = H.enqueue_plain(q, rid, wanted.id, wanted.task or '', wanted.payload, wanted.spec.rest)
+  if taker then record, place = H.take(q, taker, rid, record), nil end
   note(pages, index, wanted.id, rid, record, 'w', place)
 end
 
@@ -165,7 +175,8 @@ local function insert_any(q, pages, index, run, wanted)
 end
 
 function H.insert_all(q, batch)
-  local first, pages, cut = H.next_runs(q, #batch), new_pages(), not H.keeps_payloads(q)
+  local taker = taker_of(q, batch)
+  local first, pages, cut = H.next_runs(q, #batch), new_pages(taker), not H.keeps_payloads(q)
   H.start_log(q)
   for index, wanted in ipairs(batch) do
     local run, watcher = first + index - 1, wanted.spec.watcher
@@ -176,7 +187,12 @@ function H.insert_all(q, batch)
   H.in_parts(pages.jobs, function(...) redis.call('HSET', q.key.jobs, ...) end)
   H.in_parts(pages.ids, function(...) redis.call('HSET', q.key.ids, ...) end)
   H.in_parts(pages.waiting, function(...) redis.call('ZADD', q.key.waiting, ...) end)
+  if #pages.waiting > 0 then q.has.waiting = true end
   H.watch_all(q, pages.watched)
+  if taker then
+    H.taken(q, taker)
+    return { 'new', first, table.concat(pages.letters) }
+  end
   for key in pairs(pages.keys) do H.recheck(q, key) end
   local letters = table.concat(pages.letters)
   local _, later = string.gsub(letters, 's', '')

@@ -116,6 +116,7 @@ local function write_new(target, new, held, waiting, members)
   redis.call('HSET', target.key.jobs, unpack(new))
   redis.call('HSET', target.key.ids, unpack(held))
   redis.call('ZADD', target.key.waiting, unpack(waiting))
+  target.has.waiting = true
   redis.call('ZADD', target.key.members, unpack(members))
   H.wake(target, #new / 2)
 end

@@ -21,7 +21,7 @@ end
 -- `where`: ready (by turn), timed (by the instant of the next token), cooling (until the bucket is full) or nil.
 local function put(q, key, lane, where, score)
   redis.call('HSET', q.key.lanes, key, cmsgpack.pack(lane))
-  q.any_lanes = true
+  q.has.lanes = true
   for _, name in ipairs({ 'ready', 'timed', 'cooling' }) do mark(q, name, key, where == name and score or nil) end
 end
 

@@ -85,7 +85,7 @@ end
 -- `key` is the queue's own hash, the one declared key of its slot; all others are built from it.
 function H.queue(key, now)
   local base = string.sub(key, 1, #key - #NAME.queue)
-  local q = { base = base, key = keys_of(base), now = now }
+  local q = { base = base, key = keys_of(base), now = now, has = {} }
   local found = redis.call('HMGET', q.key.queue, 'name', 'epoch', 'settings', 'shift')
   q.name, q.epoch, q.settings_text, q.shift = found[1], found[2], found[3] or '{}', tonumber(found[4] or 0)
   q.settings = H.json(q.settings_text)
@@ -121,14 +121,26 @@ function H.kept_ms(q, state)
   return math.floor(H.retention(q, state, state == 'failed' and 604800 or 0) * 1000 + 0.5)
 end
 
--- How many entries a hash has, asked once for each call: most queues have no lanes, watchers or successors.
+-- Whether there is anything of this name, asked once for each call; whoever adds the first says so in `has`.
 function H.any(q, name)
-  local known = q['any_' .. name]
+  local known = q.has[name]
   if known == nil then
-    known = redis.call('HLEN', q.key[name]) > 0
-    q['any_' .. name] = known
+    known = redis.call('EXISTS', q.key[name]) == 1
+    q.has[name] = known
   end
   return known
+end
+
+-- One question instead of six: most queues have none of what is rare, and one whose workers are idle has nothing at all.
+function H.look_around(q)
+  local key, has = q.key, q.has
+  local rare = { key.lanes, key.successors, key.aborts, key.dependants }
+  if redis.call('EXISTS', key.waiting, key.scheduled, unpack(rare)) == 0 then
+    has.waiting, has.scheduled = false, false
+  elseif redis.call('EXISTS', unpack(rare)) > 0 then
+    return
+  end
+  has.lanes, has.successors, has.aborts, has.dependants = false, false, false, false
 end
 
 -- Arguments, read in order and by name.

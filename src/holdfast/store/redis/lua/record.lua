@@ -195,8 +195,10 @@ end
 function H.put(q, job)
   if job.state == 'waiting' then
     redis.call('ZADD', H.lane_of(q, job.more.key), 0, H.place(job))
+    if not job.more.key then q.has.waiting = true end
   elseif job.state == 'scheduled' then
     redis.call('ZADD', q.key.scheduled, job.run_at, job.rid)
+    q.has.scheduled = true
   elseif job.state == 'blocked' then
     redis.call('ZADD', q.key.blocked, job.run, job.rid)
   end

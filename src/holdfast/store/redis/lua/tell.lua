@@ -12,10 +12,22 @@ function H.ring_session(q, session)
   if found and found.address then H.ring(found.address) end
 end
 
+-- Whoever calls is not parked meanwhile; return whether it was. Not done before somebody else is to be woken, or the call
+-- is over: most of those who come park again.
+function H.unpark(q)
+  local caller = q.caller
+  if caller then
+    q.caller = nil
+    q.was_parked = redis.call('ZREM', q.key.parked, caller) == 1
+  end
+  return q.was_parked
+end
+
 -- Enough parked workers for so many jobs are woken, no more; those with the most room first. With `give`, one that has
 -- nothing to do gets them at once.
 function H.wake(q, jobs, give)
   local woken = 0
+  H.unpark(q)
   give = give and jobs <= MOST_GIVEN
   while jobs > 0 and woken < MOST_WOKEN do
     local found = redis.call('ZPOPMAX', q.key.parked)
@@ -41,15 +53,26 @@ function H.wake_for(q, run_at)
   if run_at <= q.now or H.next_scheduled(q) == run_at then H.wake(q, 1) end
 end
 
--- Watchers: by id, each with the run that it waits for.
+-- Watchers: by id, one after the other, each as the run that it waits for and its address. Mostly there is one.
+
+local function as_text(run, address)
+  return struct.pack('>I6I2', run, #address) .. address
+end
+
+local function each_watcher(text, visit)
+  local at = 1
+  while at < #text do
+    local run, size, after = struct.unpack('>I6I2', text, at)
+    at = after + size
+    visit(run, string.sub(text, after, at - 1))
+  end
+end
 
 local function with_watcher(text, run, address)
-  local found = text and cmsgpack.unpack(text) or {}
-  for _, each in ipairs(found) do
-    if each[1] == run and each[2] == address then return text end
-  end
-  found[#found + 1] = { run, address }
-  return cmsgpack.pack(found)
+  if not text then return as_text(run, address) end
+  local known = false
+  each_watcher(text, function(other, its) known = known or (other == run and its == address) end)
+  return known and text or text .. as_text(run, address)
 end
 
 function H.watch(q, id, run, address)
@@ -60,7 +83,7 @@ end
 function H.watch_all(q, entries)
   if #entries == 1 then -- mostly the first for its id
     local id, run, address = unpack(entries[1])
-    q.any_watchers = true
+    q.has.watchers = true
     if redis.call('HSETNX', q.key.watchers, id, with_watcher(nil, run, address)) == 1 then return end
   end
   for first = 1, #entries, AT_ONCE do
@@ -72,7 +95,7 @@ function H.watch_all(q, entries)
       pairs_of[2 * index - 1], pairs_of[2 * index] = id, with_watcher(texts[index], entry[2], entry[3])
     end
     redis.call('HSET', q.key.watchers, unpack(pairs_of))
-    q.any_watchers = true
+    q.has.watchers = true
   end
 end
 
@@ -82,10 +105,13 @@ local function news(id, run, state, result)
   return struct.pack('>c1I6I2I4', LETTER[state], run, #id, told and #result + 1 or 0) .. id .. (told and result or '')
 end
 
-local function address_news(addressed, watcher, text)
-  local texts = addressed[watcher[2]] or {}
+local function address_news(addressed, address, text)
+  local texts = addressed[address]
+  if not texts then
+    texts = {}
+    addressed[address] = texts
+  end
   texts[#texts + 1] = text
-  addressed[watcher[2]] = texts
 end
 
 local function send_news(q, addressed)
@@ -94,14 +120,27 @@ local function send_news(q, addressed)
   end
 end
 
--- Those of the watchers that wait for one of these runs, and the others.
+-- Those of the watchers that wait for one of these runs, and the text of the others.
 local function parted(text, first, last, address)
-  local kept, gone = {}, {}
-  for _, each in ipairs(cmsgpack.unpack(text)) do
-    local ours = each[1] >= first and each[1] <= last and (not address or each[2] == address)
-    if ours then gone[#gone + 1] = each else kept[#kept + 1] = each end
-  end
+  local kept, gone = '', {}
+  each_watcher(text, function(run, its)
+    if run >= first and run <= last and (not address or its == address) then
+      gone[#gone + 1] = { run, its }
+    else
+      kept = kept .. as_text(run, its)
+    end
+  end)
   return gone, kept
+end
+
+-- The address of the only watcher, when it waits for this run.
+local function sole(text, run)
+  local its, size, after = struct.unpack('>I6I2', text)
+  if its == run and #text == after + size - 1 then return string.sub(text, after) end
+end
+
+local function keep(q, id, kept)
+  if kept == '' then redis.call('HDEL', q.key.watchers, id) else redis.call('HSET', q.key.watchers, id, kept) end
 end
 
 function H.unwatch(q, id, first, last, address)
@@ -109,7 +148,7 @@ function H.unwatch(q, id, first, last, address)
   local text = redis.call('HGET', q.key.watchers, id)
   if not text then return {} end
   local gone, kept = parted(text, first, last, address)
-  if #kept > 0 then redis.call('HSET', q.key.watchers, id, cmsgpack.pack(kept)) else redis.call('HDEL', q.key.watchers, id) end
+  keep(q, id, kept)
   return gone
 end
 
@@ -122,7 +161,7 @@ function H.tell_watchers(q, job, state)
     H.store(q, job)
   end
   local addressed = {}
-  for _, each in ipairs(found) do address_news(addressed, each, news(job.id, each[1], state)) end
+  for _, each in ipairs(found) do address_news(addressed, each[2], news(job.id, each[1], state)) end
   send_news(q, addressed)
 end
 
@@ -132,9 +171,15 @@ function H.tell_all(q, entries, state)
   local addressed, over = {}, {}
   for _, entry in ipairs(entries) do
     local id, run = entry[1], entry[2]
-    local found, kept = parted(entry[3], run, run)
-    for _, each in ipairs(found) do address_news(addressed, each, news(id, run, state, entry[4])) end
-    if #kept == 0 then over[#over + 1] = id else redis.call('HSET', q.key.watchers, id, cmsgpack.pack(kept)) end
+    local address = sole(entry[3], run)
+    if address then
+      address_news(addressed, address, news(id, run, state, entry[4]))
+      over[#over + 1] = id
+    else
+      local found, kept = parted(entry[3], run, run)
+      for _, each in ipairs(found) do address_news(addressed, each[2], news(id, run, state, entry[4])) end
+      keep(q, id, kept)
+    end
   end
   if #over > 0 then redis.call('HDEL', q.key.watchers, unpack(over)) end
   send_news(q, addressed)
@@ -142,10 +187,9 @@ end
 
 function H.tell_progress(q, job)
   if not H.any(q, 'watchers') then return end
-  local text = redis.call('HGET', q.key.watchers, job.id)
-  for _, each in ipairs(text and cmsgpack.unpack(text) or {}) do
-    if each[1] >= job.run then send_news(q, { [each[2]] = { news(job.id, each[1], 'active') } }) end
-  end
+  each_watcher(redis.call('HGET', q.key.watchers, job.id) or '', function(run, address)
+    if run >= job.run then send_news(q, { [address] = { news(job.id, run, 'active') } }) end
+  end)
 end
 
 -- Aborts: handlers that must be told to stop, by session, run and attempt.
@@ -153,7 +197,7 @@ end
 function H.abort(q, job, reason)
   local entry = cmsgpack.pack({ job.more.session, job.id, job.run, job.more.attempts, reason })
   redis.call('HSET', q.key.aborts, job.run .. '/' .. job.more.attempts, entry)
-  q.any_aborts = true
+  q.has.aborts = true
   H.ring_session(q, job.more.session)
 end
 

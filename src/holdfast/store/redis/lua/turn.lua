@@ -66,7 +66,7 @@ end
 local function settle_all(q, session, entries)
   if #entries == 0 then return entries end
   local busy = #entries > AT_ONCE or H.any(q, 'lanes') or H.any(q, 'successors') or H.any(q, 'aborts')
-    or H.any_dependants(q)
+    or H.any(q, 'dependants')
   local words = busy and {} or H.complete_all(q, session, entries)
   if not busy then H.go_on_all(q, session, entries, words) end
   for index, entry in ipairs(entries) do words[index] = words[index] or settle(q, session, entry_of(q, entry)) end
@@ -93,14 +93,15 @@ local function hear(queues, id, lease)
     local session = sessions[index]
     if session.expires_at <= q.now then late = 1 end
     if session.expires_at <= q.now or q.now - session.heard_at > lease / 3 then H.renew(q, id, session, lease) end
-    q.was_parked = redis.call('ZREM', q.key.parked, id) == 1
+    q.caller = id
+    H.look_around(q)
   end
   return late, sessions
 end
 
 -- A wake-up that this worker has no room to follow goes to the next.
 local function decline(q, offered)
-  if not offered and not q.was_parked and not H.setting(q, 'concurrency') and not H.setting(q, 'rate')
+  if not offered and not H.unpark(q) and not H.setting(q, 'concurrency') and not H.setting(q, 'rate')
     and redis.call('EXISTS', q.key.parked) == 1 and redis.call('EXISTS', q.key.waiting) == 1 then
     H.wake(q, 1)
   end
@@ -159,7 +160,11 @@ H.serve('turn', function(keys, args)
   for index, q in ipairs(queues) do
     pass_on(q, freed[index])
     decline(q, q.offered)
-    if park ~= '' and room > 0 then redis.call('ZADD', q.key.parked, park == 'idle' and room + 0.5 or room, id) end
+    if park ~= '' and room > 0 then
+      redis.call('ZADD', q.key.parked, park == 'idle' and room + 0.5 or room, id)
+    else
+      H.unpark(q)
+    end
     replies[index][6] = H.aborts(q, id)
     replies[index][7] = q.posted and H.undelivered(q) or NOTHING
     if q.only_look then look(q, replies[index]) end

@@ -101,7 +101,7 @@ local function wait_for_one(q, job, place, ref)
     ask(q, elsewhere[1], elsewhere[2], elsewhere[3], from)
   else
     redis.call('ZADD', q.key.dependants, 0, dependant(rid, from))
-    entry[FIRST], q.any_dependant = rid, true
+    entry[FIRST], q.has.dependants = rid, true
   end
   return entry
 end
@@ -250,7 +250,7 @@ end
 
 -- Whoever waits for the chain that begins with this run hears how it ended.
 function H.report(q, rid, outcome)
-  if not H.any_dependants(q) then return end
+  if not H.any(q, 'dependants') then return end
   local members = H.dependants(q, rid)
   if #members == 0 then return end
   H.in_parts(members, function(...) redis.call('ZREM', q.key.dependants, ...) end)
@@ -261,14 +261,9 @@ function H.report_over(q, job)
   H.report(q, job.rid, outcome_of(q, job))
 end
 
-function H.any_dependants(q)
-  if q.any_dependant == nil then q.any_dependant = redis.call('EXISTS', q.key.dependants) == 1 end
-  return q.any_dependant
-end
-
 -- Who waits for a run that was merged into another waits for that one.
 function H.repoint(q, run, to)
-  if not H.any_dependants(q) then return end
+  if not H.any(q, 'dependants') then return end
   for _, member in ipairs(H.dependants(q, H.rid(run))) do
     redis.call('ZREM', q.key.dependants, member)
     redis.call('ZADD', q.key.dependants, 0, H.rid(to) .. string.sub(member, 7))
@@ -293,7 +288,7 @@ function H.receive.register(q, body)
     ask(q, elsewhere[1], elsewhere[2], elsewhere[3], body.from)
   else
     redis.call('ZADD', q.key.dependants, 0, dependant(rid, body.from))
-    q.any_dependant = true
+    q.has.dependants = true
   end
 end
 

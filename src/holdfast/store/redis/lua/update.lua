@@ -88,7 +88,7 @@ end
 function H.keep_successor(q, id, earlier, new)
   if earlier then H.forget_successor(q, id, earlier) end
   redis.call('HSET', q.key.successors, id, cmsgpack.pack(new))
-  q.any_successors = true
+  q.has.successors = true
   if not new.dedup then return end
   local field, ids = ids_under(q, new)
   ids[#ids + 1] = id
