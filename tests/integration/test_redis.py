@@ -421,7 +421,7 @@ def test_all_keys_of_a_queue_share_a_slot() -> None:
 
 async def test_full_memory_lets_a_worker_start_and_remove_what_has_expired(server: servers.RedisServer) -> None:
     app = counting(server.url, Counter())
-    task, queue = app.registry.tasks["work"].options(result_ttl=0.01), app.queue("work")
+    task, queue = app.registry.tasks["work"].options(result_ttl=1), app.queue("work")
 
     async def completed() -> int:
         (info,) = await app.queues()
