@@ -177,6 +177,7 @@ async def test_sigterm_lets_handlers_finish(url: str, tmp_path: Path) -> None:
             await eventually(lambda: ledger_lines(ledger))
             second = await hang.enqueue(str(release))
             worker.signal(signal.SIGTERM)
+            await eventually(lambda: ledger_lines(ledger, "stop"))
             release.touch()
             report = await worker.end()
             assert await first.result() == "done"

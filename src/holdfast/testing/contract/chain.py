@@ -189,6 +189,17 @@ class Chains(Case):
         await bench.settle(worker, complete(second, b"2"))
         assert (await bench.get("j")).result == b"2"
 
+    async def test_chains_that_go_on_with_one_id_have_a_job_each(self, bench: Bench) -> None:
+        worker = await bench.session()
+        await bench.store.enqueue(QUEUE, [new("a"), new("b")])
+        claimed = (await bench.turn(worker, *map(then, await bench.claim(worker, 2)), queues=(QUEUE,), room=2)).claimed
+        same = [Complete(job.lease, b"", then=Continuation(QUEUE, new("same"))) for job in claimed]
+        claimed = (await bench.turn(worker, *same, queues=(QUEUE,), room=2)).claimed
+        assert sorted(job.position for job in claimed) == [2, 2]
+        assert len({job.lease.id for job in claimed}) == 2
+        await bench.turn(worker, *(complete(job, ref(job).id.encode()) for job in claimed))
+        assert [(await bench.get(id)).result for id in "ab"] == [b"a", b"b"]
+
     async def test_a_chain_fails_with_its_last_job(self, bench: Bench) -> None:
         worker = await bench.session()
         second = await go_on(bench, worker, await bench.take(worker, "j"))

@@ -121,34 +121,47 @@ local function write_new(target, new, held, waiting, members)
   H.wake(target, #new / 2)
 end
 
-local function go_on_in(q, session, entries, words, group)
-  local target, rids = group.target, group.rids
-  if H.keeps_payloads(target) or (target ~= q and H.any(target, 'lanes')) then return end
-  local raws = redis.call('HMGET', q.key.jobs, unpack(rids))
-  local taken = redis.call('HMGET', target.key.ids, unpack(group.ids))
-  H.start_log(q)
-  H.start_log(target)
-  local run, done, homes, at = H.next_runs(target, #rids), {}, {}, 0
-  local records, ends, gone, new, held, waiting, members = {}, {}, {}, {}, {}, {}, {}
+-- Those of a group that are completed now, each with its record, when that goes, its chain and where that began.
+local function leaving(q, session, entries, group)
+  local raws = redis.call('HMGET', q.key.jobs, unpack(group.rids))
+  local taken = redis.call('HMGET', group.target.key.ids, unpack(group.ids))
+  local found, done, promised = {}, {}, {}
   for number, wanted in ipairs(group.wanted) do
-    local entry, rid, raw = entries[wanted.index], rids[number], raws[number]
-    local home = raw and not taken[number] and not done[rid] and q.near[H.home_of(raw) or 0]
+    local entry, rid, raw = entries[wanted.index], group.rids[number], raws[number]
+    local free = raw and not taken[number] and not done[rid] and not promised[wanted.id]
+    local home = free and q.near[H.home_of(raw) or 0]
     local record, expires_at, chain
     if home then record, expires_at, chain = H.go_on_plain(q, session, entry.token, raw) end
     if record then
-      local position, next_rid = struct.unpack('>I4', chain) + 1, H.rid(run + number - 1)
-      local text = string.sub(chain, 5)
-      local following, place =
-        H.follow_plain(target, next_rid, wanted.id, wanted.task, entry.body, struct.pack('>I4', position) .. text)
-      records[at + 1], records[at + 2], ends[at + 1], ends[at + 2] = rid, record, expires_at, rid
-      new[at + 1], new[at + 2], held[at + 1], held[at + 2] = next_rid, following, wanted.id, next_rid
-      waiting[at + 1], waiting[at + 2], members[at + 1], members[at + 2] = 0, place, 0, text .. '\0' .. next_rid
-      note_home(homes, q, home, text, position, target, wanted.long)
-      at, gone[#gone + 1] = at + 2, rid
-      done[rid], words[wanted.index] = true, 'ok completed'
+      done[rid], promised[wanted.id] = true, true
+      found[#found + 1] = {
+        wanted = wanted, payload = entry.body, rid = rid, record = record, expires_at = expires_at, chain = chain, home = home,
+      }
     end
   end
-  if at == 0 then return end
+  return found
+end
+
+local function go_on_in(q, session, entries, words, group)
+  local target = group.target
+  if H.keeps_payloads(target) or (target ~= q and H.any(target, 'lanes')) then return end
+  H.start_log(q)
+  H.start_log(target)
+  local found, homes, at = leaving(q, session, entries, group), {}, 0
+  if #found == 0 then return end
+  local run = H.next_runs(target, #found)
+  local records, ends, gone, new, held, waiting, members = {}, {}, {}, {}, {}, {}, {}
+  for number, each in ipairs(found) do
+    local wanted, rid, next_rid = each.wanted, each.rid, H.rid(run + number - 1)
+    local position, text = struct.unpack('>I4', each.chain) + 1, string.sub(each.chain, 5)
+    local following, place =
+      H.follow_plain(target, next_rid, wanted.id, wanted.task, each.payload, struct.pack('>I4', position) .. text)
+    records[at + 1], records[at + 2], ends[at + 1], ends[at + 2] = rid, each.record, each.expires_at, rid
+    new[at + 1], new[at + 2], held[at + 1], held[at + 2] = next_rid, following, wanted.id, next_rid
+    waiting[at + 1], waiting[at + 2], members[at + 1], members[at + 2] = 0, place, 0, text .. '\0' .. next_rid
+    note_home(homes, q, each.home, text, position, target, wanted.long)
+    at, gone[number], words[wanted.index] = at + 2, rid, 'ok completed'
+  end
   redis.call('HSET', q.key.jobs, unpack(records))
   redis.call('ZADD', q.key.completed, unpack(ends))
   redis.call('HDEL', q.key.active, unpack(gone))
