@@ -22,6 +22,8 @@ class Proxy:
         self.cut_at: set[int] = set()
         """The numbers of the replies that are lost, and their connections with them."""
         self.cuts = 0
+        self.silent = False
+        """No reply is passed on, as of a server that hangs: it takes connections all the same."""
 
     async def __aenter__(self) -> Proxy:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, ssl=self._tls)
@@ -62,6 +64,8 @@ class Proxy:
             while data := await source.read(65536):
                 if replies:
                     self.replies += 1
+                    if self.silent:
+                        continue
                     if self.replies in self.cut_at:
                         self.cuts += 1
                         break

@@ -10,13 +10,13 @@ import msgspec
 
 from .core.chain import BlockerRef, OnBlockerFailed
 from .core.duration import Duration, Instant, instant_ms, to_ms
+from .core.job import run_number
 from .core.limit import check_priority
 from .core.policy import Overrides, Retry
 from .errors import ConfigError
 from .store.contract import KEEP, Conflict, DedupSpec, NewJob, OnConflict, OnFailed
 
 MOST_ID_BYTES = 1024
-MOST_RUN = 2**48 - 1
 
 
 class Dedup(msgspec.Struct, frozen=True):
@@ -179,7 +179,7 @@ def _blocker(given: Waitable) -> BlockerRef:
         queue, id, run = (getattr(given, name, None) for name in ("queue", "id", "run"))
     if not isinstance(queue, str) or not isinstance(id, str) or not queue or not id or type(run) not in (int, NoneType):
         raise ConfigError(f"blockers: {given!r} is neither a handle, nor a job, nor (queue, id) or (queue, id, run)")
-    if run is not None and not 0 < run <= MOST_RUN:
+    if run is not None and not run_number(run):
         raise ConfigError(f"blockers: {given!r}: no run has this number; take it from a handle or a record")
     check_text(queue, "blockers: queue", "a queue's name")
     check_text(id, "blockers: id", "an id")

@@ -585,6 +585,25 @@ async def test_a_bad_option_gives_one_clear_line(
         assert (await app.jobs()).jobs == []
 
 
+@pytest.mark.parametrize("run", [True, 1.5, "1"])
+async def test_a_run_that_is_no_number_is_refused(app: Holdfast, run: Any) -> None:
+    async with app:
+        for look in (app.status, app.chain):
+            with pytest.raises(ConfigError, match=r"run=.*: a whole number; take it from a handle or a record"):
+                await look("q", "j", run)
+        for act in (app.complete_chain, app.delete_chain):
+            with pytest.raises(ConfigError, match=r"run=.*: a whole number"):
+                await act("q", "j", run=run)
+
+
+async def test_a_run_that_no_job_can_have_is_missing(app: Holdfast, tasks: dict[str, Any]) -> None:
+    async with app:
+        handle = await tasks["add"].enqueue(1)
+        for run in (-1, 0, 2**48 + handle.run, 2**63):
+            with pytest.raises(JobMissing, match=f"run {run}"):
+                await app.status("default", handle.id, run)
+
+
 def test_a_queue_has_no_nul_in_its_name(app: Holdfast) -> None:
     with pytest.raises(ConfigError, match="it holds a NUL character, which not every store can keep"):
         app.queue("a\0b")

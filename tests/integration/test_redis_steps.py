@@ -27,7 +27,7 @@ _numbers = itertools.count(1)
 async def opened() -> AsyncIterator[RedisStore]:
     """An open store in a namespace of its own."""
     assert BINARY is not None
-    store = RedisStore(servers.shared(BINARY).url, namespace=f"steps-{next(_numbers)}")
+    store = RedisStore(servers.shared(BINARY).url, namespace=f"steps_{next(_numbers)}")
     await store.open()
     try:
         yield store
@@ -168,7 +168,7 @@ async def test_messages_of_a_slot_that_went_back_in_time_are_not_taken_for_old_o
 
 async def test_a_step_that_is_done_again_leads_to_the_job_that_is_there() -> None:
     assert BINARY is not None
-    store = RedisStore(servers.cluster(BINARY).url, namespace=f"steps-{next(_numbers)}")
+    store = RedisStore(servers.cluster(BINARY).url, namespace=f"steps_{next(_numbers)}")
     await store.open()
     here, there = await session(store, HERE), await session(store, THERE)
     await store.enqueue(HERE, [NewJob(id="j", task="t", payload=b"")])

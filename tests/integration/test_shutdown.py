@@ -57,7 +57,7 @@ async def test_what_is_being_claimed_when_the_worker_stops_is_drained_like_the_r
         await ended.wait()
         return "done"
 
-    async with working(app, drain=20) as running:
+    async with working(app, drain=20, grace=5) as running:
         handle = await work.enqueue()
         await claimed.wait()
         running.worker.stop()
@@ -68,6 +68,40 @@ async def test_what_is_being_claimed_when_the_worker_stops_is_drained_like_the_r
         assert await handle.result() == "done"
     assert report == Report(started=1, completed=1)
     assert "still run" not in caplog.text
+
+
+async def test_a_claim_that_comes_after_the_shutdown_is_handed_back(url: str) -> None:
+    """Nobody is left who would tell its handler to stop."""
+    store = Flaky(open_store(url))
+    app, claimed, go = Holdfast(store=store), asyncio.Event(), asyncio.Event()
+    inner = store.settle_and_claim
+
+    async def slow(*args: Any, **kwargs: Any) -> Any:
+        turn = await inner(*args, **kwargs)
+        if turn.claimed:
+            claimed.set()
+            await go.wait()
+        return turn
+
+    store.settle_and_claim = slow
+
+    @app.task()
+    async def work() -> None:
+        await asyncio.Event().wait()
+
+    async with app:
+        worker = app.worker(drain=60, grace=0.05)
+        running = Running(worker)
+        handle = await work.enqueue()
+        await claimed.wait()
+        worker.stop()
+        await eventually(lambda: worker._pump is not None and worker._pump.last_try is not None, "the shutdown is over")
+        go.set()
+        report = await asyncio.wait_for(running.task, 20)
+        job = await handle.job()
+    assert job.state is State.WAITING
+    assert job.counters == Counters(attempts=1, releases=1)
+    assert report == Report(released=1)
 
 
 async def test_after_the_drain_handlers_are_told_and_what_heeds_the_signal_costs_one_release(app: Holdfast) -> None:

@@ -46,7 +46,7 @@ def check(lake: Path, events: list[Event]) -> None:
 
 def sequence(event: Event) -> int:
     if event.position.startswith("{"):
-        return int(json.loads(event.position)[event.queue].partition("-")[2])
+        return int(json.loads(event.position)[event.queue].split("-")[1])
     return int(event.position.split(":")[1 if event.position.count(":") == 1 else 2])
 
 

@@ -26,7 +26,7 @@ from ..store.contract import (
     Transactional,
 )
 from .ident import new_id
-from .look import Looking
+from .look import Looking, checked_run
 from .wait import OnProgress, Waiting
 
 
@@ -134,14 +134,14 @@ class Client(Looking):
         self, queue: str, id: str, run: int | None, result: bytes, result_ttl_ms: int | None = None
     ) -> Reply:
         """The chain is over with this result, whoever works on its current job."""
-        reply = await self.store.complete_chain(queue, id, run, result, result_ttl_ms, new_id())
+        reply = await self.store.complete_chain(queue, id, checked_run(run), result, result_ttl_ms, new_id())
         if reply is Reply.OK:
             self._tell("complete", queue, id, run, "completed")
         return reply
 
     async def delete_chain(self, queue: str, id: str, run: int | None = None, cascade: bool = False) -> Deleted:
         """Every job of the chain is gone, or the answer says who waits for it."""
-        deleted = await self.store.delete_chain(queue, id, run, cascade)
+        deleted = await self.store.delete_chain(queue, id, checked_run(run), cascade)
         if deleted.reply is Reply.OK:
             self._tell("delete", queue, id, run, None)
         return deleted

@@ -23,18 +23,18 @@ class Looking:
 
     async def find(self, queue: str, id: str, run: int | None = None) -> JobRecord | None:
         """Return a job as it stands, or `None`."""
-        return await self.store.get(queue, id, run)
+        return await self.store.get(queue, id, checked_run(run))
 
     async def status(self, queue: str, id: str, run: int | None = None) -> JobRecord:
         """Return a job as it stands; raise when there is none."""
-        record = await self.store.get(queue, id, run)
+        record = await self.store.get(queue, id, checked_run(run))
         if record is None:
             raise missing(queue, id, run)
         return record
 
     async def chain(self, queue: str, id: str, run: int | None = None) -> ChainRecord:
         """Return the chain of a job; raise when there is none."""
-        record = await self.store.chain(queue, id, run)
+        record = await self.store.chain(queue, id, checked_run(run))
         if record is None:
             raise missing(queue, id, run)
         return record
@@ -97,3 +97,10 @@ def missing(queue: str, id: str, run: int | None = None) -> JobMissing:
         f"there is no job {which}, or it has expired; `holdfast jobs` lists those there are",
         queue=queue, job_id=id, run=run,
     )  # fmt: skip
+
+
+def checked_run(run: int | None) -> int | None:
+    """Return the number of a run, or raise when it is no number at all."""
+    if run is not None and type(run) is not int:
+        raise ConfigError(f"run={run!r}: a whole number; take it from a handle or a record")
+    return run

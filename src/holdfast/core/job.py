@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, overload
 
 import msgspec
 
@@ -13,6 +13,18 @@ from .chain import ChainRef
 from .duration import LATEST_MS, to_datetime
 from .policy import Counters
 from .state import State
+
+MOST_RUN = 2**48 - 1
+"""No run has a higher number, in any store."""
+
+
+@overload
+def run_number(given: int) -> int: ...
+@overload
+def run_number(given: int | None) -> int | None: ...
+def run_number(given: int | None) -> int | None:
+    """Return the number of a run; 0, which none has, for what no run can have. `None` stays none."""
+    return given if given is None or (type(given) is int and 0 < given <= MOST_RUN) else 0
 
 
 class ErrorRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -161,6 +162,6 @@ def before(cursor: str | None) -> int:
     """Return the run below which the next page of jobs begins."""
     if cursor is None:
         return LAST
-    if not cursor.isdigit():
+    if not re.fullmatch("[0-9]{1,18}", cursor):
         raise ConfigError(f"cursor {cursor!r} is not one that a list of jobs gave")
     return int(cursor)

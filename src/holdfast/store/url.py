@@ -45,7 +45,10 @@ def open_store(url: Any, **options: Any) -> Store:
         return _of_object(url)(url, **options)
     if "://" not in url:
         raise ConfigError(f"{url!r} is not a store URL; try sqlite:///jobs.db or memory://")
-    scheme = urlsplit(url).scheme
+    try:
+        scheme = urlsplit(url).scheme
+    except ValueError as error:
+        raise ConfigError(f"{shown(url)!r} is not a store URL: {error}") from None
     return _factory(scheme, url)(url, **options)
 
 

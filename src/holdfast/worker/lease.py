@@ -7,12 +7,15 @@ import logging
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from ..errors import StoreError
 from ..page import now
 from ..store.contract import Extended, Session, Store
 
 log = logging.getLogger("holdfast")
+MOMENT = 1.0
+"""How long a stop waits for the heartbeat that is under way."""
 
 
 class Heartbeat:
@@ -44,6 +47,7 @@ class Heartbeat:
         self._ticked = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="holdfast-heartbeat", daemon=True)
         self._ticker: asyncio.TimerHandle | None = None
+        self._beating: asyncio.Task[None] | None = None
         self.wedged = False
         self._evicted = False
 
@@ -58,16 +62,23 @@ class Heartbeat:
         self._ticker = self._loop.call_later(min(1.0, self._interval / 2), self._tick)
 
     async def stop(self) -> None:
-        """No more heartbeats are sent."""
+        """No more heartbeats are sent. One that is under way has a moment, and is given up then: its store hangs."""
         self._stop.set()
         if self._ticker is not None:
             self._ticker.cancel()
+        await asyncio.to_thread(self._thread.join, MOMENT)
+        beating = self._beating
+        if self._thread.is_alive() and beating is not None:
+            with suppress(RuntimeError):  # it has ended meanwhile, and its loop with it
+                beating.get_loop().call_soon_threadsafe(beating.cancel)
         await asyncio.to_thread(self._thread.join)
 
     def _run(self) -> None:
-        asyncio.run(self._beat())
+        with suppress(asyncio.CancelledError):
+            asyncio.run(self._beat())
 
     async def _beat(self) -> None:
+        self._beating = asyncio.current_task()
         store = self._store.twin()
         opened = await self._tried(lambda: self._open(store))
         try:

@@ -16,7 +16,7 @@ from ..errors import StoreError
 from ..executor import PoolOptions
 from ..hook import Hooks
 from ..registry import Registry
-from ..store.contract import Filter, Session, Settlement, Store, Turn
+from ..store.contract import Filter, Released, Session, Settlement, Store, Turn
 from .alarm import Alarm
 from .capacity import SLOTS, Ask, Capacity
 from .flight import Flight, Flights
@@ -53,6 +53,7 @@ class Pump(Persistent):
         self._ordered = True
         self._listening = False
         self._called = False
+        self._counts_claims = True
         self._wake_ups = WakeUps(hooks)
         self._turns = 0
         self._served: dict[str, int] = {}
@@ -135,7 +136,12 @@ class Pump(Persistent):
             self.alarm.ring()
 
     def _is_claiming(self) -> bool:
-        return self._flights.claim
+        return self._counts_claims and self._flights.claim
+
+    def count_on_no_claim(self) -> None:
+        """A claim that is under way is no longer waited for: its store may hang."""
+        self._counts_claims = False
+        self._note_drained()
 
     async def _landed(self, session: Session, flight: Flight, evicted: Callable[[], None]) -> bool:
         """What the turn brought is at work. False: there is no use in going on."""
@@ -211,7 +217,9 @@ class Pump(Persistent):
             self._count(entry, settled)
         for lease, reason in turn.aborts:
             self.abort(lease, reason)
-        if turn.claimed:
+        if turn.claimed and self.last_try is not None:  # nobody would tell their handlers to stop
+            self._finished += [Released(claimed.lease) for claimed in turn.claimed]
+        elif turn.claimed:
             self._turns += 1
             for claimed in turn.claimed:
                 self._served[claimed.lease.queue] = self._turns

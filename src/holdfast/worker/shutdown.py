@@ -13,7 +13,10 @@ log = logging.getLogger("holdfast")
 
 async def shut_down(pump: Pump, drain: float, grace: float, hurry: asyncio.Event) -> None:
     """Drain, then signal, then hand back what is left. With `hurry` the drain is over at once."""
-    await _first(drain, pump.drained, hurry)
+    over = time.monotonic() + drain
+    await _first(min(grace, drain), pump.drained, hurry)
+    pump.count_on_no_claim()  # of a store that has not answered by now
+    await _first(max(0.0, over - time.monotonic()), pump.drained, hurry)
     if pump.running:
         log.warning("%d handlers still run: telling them to stop", len(pump.running))
         pump.abort_all("shutdown")

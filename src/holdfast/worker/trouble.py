@@ -32,6 +32,8 @@ class Persistent(Crew):
         self._pause = FIRST_PAUSE
         self.last_try: float | None = None
         """When to stop telling a store that does not answer; set at the end of a shutdown."""
+        self.unheard = False
+        """The store did not answer to the last."""
 
     def _after(self, turn: Turn, settlements: list[Settlement]) -> None:
         """What a turn says is taken in."""
@@ -55,10 +57,12 @@ class Persistent(Crew):
         return True
 
     def _give_up_telling(self) -> None:
-        log.error(
-            "the store cannot be told of %d attempts that ended: their jobs come back when the lease is over",
-            len(self._finished),
-        )
+        self.unheard = True
+        if self._finished:
+            log.error(
+                "the store cannot be told of %d attempts that ended: their jobs come back when the lease is over",
+                len(self._finished),
+            )
         self.report.lost += len(self._finished)
         self._finished = []
 

@@ -24,7 +24,7 @@ from ..store.contract import Extended, Session
 from .burst import until_empty
 from .guard import Guard
 from .insist import Insistent, Stopped
-from .lease import Heartbeat
+from .lease import MOMENT, Heartbeat
 from .prepare import prepare
 from .pump import Pump
 from .report import Report
@@ -275,7 +275,7 @@ class Worker:
                 await guard.stop()
             listener.close()
             if not evicted:
-                await self._leave(session)
+                await self._leave(session, MOMENT if pump.unheard else GRACE)
         return evicted
 
     async def _guard(self, pump: Pump, session: Session) -> Guard | None:
@@ -303,12 +303,12 @@ class Worker:
         await asyncio.wait([pumping], timeout=self._grace)
         pumping.cancel()
 
-    async def _leave(self, session: Session) -> None:
+    async def _leave(self, session: Session, patience: float) -> None:
         try:
-            async with asyncio.timeout(GRACE):
+            async with asyncio.timeout(patience):
                 await self._app.store.leave(session)
         except (StoreError, TimeoutError) as error:
-            told = str(error) or f"the store did not answer for {GRACE:g} s"
+            told = str(error) or f"the store did not answer for {patience:g} s"
             log.warning("this worker could not take its leave, and will be missed when its lease is over: %s", told)
 
     def _new_session(self, address: str) -> Session:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from ...core.chain import OPEN, BlockerRef, ChainRef
-from ...core.job import ErrorRecord, JobRecord
+from ...core.job import ErrorRecord, JobRecord, run_number
 from ...core.limit import QueueSettings
 from ...core.policy import Policy, adjusted
 from ...core.state import State
@@ -77,7 +77,7 @@ def filter_values(which: Filter) -> dict[str, Any]:
 
 def chain_value(which: Filter) -> int | None:
     """Return the run of the first job of the chain that a filter names."""
-    return which.chain.run if which.chain else None
+    return run_number(which.chain.run) if which.chain else None
 
 
 def queue(row: Row) -> QueueInfo:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from ...core.job import JobRecord
+from ...core.job import JobRecord, run_number
 from ...core.policy import Policy
 from ..contract import (
     BlockerRecord,
@@ -40,9 +40,9 @@ class Looking(Calling):
 
     async def get(self, queue: str, id: str, run: int | None = None) -> JobRecord | None:
         if run is not None and self._home is asyncio.get_running_loop():
-            return await self._runs.ask(None, (queue, id, run))
+            return await self._runs.ask(None, (queue, id, run_number(run)))
         if run is not None:
-            return (await self._get_runs(None, [(queue, id, run)]))[0]
+            return (await self._get_runs(None, [(queue, id, run_number(run))]))[0]
         rows = await self._look("get", queue=queue, id=id)
         return look.record(rows[0]) if rows else None
 
@@ -84,7 +84,7 @@ class Looking(Calling):
         return page
 
     async def chain(self, queue: str, id: str, run: int | None = None) -> ChainRecord | None:
-        rows = await self._look("chain", queue=queue, id=id, run=run)
+        rows = await self._look("chain", queue=queue, id=id, run=run_number(run))
         return look.chain(rows[0]) if rows and look.record(rows[0]) else None
 
     async def chains(self, which: Filter, *, limit: int = 50, cursor: str | None = None) -> ChainPage:
@@ -93,7 +93,7 @@ class Looking(Calling):
         return ChainPage(chains=page, cursor=str(page[-1].ref.run) if len(rows) > limit else None)
 
     async def blockers(self, queue: str, id: str, run: int) -> list[BlockerRecord]:
-        return [look.blocker(row) for row in await self._look("blockers", run=run)]
+        return [look.blocker(row) for row in await self._look("blockers", run=run_number(run))]
 
     async def hold(self, reader: str, position: str | None) -> None:
         page = None if position is None else await self.events(position, limit=1)

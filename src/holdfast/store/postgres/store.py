@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from ...core.chain import ChainRef
-from ...core.job import Progress
+from ...core.job import Progress, run_number
 from ...core.limit import QueueSettings
 from ...core.policy import Cause, Policy
 from ...core.state import State
@@ -149,7 +149,8 @@ class PostgresStore(Enqueuing):
         return Reply(
             await self._value(
                 "SELECT holdfast.complete_chain(%s::bigint, %s, %s, %s::bigint, %s::bytea, %s::bigint, %s)",
-                self._now(), queue, id, run, blob(result), result_ttl_ms, request, repeatable=request is not None,
+                self._now(), queue, id, run_number(run), blob(result), result_ttl_ms, request,
+                repeatable=request is not None,
             )
         )  # fmt: skip
 
@@ -157,7 +158,7 @@ class PostgresStore(Enqueuing):
         statement = self._named(
             "SELECT v_reply, v_chains, v_waiting::text FROM holdfast.delete_chain(%s::bigint, %s, %s, %s::bigint, %s)"
         )
-        values = (self._now(), queue, id, run, cascade)
+        values = (self._now(), queue, id, run_number(run), cascade)
         ((reply, chains, waiting),) = await self._rows(statement, values, repeatable=False)
         refs = msgspec.json.decode(waiting) if waiting and reply == "wrong_state" else ()
         return Deleted(reply=Reply(reply), chains=chains, waiting=tuple(ChainRef(*each) for each in refs))
@@ -321,7 +322,7 @@ class PostgresStore(Enqueuing):
     async def watch(self, listener: Listener, queue: str, id: str, run: int) -> bool:
         found: bool = await self._value(
             "SELECT holdfast.watch_run(%s::bigint, %s, %s, %s::bigint, %s)",
-            self._now(), queue, id, run, listener.address,
+            self._now(), queue, id, run_number(run), listener.address,
         )  # fmt: skip
         return found
 

@@ -15,7 +15,7 @@ from .ear import Ear
 from .existing import place_of
 from .keys import Keys
 from .look import Reader
-from .place import parse
+from .place import check_namespace, parse
 from .server import Server
 from .sync import Durability
 
@@ -27,7 +27,7 @@ class Base:
         self._where = where
         self.place = parse(where) if isinstance(where, str) else place_of(where)
         if namespace is not None:
-            self.place = msgspec.structs.replace(self.place, namespace=namespace)
+            self.place = msgspec.structs.replace(self.place, namespace=check_namespace(namespace))
         self.url = where if isinstance(where, str) and namespace is None else self.place.url
         self._clock = clock
         self._keys = Keys(self.place.namespace)

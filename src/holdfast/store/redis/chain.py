@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from ...core.chain import BlockerRef, ChainRef
-from ...core.job import ErrorRecord, JobRecord
+from ...core.job import ErrorRecord, JobRecord, run_number
 from ...core.state import State
 from ...core.transition import Reply
 from ..contract import BlockerRecord, ChainPage, ChainRecord, Deleted, Filter
@@ -128,7 +128,7 @@ class Chains:
 
     async def delete(self, queue: str, id: str, run: int | None, cascade: bool) -> Deleted:
         """Every job of the chain is gone, or the answer says who waits for it."""
-        args = (short(id), "" if run is None else run, "cascade" if cascade else "")
+        args = (short(id), "" if run is None else run_number(run), "cascade" if cascade else "")
         word, *rest = await self._server.call("delete_chain", [self._keys.declared(queue)], self._now(), *args)
         if word == b"elsewhere":
             return await self.delete(rest[0].decode(), rest[1].decode(), rest[2], cascade)
@@ -142,7 +142,7 @@ class Chains:
 
     async def blockers(self, queue: str, run: int) -> list[BlockerRecord]:
         """Return what a run waits for, or waited for, in order."""
-        flat = await self._server.look("blockers", [self._keys.declared(queue)], rid(run))
+        flat = await self._server.look("blockers", [self._keys.declared(queue)], rid(run_number(run)))
         return [_blocker(flat[at : at + FIELDS]) for at in range(0, len(flat), FIELDS)]
 
 

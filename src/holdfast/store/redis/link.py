@@ -21,6 +21,8 @@ CONNECT_TIMEOUT = 5.0
 GOODBYE = 1.0
 LARGE = 64 * 1024
 """A packet of this size is written at once, and waited for."""
+LOOKS = 4
+"""How often it is looked, within the time that a reply may take, whether there was any."""
 PING = pack_command(("PING",))
 
 
@@ -98,6 +100,8 @@ class Link:
         self._watchdog: asyncio.TimerHandle | None = None
         self._answered = 0
         self._closed = False
+        self._failures = 0
+        self._problem = ""
         self.made = 0
         """How often it was connected."""
 
@@ -139,8 +143,7 @@ class Link:
         idle = not self._waiting
         self._waiting.extend(futures)
         if self._watchdog is None:
-            loop = futures[0].get_loop()
-            self._watchdog = loop.call_later(self._timeout, self._check, connection, self._answered)
+            self._watch(connection, 0)
         if self._unwritten:
             self._unwritten.append(data)
         elif idle:
@@ -164,21 +167,28 @@ class Link:
         except OSError as error:
             self._break(connection, str(error))
 
-    def _check(self, connection: AbstractConnection, answered: int) -> None:
+    def _watch(self, connection: AbstractConnection, quiet: int) -> None:
+        loop = asyncio.get_running_loop()
+        self._watchdog = loop.call_later(self._timeout / LOOKS, self._check, connection, self._answered, quiet)
+
+    def _check(self, connection: AbstractConnection, answered: int, quiet: int) -> None:
         """A server that has answered nothing for so long, though it was asked, is given up."""
         self._watchdog = None
         if not self._waiting or self._connection is not connection:
             return
-        if answered == self._answered:
+        quiet = quiet + 1 if answered == self._answered else 0
+        if quiet == LOOKS:
             self._break(connection, f"no reply within {self._timeout:g} s")
-            return
-        loop = asyncio.get_running_loop()
-        self._watchdog = loop.call_later(self._timeout, self._check, connection, self._answered)
+        else:
+            self._watch(connection, quiet)
 
     async def _connected(self) -> AbstractConnection:
+        failures = self._failures
         async with self._connecting:
             if self._connection is None:
-                connection = await self._make()
+                if failures != self._failures:  # while others tried, and this one waited for them
+                    raise Unsent(self._problem)
+                connection = await self._tried()
                 if self._closed:
                     cut(connection)
                     raise Unsent("the connection was given up")
@@ -187,6 +197,14 @@ class Link:
                 wire = Wire(connection, self._on_reply, lambda reason: self._break(connection, reason))
                 self._transport = wire.transport
             return self._connection
+
+    async def _tried(self) -> AbstractConnection:
+        try:
+            return await self._make()
+        except Unsent as error:
+            self._failures += 1
+            self._problem = str(error)
+            raise
 
     def _on_reply(self, reply: Any) -> None:
         if not self._waiting:

@@ -10,7 +10,7 @@ import msgspec
 
 from ...core.chain import ChainRef
 from ...core.event import Event
-from ...core.job import JobRecord
+from ...core.job import JobRecord, run_number
 from ...core.limit import QueueSettings
 from ...core.state import State
 from ...errors import ConfigError
@@ -19,6 +19,7 @@ from ..gather import Gather
 from . import record
 from .keys import Keys, short
 from .server import Server
+from .spot import Spot, mark_of, spot_at, spot_of
 
 CHUNK = 500
 _ORDER = (
@@ -56,7 +57,7 @@ class Reader:
 
     async def get(self, queue: str, id: str, run: int | None, now: str) -> JobRecord | None:
         """Return the run that answers for an id, or a given run of it."""
-        key = self._keys.declared(queue)
+        key, run = self._keys.declared(queue), run_number(run)
         if run is not None and self._server.here:
             at, raw = await self._fetched.ask((queue, now), run)
             parsed = record.parse_or_none(raw)
@@ -133,9 +134,10 @@ class Reader:
             yield runs[start : start + CHUNK]
 
     async def _runs_of_chain(self, queue: str, chain: ChainRef) -> set[int]:
-        found = await self._server.look("members", [self._keys.declared(queue)], chain.queue, chain.id, chain.run)
+        run = run_number(chain.run)
+        found = await self._server.look("members", [self._keys.declared(queue)], chain.queue, chain.id, run)
         runs = {int.from_bytes(each, "big") for each in found}
-        return runs | {chain.run} if queue == chain.queue else runs
+        return runs | {run} if queue == chain.queue else runs
 
     async def _runs_of(self, queue: str, ids: tuple[str, ...]) -> set[int]:
         stored = [short(id) for id in ids]
@@ -158,7 +160,7 @@ class Reader:
         """Yield every run from the newest on, until as many were seen as there are."""
         key = self._keys.declared(queue)
         last, left = await self._server.ask_all([["HGET", key, "run"], ["HLEN", self._keys.of(queue, "jobs")]], key)
-        run = int(last or 0) if before is None else before - 1
+        run = int(last or 0) if before is None else min(before - 1, int(last or 0))
         while run > 0 and seen[0] < left:
             yield list(range(run, max(0, run - CHUNK), -1))
             run -= CHUNK
@@ -223,7 +225,7 @@ class Reader:
         names = [queue] if queue is not None else await self.names()
         logs = [_Log(name, await self._info(name), known, position) for name in names]
         if position == "end":
-            return EventPage(events=[], position=text_of({log.queue: log.end for log in logs}))
+            return EventPage(events=[], position=text_of({log.queue: str(log.end) for log in logs}))
         for log in logs:
             await self._fill(log, id, limit)
         return _page(logs, known, limit)
@@ -234,73 +236,79 @@ class Reader:
             return [(name, "") for name in await self.names()]
         known = position_of(position)
         logs = [_Log(name, await self._info(name), known, position) for name in await self.names()]
-        read = [(log.queue, _seq(log.after)) for log in logs]
-        return [(queue, "0" if seq is None else str(seq + 1)) for queue, seq in read]
+        return [(log.queue, str(log.after.seq + 1)) for log in logs]
 
-    async def _info(self, name: str) -> tuple[str, str, str]:
-        """Return the epoch of a queue's log, and the ids of its first and last entry."""
+    async def _info(self, name: str) -> tuple[str, Spot, Spot]:
+        """Return the epoch of a queue's log, and the places of its first and last entry."""
         key, events = self._keys.declared(name), self._keys.of(name, "events")
         commands: list[list[Any]] = [
             ["HGET", key, "epoch"],
             ["XRANGE", events, "-", "+", "COUNT", 1],
             ["XREVRANGE", events, "+", "-", "COUNT", 1],
         ]
-        epoch, first, last = await self._server.ask_all(commands, key)
-        epoch = (epoch or b"0").decode()
-        nothing = f"{epoch}-"
-        return epoch, first[0][0].decode() if first else nothing, last[0][0].decode() if last else nothing
+        found, first, last = await self._server.ask_all(commands, key)
+        epoch = (found or b"0").decode()
+        nothing = Spot(epoch)
+        return epoch, spot_at(*first[0]) if first else nothing, spot_at(*last[0]) if last else nothing
 
     async def _fill(self, log: _Log, id: str | None, limit: int) -> None:
         """The log has its next entries, at most `limit`."""
         after, wanted = log.after, short(id) if id is not None else None
-        key = self._keys.of(log.queue, "events")
+        count = limit if wanted is None else max(limit, 1000)
         while len(log.entries) < limit:
-            start = f"({after}" if after else "-"
-            count = limit if wanted is None else max(limit, 1000)
-            found = await self._server.ask(["XRANGE", key, start, "+", "COUNT", count], key)
+            found = await self._behind(log.queue, after, count)
+            if found is None:
+                log.begin_again()
+                after = log.after
+                continue
             for at, flat in found:
-                after = at.decode()
-                fields = dict(zip(flat[::2], flat[1::2], strict=True))
-                if wanted is None or fields[b"i"] == wanted:
-                    log.entries.append((after, fields))
+                after = spot_at(at, flat)
+                if wanted is None or flat[1] == wanted:
+                    log.entries.append((str(after), dict(zip(flat[::2], flat[1::2], strict=True))))
                     if len(log.entries) == limit:
                         return
             if len(found) < count:
-                log.looked_at = after
+                log.looked_at = str(after)
                 return
+
+    async def _behind(self, queue: str, after: Spot, count: int) -> list[Any] | None:
+        """Return the next entries. `None` when the one before them is another than it was: the server went back in
+        time since, and what was read after that may have been replaced."""
+        key = self._keys.of(queue, "events")
+        found = await self._server.ask(["XRANGE", key, after.entry or "-", "+", "COUNT", count + 1], key)
+        if not found or found[0][0].decode() != after.entry:
+            return list(found[:count])
+        if after.mark not in ("", mark_of(found[0][1])):
+            return None
+        return list(found[1:])
 
 
 class _Log:
     """How far one queue's log is read."""
 
-    def __init__(self, queue: str, info: tuple[str, str, str], known: dict[str, str], position: str | None) -> None:
+    def __init__(self, queue: str, info: tuple[str, Spot, Spot], known: dict[str, Spot], position: str | None) -> None:
         self.queue = queue
         self.epoch, first, self.end = info
         self.entries: list[tuple[str, dict[bytes, bytes]]] = []
         self.looked_at = ""
-        self.after = known.get(queue, "")
+        self.after = known.get(queue, Spot(self.epoch))
         self.reset = False
         self.gap = 0
-        first_seq, last_seq = _seq(first), _seq(self.end)
-        if not self.after:
-            self.gap = 0 if position is None else first_seq or 0  # a queue that is younger than the position
-            return
-        epoch, _, seq = self.after.partition("-")
-        if epoch != self.epoch or (last_seq is not None and seq and int(seq) > last_seq):
-            self.after, self.reset = "", True
-        elif first_seq is not None:
-            self.gap = max(0, first_seq - (int(seq) + 1 if seq else 0))
-        if not seq:
-            self.after = ""
+        if queue not in known:
+            self.gap = 0 if position is None else max(0, first.seq)  # a queue that is younger than the position
+        elif self.after.epoch != self.epoch or -1 < self.end.seq < self.after.seq:
+            self.begin_again()
+        elif first.seq >= 0:
+            self.gap = max(0, first.seq - (self.after.seq + 1))
+
+    def begin_again(self) -> None:
+        """The log is another one than the position was made for: it is read from its start."""
+        self.after, self.reset, self.gap, self.entries = Spot(self.epoch), True, 0, []
 
 
-def _seq(id: str) -> int | None:
-    seq = id.partition("-")[2]
-    return int(seq) if seq else None
-
-
-def _page(logs: list[_Log], known: dict[str, str], limit: int) -> EventPage:
-    now_at = {**known, **{log.queue: log.after or f"{log.epoch}-" for log in logs}}
+def _page(logs: list[_Log], known: dict[str, Spot], limit: int) -> EventPage:
+    now_at = {queue: str(spot) for queue, spot in known.items()}
+    now_at.update({log.queue: str(log.after) for log in logs})
     decoded = [[(log.queue, at, record.event(log.queue, "", fields)) for at, fields in log.entries] for log in logs]
     merged = heapq.merge(*decoded, key=lambda item: item[2].at_ms)
     events: list[Event] = []
@@ -324,22 +332,18 @@ def text_of(position: dict[str, str]) -> str:
     return msgspec.json.encode(position).decode()
 
 
-def position_of(text: str | None) -> dict[str, str]:
+def position_of(text: str | None) -> dict[str, Spot]:
     """Return where in each queue's log a position is."""
     if text is None or text == "end":
         return {}
     try:
-        found = msgspec.json.decode(text, type=dict[str, str])
-        if all(_is_id(each) for each in found.values()):
-            return found
+        texts = msgspec.json.decode(text, type=dict[str, str])
     except msgspec.MsgspecError:
-        pass
-    raise ConfigError(f"position {text!r} is not one that the event log gave")
-
-
-def _is_id(text: str) -> bool:
-    epoch, dash, seq = text.partition("-")
-    return epoch.isdigit() and bool(dash) and (seq.isdigit() or not seq)
+        texts = {"": ""}
+    spots = {queue: spot for queue, each in texts.items() if (spot := spot_of(each))}
+    if len(spots) < len(texts):
+        raise ConfigError(f"position {text!r} is not one that the event log gave")
+    return spots
 
 
 def _cursor(text: str | None) -> dict[str, int]:

@@ -61,6 +61,14 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         found: dict[str, Any] = {} if self.ca is None else {"ssl_ca_certs": self.ca}
         return found if self.verify else {**found, "ssl_cert_reqs": "none", "ssl_check_hostname": False}
 
+    def check_files(self) -> None:
+        """Raise when the file with the authority's certificate cannot be used: waiting does not mend that."""
+        if self.ca is not None:
+            try:
+                ssl.create_default_context(cafile=self.ca)
+            except OSError as error:
+                raise ConfigError(f"{self}: ca={self.ca!r} cannot be used: {error.strerror or error}") from None
+
     def of_sentinel(self, host: str, port: int) -> Place:
         """Return one of the sentinels as a server that can be asked."""
         return Place(
@@ -81,17 +89,20 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
             return str(self)
         form = "" if self.kind == "single" else f"+{self.kind}"
         login = quote(self.username or "", "") + (f":{quote(self.password, '')}" if self.password else "")
-        hosts = ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self.hosts)
         path = f"/{quote(self.master, '')}" * bool(self.master) + f"/{self.db}" * bool(self.db)
         scheme, options = f"{'rediss' if self.tls else 'redis'}{form}", urlencode(self._options())
-        return f"{scheme}://{login}{'@' * bool(login)}{hosts}{path}{'?' * bool(options)}{options}"
+        return f"{scheme}://{login}{'@' * bool(login)}{self._addresses()}{path}{'?' * bool(options)}{options}"
+
+    def _addresses(self) -> str:
+        return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self.hosts)
 
     def _options(self) -> dict[str, Any]:
         """Return what the URL says behind its question mark: whatever is not as usual."""
+        tls = self.tls or bool(self.sentinel_tls)
+        loose = not self.verify or self.settings.get("ssl_cert_reqs") in ("none", ssl.CERT_NONE)
         place = msgspec.structs.replace(
-            self, ca=self.ca or self.settings.get("ssl_ca_certs"),
-            verify=self.verify and self.settings.get("ssl_cert_reqs") not in ("none", ssl.CERT_NONE),
-        )  # fmt: skip
+            self, ca=(self.ca or self.settings.get("ssl_ca_certs")) if tls else None, verify=not (tls and loose)
+        )
         usual = Place()
         found = {name: getattr(place, name) for name in _OPTIONS if getattr(place, name) != getattr(usual, name)}
         return {name: int(value) if isinstance(value, bool) else value for name, value in found.items()}
@@ -99,8 +110,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         if self.socket is not None:
             return f"unix://{self.socket}"
-        hosts = ",".join(f"{host}:{port}" for host, port in self.hosts)
-        return f"{'rediss' if self.tls else 'redis'}://{hosts}"
+        return f"{'rediss' if self.tls else 'redis'}://{self._addresses()}"
 
 
 def parse(url: str) -> Place:
@@ -109,29 +119,57 @@ def parse(url: str) -> Place:
     base, _, form = parts.scheme.partition("+")
     if form not in _KINDS:
         raise ConfigError(f"{shown(url)!r}: {form!r} is not a form; try redis+cluster:// or redis+sentinel://")
-    kind = _KINDS[form]
+    if parts.fragment:
+        raise ConfigError(f"{shown(url)!r}: nothing may stand behind a #; in a password it is written %23")
+    kind, tls = _KINDS[form], base in ("rediss", "valkeys")
     login, _, hosts = parts.netloc.rpartition("@")
     username, _, password = login.partition(":")
     path = parts.path.strip("/")
     given = {name: _option(url, name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True)}
-    if kind != "sentinel" and (lost := [name for name in given if name.startswith("sentinel_")]):
-        raise ConfigError(f"{shown(url)!r}: {lost[0]} is for redis+sentinel:// alone")
+    _refuse_lost(url, kind, tls or given.get("sentinel_tls", False), given)
     return Place(
         kind=kind,
-        hosts=tuple(_host(url, host, kind) for host in hosts.split(",")),
+        hosts=_hosts(url, hosts.split(","), kind),
         username=unquote(username) or None,
         password=unquote(password) or None,
-        tls=base in ("rediss", "valkeys"),
+        tls=tls,
         **_path(url, kind, path),
         **given,
     )
 
 
+def _refuse_lost(url: str, kind: Kind, tls: bool, given: dict[str, Any]) -> None:
+    """Raise when an option is given that would do nothing."""
+    for name in given:
+        if name.startswith("sentinel_") and kind != "sentinel":
+            raise ConfigError(f"{shown(url)!r}: {name} is for redis+sentinel:// alone")
+        if name in ("ca", "verify") and not tls:
+            raise ConfigError(f"{shown(url)!r}: {name} is for TLS, and this URL has none: write rediss://")
+
+
+def check_namespace(name: str) -> str:
+    """Return the name, or raise when it cannot be that of a namespace."""
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,62}", name):
+        raise ConfigError(f"namespace={name!r}: a letter, then letters, digits and _, up to 63")
+    return name
+
+
+def _hosts(url: str, texts: list[str], kind: Kind) -> tuple[tuple[str, int], ...]:
+    if len(texts) > 1 and kind == "single":
+        raise ConfigError(f"{shown(url)!r}: several servers are redis+cluster:// or redis+sentinel://; name one")
+    if len(texts) > 1 and "" in texts:
+        raise ConfigError(f"{shown(url)!r}: there is no host before or after a comma")
+    return tuple(_host(url, text, kind) for text in texts)
+
+
 def _host(url: str, text: str, kind: Kind) -> tuple[str, int]:
-    found = re.fullmatch(r"(\[[^]]*\]|[^:]*)(?::(\d+))?", text)
+    found = re.fullmatch(r"(\[[^]]*\]|[^:]*)(?::([0-9]+))?", text)
     if found is None:
         raise ConfigError(f"{shown(url)!r}: no host and port; in a password, / ? # @ are written %2F %3F %23 %40")
-    return found[1].strip("[]") or "localhost", int(found[2] or (26379 if kind == "sentinel" else 6379))
+    port = int(found[2] or (26379 if kind == "sentinel" else 6379))
+    if not 0 < port < 65536:
+        raise ConfigError(f"{shown(url)!r}: {port} is not a port; those go from 1 to 65535")
+    return found[1].strip("[]") or "localhost", port
 
 
 def _path(url: str, kind: Kind, path: str) -> dict[str, Any]:
@@ -146,14 +184,14 @@ def _path(url: str, kind: Kind, path: str) -> dict[str, Any]:
 
 
 def _db(url: str, text: str) -> int:
-    if text and not text.isdigit():
+    if not re.fullmatch("[0-9]{0,9}", text):
         raise ConfigError(f"{shown(url)!r}: {text!r} is not the number of a database")
     return int(text or 0)
 
 
 def _option(url: str, name: str, value: str) -> Any:
-    if name == "namespace" and re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,62}", value):
-        return value
+    if name == "namespace":
+        return check_namespace(value)
     if name in ("timeout", "retry_for") and re.fullmatch(r"[0-9]+(\.[0-9]+)?", value):
         if name == "timeout" and float(value) < SHORTEST_TIMEOUT:
             raise ConfigError(f"{shown(url)!r}: timeout={value}: at least {SHORTEST_TIMEOUT:g} s")

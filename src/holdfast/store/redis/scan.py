@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -16,7 +16,8 @@ from .keys import Keys, long
 from .look import position_of, rid, text_of
 from .place import Place
 from .plain import connect_plainly, raw
-from .span import Log, RedisPart, ending, entry_id, fair, low_of, range_of
+from .span import Log, RedisPart, ending, fair, low_of, range_of
+from .spot import Spot, mark_of, spot_at
 
 PAGE = 20_000
 SHORT = 2_000
@@ -38,32 +39,45 @@ class RedisScan:
 
     def end(self, queues: Sequence[str] | None = None) -> str:
         """Return the position after every event, queue by queue."""
-        return text_of({name: entry_id(log.epoch, log.last) for name, log in self._logs(queues).items()})
+        return text_of({name: str(log.spot(log.last)) for name, log in self._logs(queues).items()})
 
     def reach(self, after: str | None, limit: int, which: Sequence[Condition] = (), upto: str | None = None) -> str:
         """Return a position with at most `limit` events before it, shared among the queues that have some."""
-        known = position_of(after)
-        logs = self._logs(Plan(table="events", columns=(), which=tuple(which)).only("queue"))
+        known, ends = position_of(after), position_of(upto)
+        logs = self._logs(Plan(table="events", columns=(), which=tuple(which)).only("queue"), known, ends)
         if upto is not None:
-            ends = position_of(upto)
             logs = {name: ending(log, ends[name]) for name, log in logs.items() if name in ends}
         lows = {name: max(low_of(known.get(name), log)[0], log.first - 1) for name, log in logs.items()}
         taken = fair({name: max(0, log.last - lows[name]) for name, log in logs.items()}, limit)
-        return text_of({**known, **{name: entry_id(log.epoch, lows[name] + taken[name]) for name, log in logs.items()}})
+        reached = {name: self._marked(name, log.spot(lows[name] + taken[name])) for name, log in logs.items()}
+        return text_of({name: str(spot) for name, spot in {**known, **reached}.items()})
+
+    def _marked(self, queue: str, spot: Spot) -> Spot:
+        """Return a place with the mark of its entry, if that is still there."""
+        if spot.mark or not spot.entry:
+            return spot
+        found = self._ask(queue, "XRANGE", self._keys.of(queue, "events"), spot.entry, spot.entry)
+        return spot._replace(mark=mark_of(found[0][1])) if found else spot
 
     def _names(self) -> list[str]:
         return sorted(name.decode() for name in self._ask(None, "SMEMBERS", self._keys.of_store("queues")))
 
-    def _logs(self, queues: Sequence[str] | None) -> dict[str, Log]:
-        return {name: self._log(name) for name in (self._names() if queues is None else queues)}
+    def _logs(self, queues: Sequence[str] | None, *positions: Mapping[str, Spot]) -> dict[str, Log]:
+        """Return the logs of these queues, or of all, with the marks of the entries at which the positions are."""
+        names = self._names() if queues is None else queues
+        return {name: self._log(name, [each[name] for each in positions if name in each]) for name in names}
 
-    def _log(self, queue: str) -> Log:
+    def _log(self, queue: str, spots: Sequence[Spot]) -> Log:
         key = self._keys.of(queue, "events")
-        epoch = self._ask(queue, "HGET", self._keys.declared(queue), "epoch")
+        epoch = (self._ask(queue, "HGET", self._keys.declared(queue), "epoch") or b"0").decode()
         first = self._ask(queue, "XRANGE", key, "-", "+", "COUNT", 1)
         last = self._ask(queue, "XREVRANGE", key, "+", "-", "COUNT", 1)
-        start = int(first[0][0].partition(b"-")[2]) if first else 0
-        return Log((epoch or b"0").decode(), start, int(last[0][0].partition(b"-")[2]) if last else start - 1)
+        if not first or not last:
+            return Log(epoch, 0, -1)
+        start, end = spot_at(*first[0]), spot_at(*last[0])
+        looked_at = [self._marked(queue, Spot(epoch, spot.seq)) for spot in spots if spot.mark and spot.seq < end.seq]
+        marks = {spot.seq: spot.mark for spot in (*looked_at, end) if spot.mark}
+        return Log(epoch, start.seq, end.seq, marks)
 
     # --- planning
 
@@ -76,9 +90,10 @@ class RedisScan:
         if plan.table == "jobs":
             names = plan.only("queue") or self._names()
             return [part for name in names for part in self._plan_jobs(plan, name)]
-        logs = self._logs(plan.only("queue"))
-        known, upto = position_of(plan.after), None if plan.upto is None else position_of(plan.upto)
-        ranges = [each for name, log in logs.items() for each in range_of(plan, name, log, known, upto)]
+        after, upto = position_of(plan.after), position_of(plan.upto)
+        logs = self._logs(plan.only("queue"), after, upto)
+        ends = None if plan.upto is None else upto
+        ranges = [each for name, log in logs.items() for each in range_of(plan, name, log, after, ends)]
         total = sum(part.high - part.low for part in ranges)
         size = max(plan.least, -(-total // max(1, plan.parts)))
         return [

@@ -60,6 +60,7 @@ class Server:
 
     async def open(self) -> None:
         """The server is there, new enough, and has our functions."""
+        self.place.check_files()
         self._open = True
         self._loop = asyncio.get_running_loop()
         info = await self.ask(["INFO", "server"], None)
@@ -73,7 +74,14 @@ class Server:
             raise ConfigError(
                 f"{self.place} is Redis {version}: wait_aof=1 needs 7.2; wait_replicas works with this one"
             )
+        self._refuse_other_kind(lines.get("server_mode") or lines.get("redis_mode", ""))
         await self._ensure_libraries()
+
+    def _refuse_other_kind(self, mode: str) -> None:
+        """Raise when the one server that the place names is part of something larger."""
+        what = {"cluster": "a node of a cluster", "sentinel": "a sentinel"}.get(mode)
+        if self.place.kind == "single" and what is not None:
+            raise ConfigError(f"{self.place} is {what}: write redis+{mode}:// in the URL")
 
     async def close(self) -> None:
         """Nothing is held open."""

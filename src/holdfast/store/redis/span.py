@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ..scan import Part, Plan
+from .spot import Spot
 
 
 class RedisPart(Part, frozen=True, kw_only=True):
@@ -26,28 +27,28 @@ class Log(msgspec.Struct, frozen=True):
     epoch: str
     first: int
     last: int
+    marks: dict[int, str] = {}
+    """By sequence: the marks of entries that were looked at, because a position is there."""
+
+    def spot(self, seq: int) -> Spot:
+        """Return the place after an entry, or before the first."""
+        return Spot(self.epoch, seq, self.marks.get(seq, ""))
 
 
-def entry_id(epoch: str, seq: int) -> str:
-    """Return the id of an entry, or of the place before the first."""
-    return f"{epoch}-{seq if seq >= 0 else ''}"
-
-
-def low_of(at: str | None, log: Log) -> tuple[int, bool]:
+def low_of(at: Spot | None, log: Log) -> tuple[int, bool]:
     """Return the sequence after which reading goes on, and whether the log is another one."""
     if at is None:
         return -1, False  # a queue that is younger than the position, or no position at all
-    epoch, _, seq = at.partition("-")
-    last = int(seq) if seq else -1
-    return (-1, True) if epoch != log.epoch or last > log.last else (last, False)
+    replaced = at.mark and log.marks.get(at.seq, at.mark) != at.mark
+    return (-1, True) if at.epoch != log.epoch or at.seq > log.last or replaced else (at.seq, False)
 
 
-def ending(log: Log, at: str) -> Log:
+def ending(log: Log, at: Spot) -> Log:
     """Return the log as if it ended at a position."""
     return msgspec.structs.replace(log, last=low_of(at, log)[0])
 
 
-def range_of(plan: Plan, queue: str, log: Log, known: dict[str, str], upto: dict[str, str] | None) -> list[RedisPart]:
+def range_of(plan: Plan, queue: str, log: Log, known: dict[str, Spot], upto: dict[str, Spot] | None) -> list[RedisPart]:
     """Return what is to be read of one queue's log, and before it, when that is so, that the log was reset."""
     low, reset = low_of(known.get(queue), log)
     anchored = plan.after is not None and not reset

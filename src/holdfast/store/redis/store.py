@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ...core.job import JobRecord
+from ...core.job import JobRecord, run_number
 from ...core.limit import QueueSettings
 from ...core.policy import Policy
 from ...core.transition import Reply
@@ -143,7 +143,8 @@ class RedisStore(Producing, Working):
 
     async def watch(self, listener: Listener, queue: str, id: str, run: int) -> bool:
         key = self._keys.declared(queue)
-        return bool(await self._server.call("watch", [key], self._now(), short(id), run, listener.address) == b"ok")
+        args = (short(id), run_number(run), listener.address)
+        return bool(await self._server.call("watch", [key], self._now(), *args) == b"ok")
 
     async def unwatch(self, listener: Listener, queue: str, id: str, run: int) -> None:
         await self._server.call("unwatch", [self._keys.declared(queue)], short(id), run, listener.address)

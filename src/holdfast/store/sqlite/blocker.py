@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from ...core.chain import BlockerRef
-from ...core.job import ErrorRecord
+from ...core.job import ErrorRecord, run_number
 from ...core.state import State
 from ..contract import BlockerRecord, NewJob
 from . import lane
@@ -131,5 +131,5 @@ def look(tx: Tx, run: int) -> list[BlockerRecord]:
             result=row["result"],
             error=msgspec.json.decode(row["error"], type=ErrorRecord) if row["error"] else None,
         )
-        for row in tx.rows("unblock", "all", run=run)
+        for row in tx.rows("unblock", "all", run=run_number(run))
     ]

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from ...core.chain import ChainRef
-from ...core.job import JobRecord
+from ...core.job import JobRecord, run_number
 from ...core.policy import Policy
 from ...core.state import State
 from ...errors import ConfigError
@@ -26,6 +26,7 @@ def get(tx: Tx, queue: str, id: str, run: int | None) -> JobRecord | None:
 
 def find(tx: Tx, queue: str, id: str, run: int | None) -> Row | None:
     """Return the row of the run that answers for an id, or else of its latest; or of a given run of it."""
+    run = run_number(run)
     row = tx.row("job", "run", queue=queue, id=id, run=run) if run is not None else _held(tx, queue, id)
     if row is None or (row["queue"], row["id"]) != (queue, id) or _is_gone(tx, row):
         return None
@@ -56,7 +57,7 @@ def _chain(tx: Tx, row: Row) -> ChainRef | None:
 
 def rows(tx: Tx, which: Filter, limit: int, cursor: str | None, *, requeued: bool) -> list[Row]:
     """Return rows that match, newest first. Without `requeued`, those that were started anew are left out."""
-    chain = which.chain.run if which.chain else None
+    chain = run_number(which.chain.run) if which.chain else None
     return tx.rows("job", "list", requeued=requeued, chain=chain, **conditions(tx, which, limit, cursor))
 
 

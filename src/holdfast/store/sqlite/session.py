@@ -147,6 +147,7 @@ def reap(tx: Tx, queue: str, limit: int, but: str) -> Reaped:
     """reap: jobs of expired sessions wait in their old place, with a stall counted; or fail at their limit."""
     tx.queue(queue)
     shifted = _after_an_outage(tx)
+    tx.run("reap", "cut_back", queue=queue, now=tx.now)
     tx.run("reap", "declare_dead", queue=queue, now=tx.now, but=but)
     dead = [id for (id,) in tx.run("reap", "dead", queue=queue, but=but).fetchall()]
     if not dead:

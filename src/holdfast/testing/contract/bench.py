@@ -69,9 +69,9 @@ class Bench:
 
     # --- stores and sessions
 
-    async def another(self) -> Store:
-        """Return a second store object on the same jobs, open."""
-        store = self.harness.make(self.clock)
+    async def another(self, *, behind: float = 0) -> Store:
+        """Return a second store object on the same jobs, open; its clock may be so many seconds behind."""
+        store = self.harness.make(lambda: self.clock() - round(behind * 1000))
         await store.open()
         self._others.append(store)
         return store

@@ -158,6 +158,22 @@ class Leases(Case):
         assert (await bench.store.reap(QUEUE)).sessions == ()
         assert (await bench.vanish(worker)).sessions == (worker.id,)
 
+    @pytest.mark.parametrize("clock", ["set back", "ahead for a while"])
+    async def test_a_clock_that_goes_back_lets_no_vanished_worker_live_on(self, bench: Bench, clock: str) -> None:
+        gone, worker = await bench.session(), await bench.session()
+        await bench.take(gone, "j")
+        store = bench.store
+        if clock == "set back":
+            store = await bench.another(behind=3600)
+        else:
+            await (await bench.another(behind=-3600)).extend(worker)
+        assert (await store.reap(QUEUE)).sessions == (), "it has a whole lease"
+        for _ in range(4):
+            bench.clock.advance(4)
+            assert not (await store.extend(worker)).evicted
+        assert (await store.reap(QUEUE)).sessions == (gone.id,)
+        assert await bench.state("j") is State.WAITING
+
     async def test_a_session_lives_or_dies_as_a_whole(self, bench: Bench) -> None:
         worker = await bench.session(QUEUE, "other")
         await bench.add("j")

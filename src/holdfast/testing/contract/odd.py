@@ -6,9 +6,11 @@ import os
 
 import pytest
 
+from ...core.chain import ChainRef
 from ...core.policy import Policy
 from ...core.state import State
 from ...core.transition import Reply
+from ...errors import ConfigError
 from ...store.contract import Declaration, DedupSpec, Filter
 from .bench import QUEUE, TASK, UPDATE, Bench, complete, new, retry
 from .case import Case
@@ -43,6 +45,26 @@ class Oddities(Case):
 
     async def test_ids_that_look_alike_are_two(self, bench: Bench) -> None:
         assert [(await bench.add(id)).status for id in ("e\u0301", "\u00e9", "A", "a")] == ["queued"] * 4
+
+    @pytest.mark.parametrize("number", [-1, 0, 2**48, 2**63, 2**64])
+    async def test_a_number_that_no_run_has_is_that_of_no_run(self, bench: Bench, number: int) -> None:
+        await bench.add("j")
+        run = (await bench.get("j")).run + number if number > 0 else number
+        store, (listener, _, _) = bench.store, await bench.listen()
+        assert await store.get(QUEUE, "j", run) is None
+        assert await store.chain(QUEUE, "j", run) is None
+        assert await store.blockers(QUEUE, "j", run) == []
+        assert (await store.jobs(Filter(chain=ChainRef(QUEUE, "j", run)))).jobs == []
+        assert not await store.watch(listener, QUEUE, "j", run)
+        assert await store.complete_chain(QUEUE, "j", run, b"") is Reply.MISSING
+        assert (await store.delete_chain(QUEUE, "j", run)).reply is Reply.MISSING
+        assert await bench.state("j") is State.WAITING
+
+    @pytest.mark.parametrize("cursor", ["nonsense", "9" * 30, "-1", "²"])
+    async def test_a_cursor_that_is_none_is_refused(self, bench: Bench, cursor: str) -> None:
+        await bench.add("j")
+        with pytest.raises(ConfigError, match="cursor"):
+            await bench.store.jobs(Filter(queue=QUEUE), cursor=cursor)
 
     @pytest.mark.parametrize("size", [0, 1, 65_536, 65_537, 10_000_000])
     async def test_a_payload_of_any_size(self, bench: Bench, size: int) -> None:

@@ -19,9 +19,14 @@ BEGIN
     v_more := false;
     PERFORM holdfast.hold(ARRAY[p_queue]);
     v_shifted := holdfast.after_an_outage(v_now, NULL, true);
+    -- No lease ends later than a whole lease from now, unless the clock was set back since it was given: then it would
+    -- outlive its worker by as much. One lease more is left to those that are extended at this moment.
     PERFORM 1 FROM holdfast.session s JOIN holdfast.serving v USING (id)
-    WHERE v.queue = p_queue AND NOT s.dead AND s.expires_at_ms <= v_now AND s.id <> p_but
+    WHERE v.queue = p_queue AND NOT s.dead
+        AND (s.expires_at_ms <= v_now AND s.id <> p_but OR s.expires_at_ms > v_now + 2 * s.lease_ms)
     ORDER BY s.id FOR UPDATE OF s;
+    UPDATE holdfast.session s SET expires_at_ms = v_now + s.lease_ms FROM holdfast.serving v
+    WHERE v.queue = p_queue AND v.id = s.id AND NOT s.dead AND s.expires_at_ms > v_now + 2 * s.lease_ms;
     UPDATE holdfast.session s SET dead = true, parked = NULL FROM holdfast.serving v
     WHERE v.queue = p_queue AND v.id = s.id AND NOT s.dead AND s.expires_at_ms <= v_now AND s.id <> p_but;
     SELECT coalesce(array_agg(s.id ORDER BY s.id), '{}') INTO v_dead

@@ -33,7 +33,7 @@ function H.catch_up(q, shift)
 end
 
 function H.renew(q, id, session, lease)
-  session.heard_at, session.expires_at = q.now, q.now + lease
+  session.heard_at, session.expires_at, session.lease = q.now, q.now + lease, lease
   H.put_session(q, id, session)
 end
 
@@ -64,7 +64,7 @@ H.serve('register', function(keys, args)
   local q = H.opened(keys[1], now, name)
   H.catch_up(q, shift)
   H.put_session(q, id, {
-    info = info, address = address, started_at = now, heard_at = now, expires_at = now + lease,
+    info = info, address = address, started_at = now, heard_at = now, expires_at = now + lease, lease = lease,
   })
   return 'ok'
 end)

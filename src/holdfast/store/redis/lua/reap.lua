@@ -15,6 +15,18 @@ function H.reap(q, job)
   return job.state
 end
 
+-- No lease ends later than a whole lease from now, unless the clock was set back since it was given: then it would
+-- outlive its worker by as much. Looked at from the latest down, as far as one that is right: the others end before it.
+local function cut_back(q)
+  while true do
+    local id = redis.call('ZRANGE', q.key.expiries, -1, -1)[1]
+    local session = id and H.session(q, id)
+    if not (session and session.lease and session.expires_at > q.now + session.lease) then return end
+    session.expires_at = q.now + session.lease
+    H.put_session(q, id, session)
+  end
+end
+
 local function declare_dead(q, but)
   for _, id in ipairs(redis.call('ZRANGEBYSCORE', q.key.expiries, '-inf', q.now)) do
     local session = H.session(q, id)
@@ -46,6 +58,7 @@ H.serve('reap', function(keys, args)
   local now, shift, name, limit, but = H.now(arg()), tonumber(arg()), arg(), tonumber(arg()), arg()
   local q = H.opened(keys[1], now, name)
   H.catch_up(q, shift)
+  cut_back(q)
   declare_dead(q, but)
   local dead, names = {}, {}
   for _, id in ipairs(redis.call('SMEMBERS', q.key.dead)) do

@@ -2,6 +2,11 @@
 -- guard: the holder's session has expired
 -- effects: drop lease, count the stall (at its limit: fail), keep its place, merge the successor, append event
 
+-- :cut_back
+-- No lease ends later than a whole lease from now, unless the clock was set back since it was given.
+UPDATE holdfast_session SET expires_at_ms = :now + json_extract(CAST(info AS TEXT), '$.lease_ms')
+WHERE queue = :queue AND dead = 0 AND expires_at_ms > :now + json_extract(CAST(info AS TEXT), '$.lease_ms');
+
 -- :declare_dead
 UPDATE holdfast_session SET dead = 1, parked = NULL
 WHERE queue = :queue AND dead = 0 AND expires_at_ms <= :now AND id <> :but;
