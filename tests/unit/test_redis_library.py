@@ -10,7 +10,7 @@ RECORDED = {
     4: "257f91c4bbff889b",
     5: "e8d4737fa9060f06",
     6: "b7ace78e47532c7c",
-    7: "afc08b7d2d0d1d03",
+    7: "b92cab8dede50b28",
 }
 """By `library.MINOR`: the digest of its source. Add a line for a new one; one that was released is never changed."""
 

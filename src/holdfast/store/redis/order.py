@@ -71,6 +71,11 @@ def asked(jobs: Sequence[NewJob]) -> list[Any]:
     return [part for job in jobs for part in (short(job.id), job.task or "", job.payload, _spec(job))]
 
 
+def taken_at_once(reply: list[Any]) -> bool:
+    """True when a worker that had nothing to do was given the new jobs."""
+    return len(reply) == 4 and bool(reply[0] == b"new")
+
+
 def answers_to(jobs: Sequence[NewJob], reply: list[Any]) -> list[Answer]:
     """Return the answer to each job."""
     if reply[0] == b"new":

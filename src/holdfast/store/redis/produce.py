@@ -16,7 +16,7 @@ from .chain import Chains
 from .deliver import LARGEST, Delivering
 from .keys import long, short
 from .look import rid
-from .order import answers_to, asked, rule
+from .order import answers_to, asked, rule, taken_at_once
 
 MOST_IN_ONE_CALL = 2_000
 """Jobs of one enqueue that go in one call: the server does nothing else meanwhile."""
@@ -28,6 +28,8 @@ class Producing(Delivering):
     def _make(self) -> None:
         super()._make()
         self._chains = Chains(self._server, self._keys, self._reader, self._now, self._deliver_all)
+        self._were_taken = False
+        """The last jobs were given to a worker at once: the next ones may be, and it should not hear of them last."""
         self._single: Gather[tuple[str, Conflict], NewJob, Answer] = Gather(
             self._enqueue_fresh, MOST_IN_ONE_CALL, _size, LARGEST
         )
@@ -67,7 +69,9 @@ class Producing(Delivering):
 
     async def _enqueue(self, queue: str, jobs: Sequence[NewJob], conflict: Conflict, request: str) -> list[Answer]:
         args: list[Any] = [self._now(), queue, request, self.place.history, rule(conflict), len(jobs)]
-        reply = await self._server.call("enqueue", [self._keys.declared(queue)], *args, *asked(jobs))
+        keys = [self._keys.declared(queue)]
+        reply = await self._server.call("enqueue", keys, *args, *asked(jobs), tells=self._were_taken)
+        self._were_taken = taken_at_once(reply)
         if reply[0] == b"posted":
             await self._deliver_all([queue])
         return answers_to(jobs, reply)

@@ -33,8 +33,6 @@ FULL_FOR = 1.0
 SLOTS = 16384
 OLDEST = (7, 0)
 OLDEST_WITH_WAITAOF = (7, 2)
-TELLING = frozenset({"enqueue", "turn"})
-"""Functions that mostly have something to tell: a worker of its job, a caller of his result."""
 
 
 class Server:
@@ -183,17 +181,22 @@ class Server:
 
     # --- asking
 
-    def call(self, name: str, keys: Sequence[str], *args: Any, repeat: bool = True) -> Coroutine[Any, Any, Any]:
-        """Return what a function answers. `repeat` says that it may be called again after a lost reply."""
+    def call(
+        self, name: str, keys: Sequence[str], *args: Any, repeat: bool = True, tells: bool = False
+    ) -> Coroutine[Any, Any, Any]:
+        """Return what a function answers.
+
+        `repeat` says that it may be called again after a lost reply; `tells`, that it may bring somebody a message.
+        """
         command = ("FCALL", library.function(name), len(keys), *keys, *args)
-        return self.ask(command, keys[0], repeat=repeat, tells=name in TELLING)
+        return self.ask(command, keys[0], repeat=repeat, tells=tells)
 
     def look(self, name: str, keys: Sequence[str], *args: Any) -> Coroutine[Any, Any, Any]:
         """The same for a function that changes nothing."""
         return self.ask(("FCALL_RO", library.function(name), len(keys), *keys, *args), keys[0])
 
     async def ask(self, command: Command, key: str | None, *, repeat: bool = True, tells: bool = False) -> Any:
-        """Return what a command answers, at the node that has the key. `tells`: it may bring somebody a message."""
+        """Return what a command answers, at the node that has the key."""
         if self.place.kind == "cluster" or not self._open or not self.here:
             return (await self.ask_all([command], key, repeat=repeat))[0]
         link = self._link(self.place.hosts[0])

@@ -157,7 +157,7 @@ class Working(Delivering):
             args += (self._keys.declared(queue), queue)
         keys = [self._keys.declared(queue) for queue in queues]
         claims = work.room > 0 and any(rank > 0 for rank in ranks.values())
-        reply = await self._server.call("turn", keys, *args, repeat=not claims)
+        reply = await self._server.call("turn", keys, *args, repeat=not claims, tells=bool(work.settled))
         work.now = reply[1]
         if reply[0] == b"evicted":
             work.evicted = True

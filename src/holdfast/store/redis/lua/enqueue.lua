@@ -191,7 +191,7 @@ function H.insert_all(q, batch)
   H.watch_all(q, pages.watched)
   if taker then
     H.taken(q, taker)
-    return { 'new', first, table.concat(pages.letters) }
+    return { 'new', first, table.concat(pages.letters), 'taken' }
   end
   for key in pairs(pages.keys) do H.recheck(q, key) end
   local letters = table.concat(pages.letters)
