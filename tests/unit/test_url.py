@@ -51,6 +51,7 @@ def test_no_error_tells_a_password(url: str) -> None:
         ("memory://", "redis://", False),
         ("redis://", "rediss://me:secret@localhost:6379/0?timeout=3", True),
         ("redis://h", "redis://h/1", False),
+        ("redis://h", "postgresql://h", False),
         ("redis://h:6379", "redis://h:6380", False),
         ("postgresql://web:a@db/shop", "postgres://worker:b@db:5432/shop?pool=2", True),
         ("postgresql://db/shop?schema=a", "postgresql://db/shop?namespace=a", True),

@@ -71,7 +71,7 @@ def same_jobs(one: Store, other: Store) -> bool:
     return place is not None and place == _place(other.url)
 
 
-def _place(url: str) -> tuple[str, str, str] | None:
+def _place(url: str) -> tuple[str, ...] | None:
     """Return what tells one place from another, less what goes without saying; memory that has no name has none."""
     parts = urlsplit(url)
     options, path = dict(parse_qsl(parts.query)), unquote(parts.path.removeprefix("/"))
@@ -81,7 +81,7 @@ def _place(url: str) -> tuple[str, str, str] | None:
     if parts.scheme == "sqlite":
         return "sqlite", os.path.abspath(path), namespace
     hosts = re.sub(r":(5432|6379)(?=,|$)", "", parts.netloc.rpartition("@")[2])
-    return hosts or "localhost", "" if path == "0" else path, namespace
+    return _EXTRAS.get(parts.scheme, parts.scheme), hosts or "localhost", "" if path == "0" else path, namespace
 
 
 def _of_object(given: Any) -> Factory:
