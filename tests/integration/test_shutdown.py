@@ -36,11 +36,8 @@ async def test_a_stopped_worker_finishes_what_it_runs_and_claims_nothing_more(ap
     assert report == Report(started=1, completed=1)
 
 
-async def test_what_is_being_claimed_when_the_worker_stops_is_drained_like_the_rest(
-    url: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    store = Flaky(open_store(url))
-    app, claimed, go, ended = Holdfast(store=store), asyncio.Event(), asyncio.Event(), asyncio.Event()
+def answer_late(store: Flaky, claimed: asyncio.Event, go: asyncio.Event) -> None:
+    """A turn that has claimed something says so, and is not heard of before it may be."""
     inner = store.settle_and_claim
 
     async def slow(*args: Any, **kwargs: Any) -> Any:
@@ -51,6 +48,14 @@ async def test_what_is_being_claimed_when_the_worker_stops_is_drained_like_the_r
         return turn
 
     store.settle_and_claim = slow
+
+
+async def test_what_is_being_claimed_when_the_worker_stops_is_drained_like_the_rest(
+    url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = Flaky(open_store(url))
+    app, claimed, go, ended = Holdfast(store=store), asyncio.Event(), asyncio.Event(), asyncio.Event()
+    answer_late(store, claimed, go)
 
     @app.task()
     async def work() -> str:
@@ -74,16 +79,7 @@ async def test_a_claim_that_comes_after_the_shutdown_is_handed_back(url: str) ->
     """Nobody is left who would tell its handler to stop."""
     store = Flaky(open_store(url))
     app, claimed, go = Holdfast(store=store), asyncio.Event(), asyncio.Event()
-    inner = store.settle_and_claim
-
-    async def slow(*args: Any, **kwargs: Any) -> Any:
-        turn = await inner(*args, **kwargs)
-        if turn.claimed:
-            claimed.set()
-            await go.wait()
-        return turn
-
-    store.settle_and_claim = slow
+    answer_late(store, claimed, go)
 
     @app.task()
     async def work() -> None:
