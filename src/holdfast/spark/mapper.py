@@ -23,7 +23,6 @@ from .option import reachable
 from .order import HOLD
 from .report import WriteReport
 from .runs import Outstanding
-from .session import PUSHDOWN
 from .shape import spark_type
 from .wait import Watch
 from .write import FORMAT, save, task_options
@@ -141,12 +140,11 @@ class Errand:
 
     def results(self, task: Task[Any, Any]) -> DataFrame:
         """Return what the runs left, one row for each id; read from the store in ranges, when it is asked for."""
-        self.spark.conf.set(PUSHDOWN, "true")
-        where = {"url": self.options["url"], "queue": self.options["queue"]}
+        where = {"url": self.options["url"], "queue": self.options["queue"], "idPrefix": f"{self.name}:"}
         found = self.spark.read.format(FORMAT).options(table="results", **where).load()
         ended = F.coalesce("chain_state", "state").alias("state")  # the result is the chain's, and so is its end
         last = F.max_by(F.struct(ended, "attempts", "result", "error"), "run").alias("last")
-        ours = found.where(F.col("id").startswith(f"{self.name}:")).groupBy(F.col("id").alias("job_id")).agg(last)
+        ours = found.groupBy(F.col("id").alias("job_id")).agg(last)
         typed = _typed(F.col("last.result"), task)
         return ours.select("job_id", "last.state", "last.attempts", typed.alias("result"), "last.error")
 

@@ -21,6 +21,7 @@ KNOWN = {
     "url": "the store's URL",
     "table": "events, jobs or results",
     "queue": "only this queue",
+    "idPrefix": "only ids that begin so",
     "after": "events after this position, or end: those to come (stream)",
     "upto": "events up to this position",
     "partitions": "the most shares that are read at once",
@@ -36,6 +37,7 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     table: Table = "events"
     queue: str | None = None
+    id_prefix: str | None = None
     after: str | None = None
     upto: str | None = None
     partitions: int = 2
@@ -45,7 +47,9 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def which(self) -> tuple[Condition, ...]:
         """What the options choose, as conditions."""
-        return () if self.queue is None else (Condition("queue", "=", self.queue),)
+        queue = () if self.queue is None else (Condition("queue", "=", self.queue),)
+        prefix = () if self.id_prefix is None else (Condition("id", "starts", self.id_prefix),)
+        return (*queue, *prefix)
 
 
 def parse(given: Mapping[str, str], *, stream: bool = False) -> ReadOptions:
@@ -74,6 +78,7 @@ def parse(given: Mapping[str, str], *, stream: bool = False) -> ReadOptions:
         url=reachable(wanted["url"]),
         table=table,
         queue=wanted.get("queue"),
+        id_prefix=wanted.get("idPrefix"),
         after=wanted.get("after"),
         upto=wanted.get("upto"),
         partitions=_count(wanted, "partitions") or max(2, os.cpu_count() or 2),

@@ -22,11 +22,9 @@ from .plainly import cause
 from .setting import configured
 
 LOG_LEVELS = ("off", "fatal", "error", "warn", "info", "debug", "trace")
-PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _MASTER = re.compile(r"local(-cluster)?(\[.+\])?|spark://.+|yarn|k8s://.+")
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 _ALWAYS = {
-    PUSHDOWN: "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
 }
@@ -90,7 +88,7 @@ def _running(master: str | None, conf: Mapping[str, str]) -> SparkSession:
         raise ConfigError(
             f"master={master!r}: this process has a session on {there!r} already; stop it first, or use it"
         )
-    for name, value in {PUSHDOWN: "true", **conf}.items():
+    for name, value in conf.items():
         if spark.conf.isModifiable(name):
             spark.conf.set(name, value)
     return spark

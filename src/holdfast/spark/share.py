@@ -44,12 +44,12 @@ def stored_table(table: Table) -> StoredTable:
     return "events" if table == "events" else "jobs"
 
 
-def shares(options: ReadOptions, which: tuple[Condition, ...], after: str | None, upto: str | None) -> list[Share]:
+def shares(options: ReadOptions, after: str | None, upto: str | None) -> list[Share]:
     """Return what is to be read, in shares. A gap that is known already is refused here, when it is to be."""
     plan = Plan(
         table=stored_table(options.table),
         columns=stored_columns(options.table),
-        which=(*which, _OVER) if options.table == "results" else which,
+        which=(*options.which, _OVER) if options.table == "results" else options.which,
         after=after,
         upto=upto,
         parts=options.partitions,

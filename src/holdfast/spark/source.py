@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -18,11 +16,9 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from ..errors import ConfigError
-from ..store.scan import Condition
-from .filter import condition
 from .option import ReadOptions, parse
 from .schema import SCHEMAS, TABLES
-from .share import Share, read, scan_of, shares, stored_table
+from .share import Share, read, shares
 from .sink import Sink, StreamSink
 from .stream import LogReader
 
@@ -47,7 +43,7 @@ class HoldfastSource(DataSource):
         options = parse(self.options)
         if schema != SCHEMAS[options.table]:
             raise ConfigError(f"the table {options.table} has a schema of its own; leave out .schema(…), and select")
-        return FilteringReader(options) if _filters_are_pushed() else TableReader(options)
+        return TableReader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return what enqueues the rows of a DataFrame."""
@@ -62,45 +58,20 @@ class HoldfastSource(DataSource):
         return LogReader(parse(self.options, stream=True))
 
 
-def _filters_are_pushed() -> bool:
-    """True in the process in which Spark pushes filters; elsewhere it refuses a reader that could take them."""
-    worker = "pyspark.sql.worker.data_source_pushdown_filters"
-    main = getattr(sys.modules.get("__main__"), "__spec__", None)
-    return worker in sys.modules or getattr(main, "name", None) == worker
-
-
 class TableReader(DataSourceReader):
-    """Reads a table in shares."""
+    """Reads a table in shares.
+
+    It takes no filters: Spark 4.3 keeps one reader for each loaded frame, so that the filters of a frame's first use
+    would hold for every other. What the options choose is chosen by the store; the rest is left to Spark.
+    """
 
     def __init__(self, options: ReadOptions) -> None:
         self.options = options
-        self.which: tuple[Condition, ...] = options.which
 
     def partitions(self) -> list[Share]:
         """Return the shares."""
-        return shares(self.options, self.which, self.options.after, self.options.upto)
+        return shares(self.options, self.options.after, self.options.upto)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a share."""
         return read(self.options, partition)
-
-
-class FilteringReader(TableReader):
-    """The same, where Spark offers filters."""
-
-    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
-        """Yield the filters that are left to Spark; the store does the others.
-
-        Where gaps are rows, all are left: the store knows nothing of such a row, and it must meet the filters, too.
-        """
-        options = self.options
-        if options.table == "events" and options.on_gap == "count":
-            yield from filters
-            return
-        with scan_of(options.url) as scan:
-            for filter in filters:
-                found = condition(options.table, filter)
-                if found is not None and scan.takes(stored_table(options.table), found):
-                    self.which = (*self.which, found)
-                else:
-                    yield filter

@@ -61,7 +61,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: Offset, end: Offset) -> list[Share]:
         """Return the events between two offsets, in shares."""
-        return shares(self.options, self.options.which, start["position"], end["position"])
+        return shares(self.options, start["position"], end["position"])
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a share."""
