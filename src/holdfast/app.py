@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 
 from .bulk import Counts, enqueue_all
 from .client import Client, OnGap
@@ -34,7 +34,9 @@ from .store import Store, open_store, shown
 from .store.contract import Cancelled, ChainPage, ChainRecord, Deleted, Filter, JobPage, QueueInfo, Running, SessionInfo
 from .sync import Sync
 from .task import Call, Executor, Task
-from .worker import Worker
+
+if TYPE_CHECKING:
+    from .worker import Worker
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -273,6 +275,8 @@ class Holdfast:
         """Return a worker for these queues, by default all that the app declares."""
         if isinstance(queues, str):
             raise ConfigError(f"queues={queues!r}: give a list of names, such as [{queues!r}]")
+        from .worker import Worker  # a process that only enqueues does without workers and executors
+
         return Worker(self, tuple(queues or ()), **options)
 
     # --- looking, over all queues
