@@ -164,7 +164,7 @@ class Registry:
             retry = msgspec.structs.replace(retry, value=FAIL_HANDLER_RETRY)
         timeout, on_failure = task.setting("timeout"), task.setting("on_failure")
         return Policy(
-            retry=retry.value,
+            retry=msgspec.structs.replace(retry.value, permanent=()),  # which no store could judge
             timeout_ms=None if timeout is None else to_ms(timeout, "timeout"),
             size=task.size,
             on_failure=(on_failure.queue, on_failure.name) if on_failure is not None else None,

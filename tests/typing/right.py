@@ -42,7 +42,7 @@ class Receipt:
     id: str
 
 
-@app.task(queue="mail", retry=Retry(failures=5), timeout=30)
+@app.task(queue="mail", retry=Retry(failures=5, permanent=(ValueError, "httpx.InvalidURL")), timeout=30)
 async def send(to: str, template: str = "welcome") -> Receipt:
     return Receipt(to)
 

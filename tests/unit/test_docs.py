@@ -69,7 +69,7 @@ NOT_FOR_USERS = {
     Counts: {"add"},
     Signal: {"fire"},
     Dedup: {"spec"},
-    Retry: {"limit", "backoff_ms"},
+    Retry: {"limit", "backoff_ms", "is_permanent"},
 }
 DESCRIBED = (
     Holdfast, Task, Queue, Handle, Job, Signal, Worker, Counts, Report, JobRecord, Event, ErrorRecord, FailedJob,

@@ -29,7 +29,9 @@ assert not heavy, heavy
 """
 
 
-@pytest.mark.parametrize("url", ["sqlite:///{folder}/jobs.db", "memory://", "redis://nowhere", "postgresql://nowhere/x"])
+@pytest.mark.parametrize(
+    "url", ["sqlite:///{folder}/jobs.db", "memory://", "redis://nowhere", "postgresql://nowhere/x"]
+)
 def test_a_process_that_only_enqueues_imports_no_worker_and_no_executor(url: str, tmp_path: Path) -> None:
     code = PRODUCER.format(url=url.format(folder=tmp_path), enqueue="nowhere" not in url)
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -8,14 +8,14 @@ import click
 import msgspec
 
 from ..app import Holdfast
-from ..core.policy import Policy, Retry
+from ..core.policy import ADJUSTABLE, Policy
 from ..errors import ConfigError
 from .group import Group
 from .show import json_out, note, table
 from .source import Source, json_option, source_options
 from .value import pairs, plain, seconds
 
-TASK_SETTINGS = (*Retry.__struct_fields__, "timeout")
+TASK_SETTINGS = tuple(name.removesuffix("_ms") for name in ADJUSTABLE)
 
 
 @click.group(cls=Group, default="list")
@@ -55,7 +55,8 @@ def list_(source: Source, as_json: bool) -> None:
 
 def _form(policy: Policy) -> dict[str, Any]:
     timeout = None if policy.timeout_ms is None else policy.timeout_ms / 1000
-    return {**msgspec.structs.asdict(policy.retry), "timeout": timeout}
+    known = {**msgspec.structs.asdict(policy.retry), "timeout": timeout}
+    return {name: known[name] for name in TASK_SETTINGS}
 
 
 def _setting(name: str, text: str) -> Any:

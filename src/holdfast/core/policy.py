@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from ..errors import ConfigError
+
+if TYPE_CHECKING:
+    Kinds = Iterable[type[BaseException] | str]
+else:
+    Kinds = tuple[str, ...]  # as it is kept: classes do not leave a process, their names do
 
 
 class Cause(StrEnum):
@@ -47,7 +52,8 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
     """How often a job may come back, and how long it waits each time.
 
     A limit of N means that the Nth is final; `None` is unlimited. Times are in seconds:
-    the nth wait is `min(initial * multiplier**(n-1), maximum)`, plus or minus `jitter` of itself.
+    the nth wait is `min(initial * multiplier**(n-1), maximum)`, plus or minus `jitter` of itself. Exceptions of a
+    `permanent` class, or of one below it, fail the job at once; a class may be given by the name that errors have.
     """
 
     failures: int | None = 3
@@ -58,6 +64,7 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
     multiplier: float = 2.0
     maximum: float = 300.0
     jitter: float = 0.0
+    permanent: Kinds = ()
 
     def __post_init__(self) -> None:
         for name in ("failures", "stalls", "timeouts", "releases"):
@@ -72,6 +79,12 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
             raise ConfigError("Retry: initial and maximum are at least 0, and multiplier at least 1")
         if not 0 <= self.jitter <= 1:
             raise ConfigError(f"Retry(jitter={self.jitter!r}): jitter is a share from 0 to 1")
+        if self.permanent != ():
+            msgspec.structs.force_setattr(self, "permanent", _names(self.permanent))
+
+    def is_permanent(self, kinds: Iterable[str]) -> bool:
+        """Return whether one of an exception's classes, by name, is declared to be permanent."""
+        return bool(self.permanent) and not set(self.permanent).isdisjoint(kinds)
 
     def limit(self, cause: Cause) -> int | None:
         """Return how many of this cause are final, `None` for no limit."""
@@ -89,6 +102,28 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
         except OverflowError:
             seconds = self.maximum
         return round(seconds * (1 + self.jitter * spread) * 1000)
+
+
+def _names(kinds: Any) -> tuple[str, ...]:
+    given = [kinds] if isinstance(kinds, str | type) else kinds
+    if not isinstance(given, list | tuple | set | frozenset):
+        raise ConfigError(f"Retry(permanent={kinds!r}): a tuple of exception classes, or of their names")
+    return tuple(_named(kind) for kind in given)
+
+
+def _named(kind: Any) -> str:
+    if isinstance(kind, type) and issubclass(kind, BaseException):
+        return class_name(kind)
+    if isinstance(kind, str) and kind:
+        return kind
+    raise ConfigError(f"Retry(permanent={kind!r}): an exception class, or the name of one, such as 'httpx.InvalidURL'")
+
+
+def class_name(kind: type[BaseException]) -> str:
+    """Return what a stored error calls its type: its module and name; of Python's own, and of ours, the name alone."""
+    module = str(kind.__module__)
+    plain = module == "builtins" or module.partition(".")[0] == "holdfast"
+    return kind.__qualname__ if plain else f"{module}.{kind.__qualname__}"
 
 
 FAIL_HANDLER_RETRY = Retry(failures=100, initial=10.0, maximum=900.0)
@@ -121,8 +156,8 @@ def adjusted(policy: Policy, operator: Mapping[str, Any]) -> Policy:
     return msgspec.structs.replace(policy, retry=wanted, timeout_ms=timeout)
 
 
-ADJUSTABLE = (*Retry.__struct_fields__, "timeout_ms")
-"""What an operator may set of a task, above what its workers declare."""
+ADJUSTABLE = (*(name for name in Retry.__struct_fields__ if name != "permanent"), "timeout_ms")
+"""What an operator may set of a task, above what its workers declare. Exceptions are code, and the worker's alone."""
 
 
 class Overrides(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

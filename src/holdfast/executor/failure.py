@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from ..core.job import ErrorRecord
-from ..core.policy import Cause
+from ..core.policy import Cause, class_name
+from ..errors import Permanent
 
 MOST_TRACEBACK = 16_000
 MOST_MESSAGE = 4_000
@@ -24,27 +25,39 @@ def describe(error: BaseException, cause: Cause = Cause.FAILURE, *, hint: str = 
     """
     try:
         if isinstance(record := getattr(error, "_record", None), ErrorRecord):
-            return record  # it was raised, and described, in another process
+            # It was raised, and described, in another process, which cannot know every cause.
+            return msgspec.structs.replace(record, kind=cause) if record.kind == Cause.FAILURE else record
         return _described(error, cause, hint)
     except Exception as worse:
         told = f"the exception could not be described: {type(worse).__name__}"
-        return ErrorRecord(type=_clean(_name(type(error))), message=told, kind=cause)
+        return ErrorRecord(type=_clean(class_name(type(error))), message=told, kind=cause)
+
+
+def kinds(error: BaseException) -> tuple[str, ...]:
+    """Return the names of an exception's classes, its own first."""
+    told: tuple[str, ...] | None = vars(error).get("_kinds")  # it was raised in another process
+    return told or tuple(class_name(kind) for kind in type(error).__mro__ if issubclass(kind, BaseException))
+
+
+def is_permanent(error: BaseException) -> bool:
+    """Return whether an exception says that no retry would help, by `kind = "permanent"` or `retryable = False`."""
+    if isinstance(error, Permanent):
+        return True
+    try:
+        return getattr(error, "kind", None) == "permanent" or getattr(error, "retryable", None) is False
+    except Exception:
+        return False  # a property that raises says nothing
 
 
 def _described(error: BaseException, cause: Cause, hint: str) -> ErrorRecord:
     trace = "".join(traceback.format_exception(type(error), error, _of_handler(error)))
     return ErrorRecord(
-        type=_clean(_name(type(error))),
+        type=_clean(class_name(type(error))),
         message=(_clean(_text(error))[:MOST_MESSAGE] + (f" ({hint})" if hint else "")).lstrip(),
         kind=cause,
         traceback=_clean(trace)[-MOST_TRACEBACK:],
         fields=_fields(error),
     )
-
-
-def _name(kind: type[BaseException]) -> str:
-    module = kind.__module__
-    return kind.__qualname__ if module == "builtins" or _is_ours(module) else f"{module}.{kind.__qualname__}"
 
 
 def _is_ours(module: object) -> bool:

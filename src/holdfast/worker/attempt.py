@@ -9,11 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.duration import instant_ms, to_ms
-from ..core.policy import Cause
-from ..errors import Aborted, ConfigError, Permanent, Snooze
+from ..core.policy import Cause, Retry
+from ..errors import Aborted, ConfigError, Snooze
 from ..executor import Executors, run_inline
 from ..executor.call import arguments, completed
-from ..executor.failure import describe
+from ..executor.failure import describe, is_permanent, kinds
 from ..executor.process.ending import Died, Evacuated
 from ..job import Job, Report, WaitedFor, _current
 from ..registry import Registry
@@ -236,9 +236,14 @@ class Attempt:
             return Retried(self.lease, record) if error.is_over_limit else Released(self.lease, 0, record, Cause.STALL)
         if isinstance(error, Snooze):
             return self._snoozed(error)
-        if isinstance(error, Permanent):
+        if is_permanent(error) or self._retry().is_permanent(kinds(error)):
             return Failed(self.lease, describe(error, Cause.PERMANENT), Cause.PERMANENT, self.job.result_ttl_ms)
         return Retried(self.lease, describe(error))
+
+    def _retry(self) -> Retry:
+        overrides = self.claimed.overrides
+        declared: Retry = self.handler.setting("retry")
+        return overrides.retry if overrides and overrides.retry else declared
 
     def _snoozed(self, error: Snooze) -> Settlement:
         try:

@@ -94,5 +94,5 @@ def _raised(frame: wire.Raised) -> Exception:
     if frame.kind == "snooze":
         return Snooze(at=frame.at_ms / 1000) if frame.at_ms is not None else Snooze(after=(frame.delay_ms or 0) / 1000)
     error = Permanent(frame.error.message) if frame.kind == "permanent" else HandlerRaised(frame.error)
-    vars(error)["_record"] = frame.error  # what `describe` goes by
+    vars(error).update(_record=frame.error, _kinds=frame.kinds)  # what `describe` and `kinds` go by
     return error

@@ -21,21 +21,21 @@ import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from importlib import import_module
-from typing import Any, NoReturn, cast
+from typing import Any, Literal, NoReturn, cast
 
 from ...continuation import Blocker
 from ...core.duration import instant_ms, to_ms
 from ...core.job import Progress
 from ...core.policy import Cause
 from ...core.transition import Reply
-from ...errors import Aborted, ConfigError, PayloadError, Permanent, Snooze, StoreError
+from ...errors import Aborted, ConfigError, PayloadError, Snooze, StoreError
 from ...job import Desk, Job, _current
 from ...registry import load
 from ...store.contract import Lease
 from ...sync import Openable
 from ...task import Task
 from ..call import Callee, arguments, blocker, completed, found
-from ..failure import describe
+from ..failure import describe, is_permanent, kinds
 from ..inline import run_inline
 from ..thread import ThreadExecutor
 from . import wire
@@ -177,9 +177,10 @@ class Shift:
                 return wire.Raised(number, "snooze", describe(error), job.result_ttl_ms, usage, at, delay)
             except ConfigError as wrong:
                 error = wrong
-        permanent = isinstance(error, Permanent)
+        permanent = is_permanent(error)
         record = describe(error, Cause.PERMANENT if permanent else Cause.FAILURE, hint=self._explain(error))
-        return wire.Raised(number, "permanent" if permanent else "failure", record, job.result_ttl_ms, usage)
+        word: Literal["permanent", "failure"] = "permanent" if permanent else "failure"
+        return wire.Raised(number, word, record, job.result_ttl_ms, usage, kinds=kinds(error))
 
     def _usage(self) -> wire.Usage:
         return wire.Usage(resident_bytes(self._memory), time.process_time())

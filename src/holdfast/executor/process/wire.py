@@ -124,6 +124,8 @@ class Raised(_Frame, frozen=True):
     usage: Usage
     at_ms: int | None = None
     delay_ms: int | None = None
+    kinds: tuple[str, ...] = ()
+    """The names of the exception's classes."""
 
 
 class Report(_Frame, frozen=True):
