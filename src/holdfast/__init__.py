@@ -35,8 +35,10 @@ if TYPE_CHECKING:
         MissingExtra,
         Outcome,
         PayloadError,
+        PayloadTooLarge,
         Permanent,
         PolicyConflict,
+        ResultTooLarge,
         ScheduleMissing,
         Snooze,
         StoreBusy,
@@ -108,6 +110,7 @@ __all__ = [
     "Node",
     "Outcome",
     "PayloadError",
+    "PayloadTooLarge",
     "Permanent",
     "Plan",
     "Policy",
@@ -120,6 +123,7 @@ __all__ = [
     "Reply",
     "Report",
     "Resource",
+    "ResultTooLarge",
     "Retention",
     "Retry",
     "Sandbox",
@@ -166,9 +170,9 @@ if not TYPE_CHECKING:  # or a name that is not there would pass for any
         ".core.transition": "Reply",
         ".errors": (
             "Aborted ConfigError HandlerRaised HoldfastError JobCancelled JobError JobFailed JobMissing "
-            "JobTimeout LakeBusy LeaseLost LogGap MissingExtra Outcome PayloadError Permanent PolicyConflict "
-            "ScheduleMissing Snooze StoreBusy StoreClosed StoreCorrupt StoreError StoreFull StoreReadOnly "
-            "StoreTooNew UnknownScheme"
+            "JobTimeout LakeBusy LeaseLost LogGap MissingExtra Outcome PayloadError PayloadTooLarge Permanent "
+            "PolicyConflict ResultTooLarge ScheduleMissing Snooze StoreBusy StoreClosed StoreCorrupt StoreError "
+            "StoreFull StoreReadOnly StoreTooNew UnknownScheme"
         ),
         ".flow": "Flow FlowProgress Group Node",
         ".hook": "Happening",

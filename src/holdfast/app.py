@@ -100,6 +100,8 @@ class Holdfast:
         result_ttl: Duration | None = None,
         codec: str | Codec | None = None,
         result_codec: str | Codec | None = None,
+        max_payload: int | None = None,
+        max_result: int | None = None,
         version: int = 0,
         store: Store | None = None,
     ) -> None:
@@ -107,8 +109,9 @@ class Holdfast:
         self.hooks = Hooks()
         self.client = Client(self.store, self.hooks)
         app_layer = layer(
-            "app", retry=retry, timeout=timeout, result_ttl=result_ttl, codec=codec, result_codec=result_codec
-        )
+            "app", retry=retry, timeout=timeout, result_ttl=result_ttl, codec=codec, result_codec=result_codec,
+            max_payload=max_payload, max_result=max_result,
+        )  # fmt: skip
         self.registry = Registry(self.client, app_layer, version)
         self.registry.app = self
         self.schedules = Schedules(self.registry)
@@ -165,6 +168,8 @@ class Holdfast:
         result_ttl: Duration | None = None,
         codec: str | Codec | None = None,
         result_codec: str | Codec | None = None,
+        max_payload: int | None = None,
+        max_result: int | None = None,
         executor: Executor | None = None,
         completion: Literal["staged", "atomic"] | None = None,
         size: int | None = None,
@@ -174,8 +179,8 @@ class Holdfast:
         """Return a decorator that makes a function a task of this app."""
         own = layer(
             "task", retry=retry, timeout=timeout, priority=priority, result_ttl=result_ttl, codec=codec,
-            result_codec=result_codec, executor=executor, completion=completion, size=size,
-            sandbox=sandbox, on_failure=on_failure,
+            result_codec=result_codec, max_payload=max_payload, max_result=max_result, executor=executor,
+            completion=completion, size=size, sandbox=sandbox, on_failure=on_failure,
         )  # fmt: skip
 
         def make(fn: Callable[..., Any]) -> Task[Any, Any]:
@@ -200,15 +205,17 @@ class Holdfast:
         timeout: Duration | None = None,
         codec: str | Codec | None = None,
         result_codec: str | Codec | None = None,
+        max_payload: int | None = None,
+        max_result: int | None = None,
         executor: Executor | None = None,
         **settings: Any,
     ) -> Queue:
         """Return a queue; with settings, declare them. `handler` is the import path of what runs plain payloads."""
         own = layer(
-            "queue", retry=retry, timeout=timeout, codec=codec, result_codec=result_codec, executor=executor,
-            result_ttl=settings.get("result_ttl"),
+            "queue", retry=retry, timeout=timeout, codec=codec, result_codec=result_codec, max_payload=max_payload,
+            max_result=max_result, executor=executor, result_ttl=settings.get("result_ttl"),
         )  # fmt: skip
-        self.registry.check_queue(name, own)
+        self.registry.check_layer(f"queue {name!r}", own)
         if handler is None and not own.values and not settings:
             return Queue(self.registry, check_queue_name(name))  # looked up only: this app's workers need not serve it
         declared = self.registry.queue(name)

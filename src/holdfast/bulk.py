@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from .client import Client
-from .errors import ConfigError
+from .errors import ConfigError, PayloadError
 from .store.contract import Answer, Conflict, NewJob
 
 if TYPE_CHECKING:
@@ -118,18 +118,27 @@ class Chunker:
         self._group: Group | None = None
         self._jobs: list[NewJob] = []
         self._bytes = 0
+        self._taken = 0
 
     def each(self, calls: Iterable[Call[Any]]) -> Iterator[Chunk]:
         """Yield the chunks."""
-        for call in calls:
-            yield from self._take(call)
+        try:
+            for call in calls:
+                yield from self._take(call)
+        except PayloadError as error:
+            self._number(error)
+            raise
         yield from self._rest()
 
     async def each_of(self, calls: Calls) -> AsyncIterator[Chunk]:
         """Yield the chunks of calls that may have to be awaited."""
-        async for call in _each(calls):
-            for chunk in self._take(call):
-                yield chunk
+        try:
+            async for call in _each(calls):
+                for chunk in self._take(call):
+                    yield chunk
+        except PayloadError as error:
+            self._number(error)
+            raise
         for chunk in self._rest():
             yield chunk
 
@@ -145,6 +154,13 @@ class Chunker:
         self._group = group
         self._jobs.append(call.job)
         self._bytes += len(call.job.payload)
+        self._taken += 1
+
+    def _number(self, error: PayloadError) -> None:
+        """The error of a call that could not be made says which of all of them it was."""
+        if error.index is None:
+            error.index = self._taken
+            error.add_note(f"entry {self._taken} of enqueue_many, counted from 0")
 
     def _rest(self) -> Iterator[Chunk]:
         if self._jobs:

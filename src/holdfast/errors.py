@@ -7,6 +7,8 @@ HoldfastError
 │   ├── PolicyConflict     the same version of a declaration with another value
 │   └── ScheduleMissing    there is no schedule of that name
 ├── PayloadError           arguments or a result that would not come back as they went in
+│   └── PayloadTooLarge    they have more bytes than `max_payload` or `max_result` allows
+│       └── ResultTooLarge  raised for a handler whose result is too large: its job fails for good
 ├── StoreError             the store could not do it
 │   ├── StoreBusy          another process held the store for too long
 │   ├── StoreFull          no room left on the disk or in memory
@@ -58,12 +60,23 @@ class LakeBusy(HoldfastError):
 class PayloadError(HoldfastError, TypeError):
     """Arguments or a result that would not come back as they went in.
 
-    `path` names the value (`payload.items[2].when`).
+    `path` names the value (`payload.items[2].when`), and `index` the entry of `enqueue_many`, from 0 on.
     """
+
+    index: int | None = None
 
     def __init__(self, message: str, *, path: str = "") -> None:
         super().__init__(message)
         self.path = path
+
+
+class PayloadTooLarge(PayloadError):
+    """Arguments or a result have `size` bytes, which is more than `limit`: `max_payload` or `max_result`."""
+
+    def __init__(self, message: str, *, path: str = "", size: int = 0, limit: int = 0) -> None:
+        super().__init__(message, path=path)
+        self.size = size
+        self.limit = limit
 
 
 class PolicyConflict(ConfigError):
@@ -177,3 +190,7 @@ class Snooze(Outcome):
 
 class Permanent(Outcome):
     """The job fails now, whatever retries it has left."""
+
+
+class ResultTooLarge(PayloadTooLarge, Permanent):
+    """The result of a handler has more bytes than `max_result` allows. Its job fails now: it would be so again."""

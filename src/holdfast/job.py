@@ -31,6 +31,7 @@ FAILED_HEADER = "holdfast-failed"
 SCHEDULE_HEADER = "holdfast-schedule"
 TICK_HEADER = "holdfast-tick"
 MOST_CHECKPOINT = 64 * 1024
+MOST_MESSAGE = 4 * 1024
 _making = threading.Lock()
 _current: ContextVar[Job | None] = ContextVar("holdfast_job", default=None)
 
@@ -240,13 +241,14 @@ class Job:
             raise ConfigError(f"progress({fraction!r}): a fraction from 0 to 1, or None with a message alone")
         if not isinstance(message, str):
             raise ConfigError(f"progress(message={message!r}): a string")
-        self._check(await self._report(self.lease, Progress(fraction=fraction, message=message), None))
+        progress = Progress(fraction=fraction, message=message)
+        check_report(progress, None)
+        self._check(await self._report(self.lease, progress, None))
 
     async def save(self, checkpoint: Any) -> None:
         """The next attempt, if there is one, finds this as `job.checkpoint`. Small JSON, up to 64 kB."""
         blob = find_codec("json").encode(checkpoint, Any, path="checkpoint")
-        if len(blob) > MOST_CHECKPOINT:
-            raise ConfigError(f"a checkpoint is at most 64 kB, and this one has {len(blob)} bytes: store a reference")
+        check_report(None, blob)
         self._check(await self._report(self.lease, None, blob))
 
     def complete(self, result: Any = None) -> AbstractAsyncContextManager[Completion]:
@@ -297,6 +299,19 @@ class Job:
     def _check(self, reply: Reply) -> None:
         if reply is not Reply.OK:
             raise LeaseLost(f"{self!r} is no longer held by this worker ({reply}): stop, nothing of it will count")
+
+
+def check_report(progress: Progress | None, checkpoint: bytes | None) -> None:
+    """Raise when what a handler reports is too large to be kept with its job, which every store writes anew each time.
+
+    A process that may lie reports too, so whoever hears it asks again.
+    """
+    if checkpoint is not None and len(checkpoint) > MOST_CHECKPOINT:
+        raise ConfigError(f"a checkpoint is at most 64 kB, and this one has {len(checkpoint)} bytes: store a reference")
+    if progress is not None and len(progress.message) > MOST_MESSAGE:
+        raise ConfigError(
+            f"progress(message=...): at most {MOST_MESSAGE} characters, and this one has {len(progress.message)}"
+        )
 
 
 def current_job() -> Job | None:

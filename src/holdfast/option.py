@@ -17,6 +17,7 @@ from .errors import ConfigError
 from .store.contract import KEEP, Conflict, DedupSpec, NewJob, OnConflict, OnFailed
 
 MOST_ID_BYTES = 1024
+MOST_HEADERS = 16 * 1024
 
 
 class Dedup(msgspec.Struct, frozen=True):
@@ -222,11 +223,16 @@ def _check_headers(headers: Any) -> None:
         raise ConfigError(f"headers={headers!r}: names that begin with holdfast- are Holdfast's own")
     try:
         msgspec.convert(headers, dict[str, str])
-        msgspec.json.encode(headers)
+        encoded = msgspec.json.encode(headers)
     except (msgspec.ValidationError, TypeError):
         raise ConfigError(f"headers={headers!r}: a dict of strings") from None
     except UnicodeEncodeError:
         raise ConfigError(f"headers={headers!r}: one holds half a surrogate pair, which is no text") from None
+    if len(encoded) > MOST_HEADERS:
+        raise ConfigError(
+            f"headers: {len(encoded)} bytes as JSON, and at most {MOST_HEADERS} are carried with a job: "
+            "pass what is large in the payload"
+        )
     if any("\0" in name + value for name, value in headers.items()):
         raise ConfigError(f"headers={headers!r}: one holds a NUL character, which not every store can keep")
 

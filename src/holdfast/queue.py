@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import AsyncIterable, AsyncIterator, Coroutine, Iterable, Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from .core.event import Event
 from .core.job import JobRecord
 from .core.limit import QueueSettings
 from .core.policy import Policy
+from .core.size import fit_payload
 from .core.state import State
 from .core.transition import Reply
 from .errors import ConfigError
@@ -41,12 +43,17 @@ class Queue:
 
     # --- plain payloads
 
-    def _call(self, payload: Any, options: Options, watcher: str | None = None) -> Call[Any]:
+    def _encoded(self, payload: Any, path: str) -> bytes:
+        data: bytes = self._codec("codec").encode(payload, Any, path=path)
+        limit = resolve("max_payload", self._registry.layers(self.name)).value
+        return fit_payload(data, limit, f"queue {self.name!r}", path)
+
+    def _call(self, payload: Any, options: Options, watcher: str | None = None, path: str = "payload") -> Call[Any]:
         prepared = options.prepared()
         job = NewJob(
             id=options.job_id or new_id(),
             task=None,
-            payload=self._codec("codec").encode(payload, Any, path="payload"),
+            payload=self._encoded(payload, path),
             fresh=options.job_id is None,
             run_at_ms=prepared.run_at_ms,
             delay_ms=prepared.delay_ms,
@@ -94,11 +101,15 @@ class Queue:
         self, payloads: Iterable[Any] | AsyncIterable[Any], *, chunk: int = 500, connection: Any = None
     ) -> Coroutine[Any, Any, Counts]:
         """Every payload is a job in the store, once awaited; takes generators."""
-        options = Options()
+        numbers = itertools.count()
         if isinstance(payloads, AsyncIterable):
-            calls = (self._call(payload, options) async for payload in payloads)
+            calls = (self._numbered(payload, next(numbers)) async for payload in payloads)
             return enqueue_all(self._client, calls, chunk, connection)
-        return enqueue_all(self._client, (self._call(payload, options) for payload in payloads), chunk, connection)
+        made = (self._numbered(payload, next(numbers)) for payload in payloads)
+        return enqueue_all(self._client, made, chunk, connection)
+
+    def _numbered(self, payload: Any, number: int) -> Call[Any]:
+        return self._call(payload, Options(), path=f"payloads[{number}]")
 
     def _decode(self, data: bytes) -> Any:
         return self._codec("result_codec").decode(data)

@@ -17,6 +17,7 @@ from .core.limit import check_priority
 from .core.policy import FAIL_HANDLER_RETRY, Policy, Retry
 from .core.sandbox import Sandbox
 from .core.schedule import Plan
+from .core.size import check_size, fit_result
 from .core.state import State
 from .errors import ConfigError
 from .hook import Hooks
@@ -29,6 +30,9 @@ from .task import WHOLE, Executor, Task
 
 Next = Callable[[], Awaitable[Any]]
 Middleware = Callable[[Job, Next], Awaitable[Any]]
+
+
+SIZES = ("max_payload", "max_result")
 
 
 class QueueDeclaration(msgspec.Struct):
@@ -54,6 +58,7 @@ class Registry:
         self.fail_handlers: set[str] = set()
         self.resources: list[Resource[Any]] = []
         self.app: Openable | None = None
+        self.check_layer("Holdfast()", app_layer)
         self._app_layer = app_layer
         self._ttl: dict[str, int | None] = {}
         self._priority: dict[str, int] = {}
@@ -81,8 +86,10 @@ class Registry:
         if task.setting("on_failure") is not None and not isinstance(task.setting("on_failure"), Task):
             raise ConfigError(f"task {task.name!r}: on_failure={task.setting('on_failure')!r}: give a task of this app")
         self._check_completion(task)
-        self.codec(task.setting("codec"))
-        self.codec(task.setting("result_codec"))
+        for name in SIZES:
+            check_size(task.setting(name), f"task {task.name!r}: {name}")
+        for name in ("codec", "result_codec"):
+            self.codec(task.setting(name), f"task {task.name!r}: {name}")
 
     def _check_executor(self, task: Task[Any, Any]) -> None:
         """Size and permissions belong to processes, and a process must be able to import its handler."""
@@ -116,17 +123,22 @@ class Registry:
         if task.runs_in != "inline":
             raise ConfigError(f"{what}{completion!r} needs an `async def` handler with executor='inline'")
 
-    def check_queue(self, name: str, own: Layer) -> None:
-        """Every setting that a queue has for its jobs is one that they can have."""
+    def check_layer(self, what: str, own: Layer) -> None:
+        """Every setting that a queue or an app has for its jobs is one that they can have."""
         retry, timeout = own.values.get("retry"), own.values.get("timeout")
-        _check_known(f"queue {name!r}", own.values.get("executor"))
+        _check_known(what, own.values.get("executor"))
         if retry is not None and not isinstance(retry, Retry):
-            raise ConfigError(f"queue {name!r}: retry={retry!r}: give Retry(failures=...)")
-        if timeout is not None and to_ms(timeout, f"queue {name!r}: timeout") == 0:
-            raise ConfigError(f"queue {name!r}: timeout=0 leaves no time to run; None is no time-out")
-        for codec in ("codec", "result_codec"):
-            if codec in own.values:
-                self.codec(own.values[codec])
+            raise ConfigError(f"{what}: retry={retry!r}: give Retry(failures=...)")
+        if timeout is not None and to_ms(timeout, f"{what}: timeout") == 0:
+            raise ConfigError(f"{what}: timeout=0 leaves no time to run; None is no time-out")
+        if "result_ttl" in own.values:
+            to_ms(own.values["result_ttl"], f"{what}: result_ttl")
+        for name in SIZES:
+            if name in own.values:
+                check_size(own.values[name], f"{what}: {name}")
+        for name in ("codec", "result_codec"):
+            if name in own.values:
+                self.codec(own.values[name], f"{what}: {name}")
 
     def queue(self, name: str) -> QueueDeclaration:
         """Return what is said of a queue, which is known from now on."""
@@ -140,9 +152,12 @@ class Registry:
         declared = self.queues.get(queue)
         return (declared.layer, self._app_layer) if declared and declared.layer else (self._app_layer,)
 
-    def codec(self, choice: Any) -> Codec:
-        """Return a codec by name, or the one given."""
-        return find_codec(choice)
+    def codec(self, choice: Any, name: str = "codec") -> Codec:
+        """Return a codec by name, or the one given; `name` is what a message calls the setting."""
+        try:
+            return find_codec(choice)
+        except ConfigError as error:
+            raise ConfigError(f"{name}: {error}") from None
 
     def task_ttl_ms(self, task: Task[Any, Any]) -> int | None:
         """Return the result TTL that the task itself sets; a queue's is the store's to know."""
@@ -235,8 +250,9 @@ class Registry:
         """Return a result as a job's handler would have it stored; by the queue's codec where it is not known here."""
         handler = self.handler(queue, task)
         if handler is not None:
-            return handler.signature.encode_result(result, handler.result_codec)
-        return self._result_codec(queue).encode(result, Any, path="result")
+            return handler.encode_result(result)
+        data = self._result_codec(queue).encode(result, Any, path="result")
+        return fit_result(data, resolve("max_result", self.layers(queue)).value, f"queue {queue!r}")
 
     def decode_result(self, queue: str, task: str | None, data: bytes) -> Any:
         """Return a stored result, decoded as the task that gave it says, where it is known here."""

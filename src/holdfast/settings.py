@@ -10,6 +10,7 @@ import msgspec
 from .core.duration import to_ms
 from .core.limit import HOUR_MS, QueueSettings, Rate, Retention
 from .core.policy import Policy, Retry
+from .core.size import DEFAULT_SIZE
 from .errors import ConfigError
 from .store.contract import Store
 
@@ -20,14 +21,16 @@ LIBRARY: dict[str, Any] = {
     "result_ttl": HOUR_MS / 1000,
     "codec": "json",
     "result_codec": "json",
+    "max_payload": DEFAULT_SIZE,
+    "max_result": DEFAULT_SIZE,
     "executor": None,
     "completion": "staged",
     "size": None,
     "sandbox": None,
     "on_failure": None,
 }
-"""What holds when nobody says otherwise, times in seconds. No executor: inline for `async def`, thread for `def`.
-No size: one slot, or a whole process."""
+"""What holds when nobody says otherwise, times in seconds, sizes in bytes. No executor: inline for
+`async def`, thread for `def`. No size: one slot, or a whole process."""
 
 
 class Layer(msgspec.Struct, frozen=True):

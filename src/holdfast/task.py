@@ -15,6 +15,7 @@ from .core.chain import OnBlockerFailed
 from .core.duration import Duration, Instant
 from .core.job import JobRecord
 from .core.policy import Policy, Retry
+from .core.size import fit_payload, fit_result
 from .core.transition import Reply
 from .option import Dedup, Options, Prepared, Waitable, refuse_own_blocker, refuse_to_wait
 from .settings import Layer, Won, adjust, resolve, resolve_all
@@ -109,6 +110,18 @@ class Task(Generic[P, R]):
         return self._registry.codec(self.setting("result_codec"))
 
     @cached_property
+    def max_payload(self) -> int:
+        """The most bytes that its arguments may have."""
+        limit: int = self.setting("max_payload")
+        return limit
+
+    @cached_property
+    def max_result(self) -> int:
+        """The most bytes that its result may have."""
+        limit: int = self.setting("max_result")
+        return limit
+
+    @cached_property
     def runs_in(self) -> Executor:
         """The executor of its handler: `inline` for `async def`, `thread` for `def`, unless it says otherwise."""
         chosen: Executor | None = self.setting("executor")
@@ -187,7 +200,7 @@ class Task(Generic[P, R]):
         job = NewJob(
             id=options.job_id or new_id(),
             task=self.name,
-            payload=self.signature.encode(args, kwargs, self.codec),
+            payload=self.encode(args, kwargs),
             fresh=options.job_id is None,
             run_at_ms=prepared.run_at_ms,
             delay_ms=prepared.delay_ms,
@@ -202,6 +215,15 @@ class Task(Generic[P, R]):
             on_blocker_failed=options.on_blocker_failed,
         )
         return refuse_own_blocker(self.queue, job) if job.blockers else job
+
+    def encode(self, args: Any, kwargs: Any) -> bytes:
+        """Return arguments as a payload; raise for those that a worker would not get as they are."""
+        payload = self.signature.encode(args, kwargs, self.codec)
+        return payload if len(payload) <= self.max_payload else fit_payload(payload, self.max_payload, self.name)
+
+    def encode_result(self, result: Any) -> bytes:
+        """Return a result as it is stored; raise for one that would not come back as it is."""
+        return fit_result(self.signature.encode_result(result, self.result_codec), self.max_result, self.name)
 
     def continued(self, args: Any, kwargs: Any) -> Continued[R]:
         """Return this call as the next job of a chain; what `job.continue_with` does."""
@@ -280,7 +302,7 @@ class Task(Generic[P, R]):
 
     async def complete(self, job_id: str, result: R, run: int | None = None) -> Reply:
         """The job with this id, and the chain that it began, are over with this result, whoever works on it."""
-        data = self.signature.encode_result(result, self.result_codec)
+        data = self.encode_result(result)
         return await self._registry.client.complete_chain(self.queue, job_id, run, data)
 
     async def cancel(self, job_id: str, running: Running = "refuse") -> Cancelled:

@@ -280,6 +280,29 @@ def names_loggers() -> None:
     send(wire.packed(wire.Said("strange." * 5000, logging.WARNING, "listen")))
 
 
+@app.task(executor="sandbox", sandbox=CLOSED, retry=ONCE, max_result=1000)
+def says_too_much(job: Job, what: str) -> None:
+    """What no honest process says, since its own side checks it first."""
+    usage, number = wire.Usage(0, 0.0), 1
+    if what == "result":
+        send(wire.packed(wire.Returned(number, b'"' + b"x" * 1000 + b'"', None, usage)))
+    elif what == "error":
+        record = ErrorRecord(type="x" * 10**5, message="x" * 10**5, traceback="x" * 10**5, fields={"x": "x" * 10**5})
+        send(wire.packed(wire.Raised(number, "failure", record, None, usage)))
+    elif what == "checkpoint":
+        send(wire.packed(wire.Report(1, number, None, b'"' + b"x" * 100_000 + b'"')))
+        app.sync(job.progress(0.5))  # which is answered after it
+        return
+    else:
+        send(wire.LENGTH.pack(8 << 20))
+    signal.pause()
+
+
+@app.task(executor="sandbox", sandbox=CLOSED, retry=ONCE, max_result=1000)
+def returns(size: int) -> str:
+    return "x" * size
+
+
 @app.task(executor="sandbox", sandbox=CLOSED, retry=ONCE)
 def nests() -> None:
     """What is nested deeper than anybody can follow."""
@@ -356,7 +379,7 @@ def returns_much(size: int) -> str:
     return "x" * size
 
 
-@app.task(executor="sandbox", sandbox=Sandbox(memory=100 << 20), retry=ONCE)
+@app.task(executor="sandbox", sandbox=Sandbox(memory=100 << 20), retry=ONCE, max_result=64 << 20)
 def returns_what_it_has(size: int) -> str:
     return "x" * size
 

@@ -181,7 +181,7 @@ async def test_ids_may_be_anything(app: Holdfast, tasks: dict[str, Any], id: str
 
 
 async def test_a_payload_of_ten_megabytes_arrives(app: Holdfast) -> None:
-    @app.task()
+    @app.task(max_payload=11_000_000)
     async def measure(text: str) -> int:
         return len(text)
 

@@ -513,7 +513,7 @@ async def test_large_jobs_and_results_go_in_several_calls() -> None:
     """A server closes a connection that brings more at once than it allows: a gigabyte, and less here."""
     assert BINARY is not None
     server = servers.RedisServer(BINARY, "--client-query-buffer-limit", "40mb")
-    app = Holdfast(f"{server.url}?timeout=5")
+    app = Holdfast(f"{server.url}?timeout=5", max_payload=6_000_000, max_result=6_000_000)
     gate = asyncio.Event()
 
     @app.task(queue="large")

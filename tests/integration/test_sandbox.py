@@ -18,7 +18,7 @@ from support import burst, eventually, working
 from test_process import is_there
 from test_process_zombies import worker_process
 
-from holdfast import ConfigError, JobFailed, Sandbox
+from holdfast import ConfigError, JobFailed, Retry, Sandbox
 from holdfast.executor.process.tree import descendants
 from holdfast.executor.sandbox import landlock
 from holdfast.executor.sandbox.enter import missing
@@ -159,8 +159,8 @@ async def test_what_a_sandbox_lacked_is_told(tasks: ModuleType) -> None:
         ):
             assert hint in (await failure(task.call(*args))).message
         error = await failure(tasks.returns_too_much.call())
-    assert error.type == "PayloadError"
-    assert "the result has 67108866 bytes, and at most 67043328 can leave a process" in error.message
+    assert error.type == "ResultTooLarge"
+    assert "has 67108866 bytes, and max_result is 1048576" in error.message
 
 
 async def test_processes_are_counted_where_programs_are_allowed(tasks: ModuleType) -> None:
@@ -215,6 +215,43 @@ async def test_what_a_sandbox_says_does_not_hurt_its_worker(
         assert [record.name[:16] for record in caplog.records if record.getMessage() == "listen"] == ["strange." * 2]
         assert not [name for name in logging.Logger.manager.loggerDict if name.startswith("strange")]
         assert "does not keep to the protocol" in (await failure(tasks.nests.call())).message
+
+
+@pytest.mark.parametrize(
+    ("what", "kind", "told"),
+    [
+        ("result", "ResultTooLarge", "has 1002 bytes, and max_result is 1000"),
+        ("error", "x" * 500, "x" * 8000),
+        ("frame", "ProcessDied", "does not keep to the protocol: a frame of 8388608 bytes"),
+    ],
+)
+async def test_what_a_sandbox_sends_is_bounded_by_its_worker(
+    tasks: ModuleType, what: str, kind: str, told: str
+) -> None:
+    async with working(tasks.app, pool=1):
+        error = await failure(tasks.says_too_much.call(what))
+    assert error.type == kind
+    assert told in error.message
+    assert len(error.message) <= 8000
+    assert "x" not in error.fields
+
+
+async def test_a_checkpoint_that_a_sandbox_lies_about_is_not_kept(
+    tasks: ModuleType, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with working(tasks.app, pool=1):
+        handle = await tasks.says_too_much.enqueue("checkpoint")
+        await handle.result()
+        assert (await handle.job()).checkpoint is None
+    assert "a checkpoint is at most 64 kB, and this one has 100002 bytes" in caplog.text
+
+
+async def test_a_result_that_is_too_large_fails_a_sandboxed_job_for_good(tasks: ModuleType) -> None:
+    async with working(tasks.app, pool=1):
+        assert len(await tasks.returns.call(998)) == 998
+        error = await failure(tasks.returns.options(retry=Retry(failures=5)).call(999))
+    assert (error.type, error.kind) == ("ResultTooLarge", "permanent")
+    assert error.fields["size"] == 1001
 
 
 async def test_a_worker_takes_a_bounded_number_of_reports_at_a_time(tasks: ModuleType) -> None:

@@ -6,7 +6,7 @@ from holdfast import Holdfast, bulk
 
 
 def test_a_chunk_ends_when_it_has_too_many_bytes() -> None:
-    app = Holdfast("memory://")
+    app = Holdfast("memory://", max_payload=2 * bulk.MOST_BYTES)
     size = bulk.MOST_BYTES // 4
     calls = [app.queue("q").args("x" * size) for _ in range(10)]
     chunks = [len(jobs) for _, jobs in bulk.Chunker(500).each(calls)]
@@ -14,7 +14,7 @@ def test_a_chunk_ends_when_it_has_too_many_bytes() -> None:
 
 
 def test_one_that_is_too_large_by_itself_is_a_chunk_of_its_own() -> None:
-    app = Holdfast("memory://")
+    app = Holdfast("memory://", max_payload=2 * bulk.MOST_BYTES)
     sizes = [10, bulk.MOST_BYTES + 10, 10]
     chunks = [len(jobs) for _, jobs in bulk.Chunker(500).each(app.queue("q").args("x" * size) for size in sizes)]
     assert chunks == [2, 1]

@@ -17,7 +17,7 @@ from . import form
 from .group import Command
 from .show import json_out
 from .source import Source, json_option, source_options
-from .value import as_seconds, pairs, plain
+from .value import as_bytes, as_seconds, pairs, plain
 
 OPTIONS = ("job_id", "delay", "priority", "key", "on_conflict")
 
@@ -29,6 +29,7 @@ class Order:
     words: tuple[str, ...]
     queue: str | None
     args: str | None
+    max_payload: int | None
     options: dict[str, Any]
     wait: float | None
     as_json: bool
@@ -52,6 +53,7 @@ def _as_wait(ctx: click.Context, param: click.Parameter, value: str | None) -> f
 @click.option("--priority", type=int, help="From -1000 to 1000, higher first.")
 @click.option("--key", help="Its concurrency key.")
 @click.option("--on-conflict", type=click.Choice(["keep", "update"]), help="What happens to an id that exists.")
+@click.option("--max-payload", callback=as_bytes, metavar="SIZE", help="Of a plain payload: 1048576, 512k, 4M.")
 @click.option(
     "--wait", callback=_as_wait, is_flag=False, flag_value="30", metavar="[S]",
     help="Wait for the result, at most so long (30). Put it last, or write --wait=S.",
@@ -104,7 +106,8 @@ def _print(answer: dict[str, Any]) -> None:
 
 
 async def _plain(app: Holdfast, order: Order) -> Handle[Any]:
-    return await app.queue(order.queue or "").enqueue(payload_of(order.words, order.args), **order.options)
+    queue = app.queue(order.queue or "", max_payload=order.max_payload)
+    return await queue.enqueue(payload_of(order.words, order.args), **order.options)
 
 
 def payload_of(words: tuple[str, ...], args: str | None) -> Any:
@@ -117,6 +120,8 @@ def payload_of(words: tuple[str, ...], args: str | None) -> Any:
 
 
 async def _task(app: Holdfast, order: Order) -> Handle[Any]:
+    if order.max_payload is not None:
+        raise ConfigError("--max-payload is for a plain payload (--queue): a task's limit is its app's to say")
     task, args, kwargs = bound(app, order.words, order.args)
     return await task.options(**order.options).enqueue(*args, **kwargs)
 

@@ -9,7 +9,9 @@ from typing import Any, Protocol
 from ..codec import Codec, Signature
 from ..codec import codec as find_codec
 from ..continuation import Blocker, Continued
+from ..core.size import DEFAULT_SIZE, fit_result
 from ..core.state import State
+from ..errors import ResultTooLarge
 from ..job import Job
 from ..registry import load
 from ..store.contract import BlockerRecord, Claimed, Complete
@@ -28,6 +30,8 @@ class Callee(Protocol):
     def codec(self) -> Codec: ...
     @property
     def result_codec(self) -> Codec: ...
+    @property
+    def max_result(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,7 @@ class Plain:
     signature: Signature
     codec: Codec
     result_codec: Codec
+    max_result: int = DEFAULT_SIZE
 
 
 def found(handler: Handler) -> Callee:
@@ -50,6 +55,7 @@ def found(handler: Handler) -> Callee:
         Signature.of(target, inject=(Job,)),
         find_codec(handler.codec or "json"),
         find_codec(handler.result_codec or "json"),
+        handler.max_result,
     )
 
 
@@ -60,6 +66,7 @@ def completed(job: Job, result: Any, callee: Callee) -> Complete:
             result.refuse_elsewhere(callee.registry.client.store)
         return Complete(job.lease, b"", job.result_ttl_ms, result.after(job.chain, job.position, callee.result_codec))
     data = callee.signature.encode_result(result, callee.result_codec)
+    fit_result(data, callee.max_result, f"{job.queue}/{job.id}", ResultTooLarge)
     return Complete(job.lease, data, job.result_ttl_ms)
 
 

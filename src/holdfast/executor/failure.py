@@ -16,6 +16,7 @@ MOST_TRACEBACK = 16_000
 MOST_MESSAGE = 4_000
 MOST_FIELDS = 8_000
 MOST_NAMES = 100
+MOST_TYPE = 500
 
 
 def describe(error: BaseException, cause: Cause = Cause.FAILURE, *, hint: str = "") -> ErrorRecord:
@@ -47,6 +48,22 @@ def is_permanent(error: BaseException) -> bool:
         return getattr(error, "kind", None) == "permanent" or getattr(error, "retryable", None) is False
     except Exception:
         return False  # a property that raises says nothing
+
+
+def clipped(record: ErrorRecord) -> ErrorRecord:
+    """Return a record that a process made, no larger than one that is made here: a sandbox may send anything."""
+    names = [name for name, value in record.fields.items() if _is_small(name) and _is_small(value)][:MOST_NAMES]
+    return ErrorRecord(
+        type=record.type[:MOST_TYPE],
+        message=record.message[: 2 * MOST_MESSAGE],
+        kind=record.kind[:MOST_TYPE],
+        traceback=record.traceback[-MOST_TRACEBACK:],
+        fields={name: record.fields[name] for name in names},
+    )
+
+
+def _is_small(value: Any) -> bool:
+    return len(msgspec.json.encode(value)) <= MOST_FIELDS
 
 
 def _described(error: BaseException, cause: Cause, hint: str) -> ErrorRecord:

@@ -16,9 +16,9 @@ def handler_of(task: Task[Any, Any]) -> Handler:
     place = place_of(task)
     found = _look(place)
     if isinstance(found, Task) and found.fn is task.fn:
-        return Handler(place)
+        return Handler(place, max_result=task.max_result)
     if found is task.fn:
-        return Handler(place, _by_name(task, "codec"), _by_name(task, "result_codec"))
+        return Handler(place, _by_name(task, "codec"), _by_name(task, "result_codec"), task.max_result)
     raise ConfigError(
         f"task {task.name!r}: {place} is not its handler, so that its process could not find it; "
         "give the function a name of its own in its module"

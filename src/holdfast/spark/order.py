@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from ..codec import codec
 from ..core.duration import to_ms
 from ..core.limit import check_priority
+from ..core.size import DEFAULT_SIZE, check_size
 from ..errors import ConfigError
 from ..option import check_text
 from ..registry import check_queue_name
@@ -26,11 +27,12 @@ _NAMES = {
     "url": "url", "app": "app", "task": "task", "queue": "queue", "name": "name", "codec": "codec",
     "idcolumn": "id_column", "runatcolumn": "run_at_column", "prioritycolumn": "priority_column",
     "keycolumn": "key_column", "hashcolumns": "hash_columns", "priority": "priority", "hold": "hold_ms",
-    "chunk": "chunk", "until": "until", "folder": "folder",
+    "chunk": "chunk", "until": "until", "folder": "folder", "maxpayload": "max_payload",
 }  # fmt: skip
 OPTIONS = (
     "url", "app", "task", "queue", "name", "codec", "idColumn", "runAtColumn", "priorityColumn", "keyColumn",
     "hashColumns", "priority", "hold", "until", "chunk", "folder",
+    "maxPayload",
 )  # fmt: skip
 
 
@@ -53,6 +55,8 @@ class Order:
     hold_ms: int = round(HOLD * 1000)
     until: str = "commit"
     chunk: int | None = None
+    max_payload: int = DEFAULT_SIZE
+    """The most bytes of a plain payload, or of a task's whose app is not known; an app's task says it itself."""
     result_ttl_ms: int | None = None
     """How long the task keeps its results by itself; `None`: as its queue says."""
     folder: str = ""
@@ -100,6 +104,8 @@ def _value(field: str, text: str) -> Any:
         return tuple(column.strip() for column in text.split(",") if column.strip())
     if field == "hold_ms":
         return to_ms(_number("hold", text), "hold")
+    if field == "max_payload":
+        return check_size(_whole("maxPayload", text, 1), "maxPayload")
     if field == "chunk":
         return _whole("chunk", text, 1)
     if field == "priority":

@@ -13,6 +13,7 @@ from ..codec import codec as find_codec
 from ..codec.plain import kinds_of
 from ..core.duration import instant_ms
 from ..core.limit import check_priority
+from ..core.size import fit_payload
 from ..errors import ConfigError, PayloadError
 from ..option import check_text
 from ..store.contract import NewJob
@@ -90,10 +91,9 @@ class Rows:
 
 def _encoder(order: Order, task: Task[Any, Any] | None) -> Encode:
     if task is not None:
-        signature, codec = task.signature, task.codec
-        return lambda arguments: signature.encode((), arguments, codec)
-    plain = find_codec(order.codec)
-    return lambda arguments: plain.encode(arguments, Any, path="payload")
+        return lambda arguments: task.encode((), arguments)
+    plain, whose = find_codec(order.codec), order.task or f"queue {order.queue!r}"
+    return lambda arguments: fit_payload(plain.encode(arguments, Any, path="payload"), order.max_payload, whose)
 
 
 def _values(column: pa.Array, hint: Any) -> list[Any]:

@@ -19,6 +19,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from ..bulk import MOST_BYTES
 from ..errors import ConfigError
 from ..store import Store, open_store
 from ..store.contract import KEEP, Answer, NewJob
@@ -179,8 +180,16 @@ async def _enqueue(store: Store, order: Order, name: str, rows: Rows, batches: I
 
 
 def _chunks(rows: Rows, batches: Iterator[pa.RecordBatch], size: int) -> Iterator[Sequence[NewJob]]:
-    jobs = itertools.chain.from_iterable(rows.jobs(batch) for batch in batches)
-    while chunk := list(itertools.islice(jobs, size)):
+    """Yield chunks of so many jobs; of fewer, where these have more bytes than one call of a store should carry."""
+    chunk: list[NewJob] = []
+    filled = 0
+    for job in itertools.chain.from_iterable(rows.jobs(batch) for batch in batches):
+        chunk.append(job)
+        filled += len(job.payload)
+        if len(chunk) >= size or filled >= MOST_BYTES:
+            yield chunk
+            chunk, filled = [], 0
+    if chunk:
         yield chunk
 
 

@@ -68,7 +68,7 @@ def task_options(spark: SparkSession, task: Task[Any, Any] | str, app: str | Non
     named = {"task": task.name, "queue": task.queue, "url": registry.client.store.url}
     named["priority"] = str(task.setting("priority"))
     if target is None:
-        return {**named, "codec": task.codec.name}
+        return {**named, "codec": task.codec.name, "maxPayload": str(task.max_payload)}
     return {**named, **_sent(spark, target)}
 
 

@@ -7,8 +7,10 @@ from typing import Any
 
 import msgspec
 
-from ..errors import Aborted, ConfigError, HandlerRaised, PayloadError, Permanent, Snooze
+from ..core.size import fit_result
+from ..errors import Aborted, ConfigError, HandlerRaised, PayloadError, Permanent, ResultTooLarge, Snooze
 from ..executor import Executors
+from ..executor.failure import clipped
 from ..executor.process import wire
 from ..executor.process.order import Order
 from ..job import Job, Report
@@ -51,6 +53,8 @@ class Remote:
             frame = await done
         finally:
             self.is_running = False
+        if isinstance(frame, wire.Returned):
+            fit_result(frame.result, order.handler.max_result, f"{job.queue}/{job.id}", ResultTooLarge)
         if frame.ttl_ms is not None:
             job.keep_result(frame.ttl_ms / 1000)
         if isinstance(frame, wire.Raised):
@@ -93,6 +97,7 @@ def _raised(frame: wire.Raised) -> Exception:
         return Aborted(frame.error.fields.get("reason", "cancelled"))
     if frame.kind == "snooze":
         return Snooze(at=frame.at_ms / 1000) if frame.at_ms is not None else Snooze(after=(frame.delay_ms or 0) / 1000)
-    error = Permanent(frame.error.message) if frame.kind == "permanent" else HandlerRaised(frame.error)
-    vars(error).update(_record=frame.error, _kinds=frame.kinds)  # what `describe` and `kinds` go by
+    record = clipped(frame.error)
+    error = Permanent(record.message) if frame.kind == "permanent" else HandlerRaised(record)
+    vars(error).update(_record=record, _kinds=frame.kinds)  # what `describe` and `kinds` go by
     return error

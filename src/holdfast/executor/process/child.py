@@ -28,7 +28,7 @@ from ...core.duration import instant_ms, to_ms
 from ...core.job import Progress
 from ...core.policy import Cause
 from ...core.transition import Reply
-from ...errors import Aborted, ConfigError, PayloadError, Snooze, StoreError
+from ...errors import Aborted, ConfigError, Snooze, StoreError
 from ...job import Desk, Job, _current
 from ...registry import load
 from ...store.contract import Lease
@@ -42,11 +42,10 @@ from . import wire
 from .deadline import watch
 from .ending import LEASE_OVER, WORKER_GONE
 from .kernel import bind_to_parent, resident, resident_bytes
+from .said import MOST_LINE, MOST_NAME
 from .tree import descendants, kill_all
 
 MOST_THREADS = 100
-ROUND_IT = 64 * 1024
-"""What a frame holds beside a result."""
 Explain = Callable[[BaseException], str]
 """Says what a sandbox has to do with an error."""
 log = logging.getLogger("holdfast")
@@ -122,7 +121,6 @@ class Shift:
             else:
                 result = await self._threads.run(callee.fn, args, kwargs)
             done = completed(job, result, callee)
-            self._refuse_large(done.result)
             ended: wire.FromProcess = wire.Returned(
                 frame.number, done.result, done.result_ttl_ms, self._usage(), done.then
             )
@@ -134,15 +132,6 @@ class Shift:
             self._say(ended)
         except MemoryError as error:  # for the result, which a sandbox had memory to make but not to send
             self._say(self._raised(frame.number, job, error))
-
-    def _refuse_large(self, result: bytes) -> None:
-        most = (wire.MOST_OF_SANDBOX if self._sandboxed else wire.MOST) - ROUND_IT
-        if len(result) > most:
-            raise PayloadError(
-                f"the result has {len(result)} bytes, and at most {most} can leave a process: "
-                "store it elsewhere, and return where",
-                path="result",
-            )
 
     async def _find(self, frame: wire.Run) -> Callee:
         """Return what runs a job, its app open. Whoever comes meanwhile waits, and its time, too, begins afterwards."""
@@ -224,7 +213,7 @@ class _Forward(logging.Handler):
         try:
             job = _current.get()
             where = f" [{job.queue}/{job.id}]" if job is not None else ""
-            self._say(wire.Said(record.name, record.levelno, self.format(record) + where))
+            self._say(wire.Said(record.name[:MOST_NAME], record.levelno, self.format(record)[:MOST_LINE] + where))
         except Exception:  # as in any handler of `logging`: a bad record is told on stderr, and ends nobody
             self.handleError(record)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from ...core.transition import Reply
+from ...job import check_report
 from ...store.contract import BlockerRecord
 from . import wire
 from .order import Running
@@ -60,6 +61,7 @@ class Clerk:
         reply = Reply.STALE
         if running is not None:
             try:
+                check_report(frame.progress, frame.checkpoint)
                 reply = await running.order.report(running.order.claimed.lease, frame.progress, frame.checkpoint)
             except Exception as error:
                 log.warning("progress of %s could not be stored: %s", running.order.claimed.lease, error)

@@ -49,6 +49,8 @@ class Process:
         self._meter: Meter | None = None
         self._cut = ""
         """Why nobody talks with it any more."""
+        self._most = wire.MOST if hello.sandbox is None else wire.ROUND_IT
+        """The longest frame that it may send."""
         self._imported: set[wire.Handler] = set()
         self._ending = self._doomed = False
         self._spawning = asyncio.Event()
@@ -86,6 +88,7 @@ class Process:
         running = self.runs[number] = Running(order, done)
         self.started += 1
         self._start_meter()
+        self._allow(order.handler.max_result)
         self._send(wire.Run(number, order.handler, order.claimed, order.context))
         if order.handler in self._imported:
             running.begin()
@@ -106,6 +109,12 @@ class Process:
     def stop(self, number: int, reason: Abort) -> None:
         """The handler hears that it should stop."""
         self._send(wire.Stop(number, reason))
+
+    def _allow(self, result: int) -> None:
+        """It may send a result of so many bytes; a sandbox no more than the largest of its handlers'."""
+        self._most = max(self._most, result + wire.ROUND_IT)
+        if self._link is not None:
+            self._link.most = self._most
 
     def _send(self, frame: wire.ToProcess) -> None:
         if self._link is None:
@@ -174,8 +183,7 @@ class Process:
         if self._doomed:
             kill_tree(child.pid, self._hello.mark)
         ours.setblocking(False)
-        most = wire.MOST if self.sandbox is None else wire.MOST_OF_SANDBOX
-        link = wire.Link(wire.from_process, self._heard, self._lost, most)
+        link = wire.Link(wire.from_process, self._heard, self._lost, self._most)
         await asyncio.get_running_loop().create_connection(lambda: link, sock=ours)
         self._link = link
         for frame in (self._hello, *self._unsent):

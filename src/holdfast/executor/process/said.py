@@ -7,6 +7,8 @@ import logging
 from . import wire
 
 MOST_NAME = 200
+MOST_LINE = 16_000
+"""What a line says at most, in characters; the rest of it is cut off."""
 
 
 def repeat(said: wire.Said) -> None:

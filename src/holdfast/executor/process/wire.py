@@ -11,13 +11,14 @@ import msgspec
 
 from ...core.job import ErrorRecord, Progress
 from ...core.sandbox import Sandbox
+from ...core.size import DEFAULT_SIZE, MOST_SIZE
 from ...store.contract import Abort, BlockerRecord, Claimed, Continuation
 
 LENGTH = struct.Struct(">I")
-MOST = 256 * 1024 * 1024
-"""A frame longer than this is nobody's payload."""
-MOST_OF_SANDBOX = 64 * 1024 * 1024
-"""The same for one that may lie."""
+ROUND_IT = 1024 * 1024
+"""What a frame may hold beside a result or a payload: an error with its fields, or a line of a log."""
+MOST = MOST_SIZE + ROUND_IT
+"""A frame longer than this is nobody's payload. What a sandbox sends has the results that it may give for a limit."""
 
 
 class _Frame(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -44,6 +45,8 @@ class Handler(_Frame, frozen=True):
     codec: str | None = None
     result_codec: str | None = None
     """`None`: what the task says, which is found at that place."""
+    max_result: int = DEFAULT_SIZE
+    """The most bytes that its result may have."""
 
 
 class Run(_Frame, frozen=True):
@@ -180,7 +183,8 @@ class Link(asyncio.Protocol):
         lost: Callable[[Exception | None], None],
         most: int = MOST,
     ) -> None:
-        self._most = most
+        self.most = most
+        """The longest frame that is heard."""
         self._decode = decode
         self._heard = heard
         self._lost = lost
@@ -201,7 +205,7 @@ class Link(asyncio.Protocol):
         start = 0
         while self._listening and len(buffer) - start >= LENGTH.size:
             (length,) = LENGTH.unpack_from(buffer, start)
-            if length > self._most:
+            if length > self.most:
                 return self._refuse(ValueError(f"a frame of {length} bytes"))
             end = start + LENGTH.size + length
             if len(buffer) < end:
