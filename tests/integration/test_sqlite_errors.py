@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -344,28 +343,4 @@ async def test_work_that_comes_together_shares_a_commit(app: Holdfast) -> None:
         store._writer.connection.set_trace_callback(lambda text: commits.append(text) if text == "COMMIT" else None)
         await asyncio.gather(*(work.enqueue() for _ in range(50)))
         assert len(commits) < 10
-        store._writer.connection.set_trace_callback(None)
-
-
-async def test_the_log_beside_the_file_is_taken_into_it_by_the_thread(
-    app: Holdfast, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("holdfast.store.sqlite.thread.CHANGES_TO_A_CHECKPOINT", 20)
-
-    @app.task()
-    async def work() -> None: ...
-
-    async with app:
-        store: Any = app.store
-        where: list[str] = []
-
-        def trace(statement: str) -> None:
-            if "wal_checkpoint" in statement:
-                where.append(threading.current_thread().name)
-
-        store._writer.connection.set_trace_callback(trace)
-        for _ in range(30):
-            await work.enqueue()
-        await eventually(lambda: where)
-        assert set(where) == {"holdfast-writer"}
         store._writer.connection.set_trace_callback(None)

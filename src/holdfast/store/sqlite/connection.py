@@ -27,6 +27,8 @@ from ...errors import (
 from . import sql
 
 OLDEST_SQLITE = (3, 35, 0)
+LEAST_WAL_LIMIT = 64 * 1024 * 1024
+"""Less than that the log may have without anything being wrong."""
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +43,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     busy_timeout: float = 30.0
     history: int = 1_000_000
     """How many events the log keeps."""
+    wal_limit: int = 1 << 30
+    """Bytes of write-ahead log from which on no new jobs are taken in."""
 
     def __str__(self) -> str:
         return self.path or f"memory://{self.name}"
@@ -70,7 +74,10 @@ def _option(url: str, name: str, value: str) -> Any:
         return float(value)
     if name == "history" and value.isdigit():
         return int(value)
-    known = "namespace=NAME, synchronous=off|normal|full|extra, busy_timeout=SECONDS, history=EVENTS"
+    if name == "wal_limit" and value.isdigit() and int(value) >= LEAST_WAL_LIMIT:
+        return int(value)
+    known = "namespace=NAME, synchronous=off|normal|full|extra, busy_timeout=SECONDS, history=EVENTS, "
+    known += f"wal_limit=BYTES (from {LEAST_WAL_LIMIT})"
     raise ConfigError(f"{url!r}: {name}={value!r} is not an option here; known are {known}")
 
 
@@ -119,14 +126,16 @@ def _open(place: Place) -> sqlite3.Connection:
 
 
 def _set_up(connection: sqlite3.Connection, place: Place) -> None:
-    connection.execute("PRAGMA page_size = 8192")  # counts for a new file only; fewer, larger writes at each commit
+    if connection.execute("PRAGMA page_count").fetchone()[0] == 0:  # of a file that is there, neither can be changed
+        connection.execute("PRAGMA page_size = 8192")  # fewer, larger writes at each commit
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # room that is no longer needed can be given back
     mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
     if place.path is not None and mode != "wal":
         raise StoreError(f"{place}: the file system cannot do write-ahead logging (mode is {mode})")
     connection.execute(f"PRAGMA synchronous = {place.synchronous}")
     connection.execute("PRAGMA temp_store = MEMORY")
     connection.execute("PRAGMA cache_size = -8192")
-    connection.execute("PRAGMA wal_autocheckpoint = 0")  # the writer thread does it, when it is due
+    connection.execute("PRAGMA wal_autocheckpoint = 0")  # the writer thread does it, when the log is long
     connection.row_factory = None
 
 

@@ -51,6 +51,7 @@ from . import blocker, chain, doctor, end, enqueue, look, reader, schedule, sess
 from .base import Base
 from .bell import Ear
 from .join import joined
+from .log import NEW_JOBS
 from .opened import opened
 from .scan import SqliteScan
 from .tx import Tx
@@ -89,6 +90,7 @@ class SqliteStore(Base):
     ) -> list[Answer]:
         if not jobs:
             return []
+        self._writer.log.admit(NEW_JOBS)
         small = len(jobs) <= SMALL and sum(len(job.payload) for job in jobs) <= SMALL_BYTES
         return await self._write_once(
             request, lambda tx: enqueue.enqueue(tx, queue, jobs, conflict), list[Answer], small=small

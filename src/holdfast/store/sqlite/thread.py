@@ -10,16 +10,15 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from ...errors import StoreClosed, StoreError
+from ...errors import StoreClosed, StoreError, StoreFull
 from .connection import Place, connect, translate
+from .log import EVERYTHING, WriteAheadLog
 
 log = logging.getLogger("holdfast")
 T = TypeVar("T")
 After = list[Callable[[], None]]
 Work = Callable[[sqlite3.Connection, After], T]
 MOST_IN_ONE_COMMIT = 256
-CHANGES_TO_A_CHECKPOINT = 20_000
-"""Changed rows; about 16 MB of log. More often is slower, measured; more seldom leaves a longer log."""
 
 
 class Ask:
@@ -63,11 +62,11 @@ class ConnectionThread:
         self._starting = threading.Lock()
         self._using = threading.Lock()
         self._at_it = 0
-        self._checkpointed = 0
         self._waits_for_disk = place.path is not None and place.synchronous not in ("OFF", "NORMAL")
         self._closing = False
         self._thread: threading.Thread | None = None
         self.connection: sqlite3.Connection | None = None
+        self.log = WriteAheadLog(place)
 
     def start(self, connection: sqlite3.Connection | None = None) -> None:
         """The connection is open and its schema current. A second call changes nothing."""
@@ -129,8 +128,9 @@ class ConnectionThread:
         assert self.connection is not None
         self.connection.execute("PRAGMA busy_timeout = 0")
         try:
+            self.log.admit(EVERYTHING)
             self.connection.execute("BEGIN IMMEDIATE")
-        except sqlite3.Error:
+        except (sqlite3.Error, StoreFull):
             return False
         finally:
             self.connection.execute(f"PRAGMA busy_timeout = {round(self._place.busy_timeout * 1000)}")
@@ -144,12 +144,9 @@ class ConnectionThread:
             connection.execute("ROLLBACK" if ask.error else "COMMIT")
         except BaseException as error:
             self._undo([ask], error, connection)
-        if self._checkpoint_is_due(connection):
+        if self._writes and self.log.is_due():
             with self._signal:
-                self._signal.notify()  # the thread does it, whose business it is to wait for the disk
-
-    def _checkpoint_is_due(self, connection: sqlite3.Connection) -> bool:
-        return self._writes and connection.total_changes - self._checkpointed > CHANGES_TO_A_CHECKPOINT
+                self._signal.notify()  # the thread makes it short, whose business it is to wait for the disk
 
     def stop(self) -> None:
         """Everything that was asked is done, and the connection closed."""
@@ -163,6 +160,7 @@ class ConnectionThread:
             if self.connection is not None:
                 self.connection.close()
                 self.connection = None
+            self.log.close()
 
     def _run(self) -> None:
         while (batch := self._next()) is not None:
@@ -175,48 +173,41 @@ class ConnectionThread:
                 if ask.error is None:
                     follow_up(ask.after)
             _report(batch)
+            if self._writes and self.log.is_due():
+                self._shorten()
+
+    def _shorten(self) -> None:
+        """The log is short again, if it can be; whoever was in the batch has heard before."""
+        with self._using:
+            if self.connection is not None:
+                self.log.shorten(self.connection)
 
     def _next(self) -> list[Awaited] | None:
-        """Return what waits, nothing when only a checkpoint is due, or `None` at the end."""
+        """Return what waits, nothing when only the log is too long, or `None` at the end."""
         with self._signal:
             while not self._inbox:
                 if self._closing:
                     return None
-                if self.connection is not None and self._checkpoint_is_due(self.connection):
+                pause = self.log.wait() if self._writes else None
+                if pause == 0:
                     return []
-                self._signal.wait()
+                self._signal.wait(pause)
             most = min(len(self._inbox), MOST_IN_ONE_COMMIT)
             return [self._inbox.popleft() for _ in range(most)]
 
     def _read(self, batch: list[Awaited]) -> None:
-        connection = self.connection
-        assert connection is not None
-        try:
-            connection.execute("BEGIN")  # one look is at one state of the store, however many statements it takes
-            for ask in batch:
-                self._do(ask, connection)
-            connection.execute("COMMIT")
-        except BaseException as error:
-            self._undo(batch, error, connection)
+        """Each look is at one state of the store, and at no older one than it has to be: the log grows meanwhile."""
+        assert self.connection is not None
+        for ask in batch:
+            self._finish(ask, self.connection)
 
     def _write(self, batch: list[Awaited]) -> None:
         connection = self.connection
         assert connection is not None
-        if batch:
-            self._commit(batch, connection)
-        if self._checkpoint_is_due(connection):
-            self._checkpoint(connection)
-
-    def _checkpoint(self, connection: sqlite3.Connection) -> None:
-        """What is in the log is in the file too, as far as readers allow. SQLite's own would do it while we commit."""
-        self._checkpointed = connection.total_changes
+        if not batch:
+            return
         try:
-            connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-        except sqlite3.Error as error:
-            log.warning("%s: a checkpoint failed, the next may not: %s", self._place, error)
-
-    def _commit(self, batch: list[Awaited], connection: sqlite3.Connection) -> None:
-        try:
+            self.log.admit(EVERYTHING)
             connection.execute("BEGIN IMMEDIATE")
             if len(batch) == 1:
                 self._do(batch[0], connection)
@@ -241,6 +232,8 @@ class ConnectionThread:
         except sqlite3.Error as error:
             ask.error = translate(error, self._place)
             ask.error.__cause__ = error
+            if isinstance(ask.error, StoreFull):
+                self.log.relieve()
             if self._writes and not connection.in_transaction:
                 raise
         except BaseException as error:
@@ -251,6 +244,8 @@ class ConnectionThread:
         ours: BaseException = error
         if isinstance(error, sqlite3.Error):
             ours = translate(error, self._place)
+        if isinstance(ours, StoreFull):
+            self.log.relieve()
         if connection.in_transaction:
             try:
                 connection.execute("ROLLBACK")

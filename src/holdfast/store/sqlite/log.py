@@ -1,0 +1,155 @@
+"""The write-ahead log beside the file: how long it may get, and how it is made short again."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+import time
+
+from ...errors import StoreFull
+from .connection import Place
+from .holder import holders
+
+log = logging.getLogger("holdfast")
+LONG = 16 * 1024 * 1024
+"""Bytes from which on the log is made short. Sooner is slower, measured; later is a longer log."""
+SPARE = 2
+"""A file of so many times `LONG` is cut; a shorter one is written over from its start, which costs less."""
+LOG_HEADER, FRAME_HEADER = 32, 24
+FIRST_PAUSE = 0.05
+LONGEST_PAUSE = 5.0
+SHARE_OF_WAITING = 20
+"""Of the time between two tries, a twentieth at most is spent in waiting for readers, with the write lock held."""
+NEW_JOBS, EVERYTHING = 1, 2
+"""At how many times its limit the log takes in no new jobs, and nothing at all."""
+WARN_AFTER = 10.0
+WARN_EVERY = 60.0
+
+
+class WriteAheadLog:
+    """The `-wal` file of a database, whoever writes to it.
+
+    A reader sees one state of the store for as long as its transaction lasts, and SQLite keeps all that was written
+    since then in the log. So the log is as long as `LONG`, and what is written while the slowest reader reads. One who
+    stays is named in a warning; from `wal_limit` on no jobs are taken in, and from twice that on nothing is written.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._path = f"{place.path}-wal"
+        self._file: int | None = None
+        self._known = 0
+        self._warned = float("-inf")
+        self._forget()
+
+    def _forget(self) -> None:
+        """The log is short: whatever was in the way no longer is."""
+        self._long = LONG
+        self._pause = self._next_try = 0.0
+        self._taken_in = -1
+        self._stuck_since: float | None = None
+
+    # --- how long it is
+
+    def size(self) -> int:
+        """Return the bytes of the file; 0 when there is none."""
+        if self._place.path is None:
+            return 0
+        try:
+            return os.stat(self._path).st_size
+        except OSError:
+            return 0
+
+    def wait(self) -> float | None:
+        """Return in how many seconds the log should be made short; `None` when it is short."""
+        self._known = self.size()
+        if self._known < self._long or not (self._known > SPARE * LONG or self._is_written_to(self._long)):
+            if self._pause:
+                self._forget()
+            return None
+        return max(0.0, self._next_try - time.monotonic())
+
+    def is_due(self) -> bool:
+        """True when the log should be made short now."""
+        return self.wait() == 0
+
+    def _is_written_to(self, offset: int) -> bool:
+        """True when the log reaches so far. What is behind its end is from before it began anew, with another salt."""
+        try:
+            if self._file is None:
+                self._file = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            frame = FRAME_HEADER + int.from_bytes(os.pread(self._file, 4, 8), "big")
+            start = LOG_HEADER + max(0, (offset - LOG_HEADER) // frame - 1) * frame
+            return os.pread(self._file, 8, start + 8) == os.pread(self._file, 8, 16)
+        except OSError:
+            return True
+
+    def close(self) -> None:
+        """Nothing is held open."""
+        file, self._file = self._file, None
+        if file is not None:
+            os.close(file)
+
+    # --- what is done about it
+
+    def admit(self, times: int) -> None:
+        """Raise when the log has grown to so many times its limit: `NEW_JOBS`, or `EVERYTHING`."""
+        limit = times * self._place.wal_limit
+        if self._known >= min(LONG, limit) and (size := self.size()) >= limit:
+            refused = "no new jobs are taken in" if times == NEW_JOBS else "nothing is written"
+            raise StoreFull(
+                f"{self._path} has {size / 1e6:,.1f} MB, and from {times} x wal_limit={self._place.wal_limit} on "
+                f"{refused}: {self._blame()}; end it, and the log shrinks by itself"
+            )
+
+    def relieve(self) -> None:
+        """The disk is full: the log is made short however short it is."""
+        self._long = LOG_HEADER + 1
+
+    def shorten(self, connection: sqlite3.Connection) -> None:
+        """What is in the log is in the file too, and the log begins anew, unless a reader is in the way."""
+        try:
+            if self._take_in(connection) and self._cut(connection):
+                self._forget()
+                return
+        except sqlite3.Error as error:
+            self._warn("%s could not be taken into the file, the next try may be better: %s", self._path, error)
+        self._pause = min(LONGEST_PAUSE, max(FIRST_PAUSE, 2 * self._pause))
+        self._next_try = time.monotonic() + self._pause
+        self._complain()
+
+    def _take_in(self, connection: sqlite3.Connection) -> bool:
+        """Copy the log into the file as far as readers allow, while others write. False when a reader stays."""
+        _, frames, taken_in = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        before, self._taken_in = self._taken_in, taken_in
+        return bool(taken_in >= frames or taken_in != before)
+
+    def _cut(self, connection: sqlite3.Connection) -> bool:
+        """Copy the rest, and begin the log anew. Whoever reads may finish, for a moment; meanwhile nobody writes."""
+        full = self._long < LONG or self.size() > SPARE * LONG
+        connection.execute(f"PRAGMA busy_timeout = {round(1000 * self._pause / SHARE_OF_WAITING)}")
+        try:
+            statement = f"PRAGMA wal_checkpoint({'TRUNCATE' if full else 'RESTART'})"
+            busy, _, _ = connection.execute(statement).fetchone()
+        finally:
+            connection.execute(f"PRAGMA busy_timeout = {round(1000 * self._place.busy_timeout)}")
+        return not busy
+
+    def _complain(self) -> None:
+        """A log that has been long for a while is told, with the processes that keep it so."""
+        now = time.monotonic()
+        if self._stuck_since is None:
+            self._stuck_since = now
+        if now - self._stuck_since >= WARN_AFTER:
+            self._warn("%s has %.0f MB and cannot be made short: %s", self._path, self.size() / 1e6, self._blame())
+
+    def _blame(self) -> str:
+        readers = holders(str(self._place.path), "reader")
+        return f"{' or '.join(readers) or 'a process'} reads an old state of the file in a transaction that stays open"
+
+    def _warn(self, text: str, *values: object) -> None:
+        now = time.monotonic()
+        if now - self._warned >= WARN_EVERY:
+            self._warned = now
+            log.warning(text, *values)
