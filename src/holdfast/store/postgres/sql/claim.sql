@@ -22,7 +22,8 @@ BEGIN
         RETURN;
     END IF;
     FOR i IN 1..2 LOOP
-        SELECT (SELECT min(due_at_ms) FROM holdfast.job WHERE queue = p_queue AND due_at_ms IS NOT NULL),
+        SELECT (SELECT due_at_ms FROM holdfast.job
+            WHERE queue = p_queue AND due_at_ms IS NOT NULL ORDER BY due_at_ms LIMIT 1),
             EXISTS (SELECT 1 FROM holdfast.lane WHERE queue = p_queue) INTO v_next, v_lanes;
         EXIT WHEN i = 2 OR v_next IS NULL OR v_next > p_now;
         PERFORM holdfast.promote_due(p_now, p_queue);
@@ -125,20 +126,23 @@ END $$;
 -- The waiting jobs without a key that come next, locked, in their order, and their rows in it; a part of them is bad.
 -- What a transaction with a higher number than this one has put there is left to the next turn: in the log, which is
 -- in the order of transactions, a job must not be claimed before it was enqueued.
--- The planner must not think of anything but to follow the order and look up each job: see the settings of `turn`.
+-- The order is followed, and each job looked up by its key: written so that there is no other plan, see `reached`.
 CREATE OR REPLACE FUNCTION holdfast.next(p_queue text, p_room integer, f holdfast.front, OUT v_runs bigint[],
     OUT v_places tid[], OUT v_bad bigint[]) LANGUAGE plpgsql AS $$
 BEGIN
     SELECT coalesce(array_agg(n.run), '{}'), array_agg(n.place),
         coalesce(array_agg(n.run) FILTER (WHERE n.refusal IS NOT NULL), '{}')
     INTO v_runs, v_places, v_bad FROM (
-        SELECT r.ctid AS place, r.run, CASE WHEN j.failures = 0 AND j.stalls = 0
-            AND j.timeouts = 0 AND j.releases = 0 AND j.headers IS NULL AND j.overrides IS NULL AND j.error IS NULL
-            THEN NULL ELSE holdfast.refusal(j) END AS refusal
-        FROM holdfast.ready r JOIN holdfast.job j ON j.run = r.run
-        WHERE r.queue = p_queue AND r.key IS NULL AND j.state = 'waiting' AND age(r.xmin) >= 0
-            AND (r.rank, r.run_at_ms, r.run) >= (coalesce(f.rank, -2000000000), coalesce(f.run_at_ms, 0), coalesce(f.run, 0))
-        ORDER BY r.rank, r.run_at_ms, r.run LIMIT p_room FOR UPDATE OF j SKIP LOCKED) n;
+        SELECT r.place, r.run, j.refusal FROM (
+            SELECT ctid AS place, run FROM holdfast.ready
+            WHERE queue = p_queue AND key IS NULL AND age(xmin) >= 0
+                AND (rank, run_at_ms, run) >= (coalesce(f.rank, -2000000000), coalesce(f.run_at_ms, 0), coalesce(f.run, 0))
+            ORDER BY rank, run_at_ms, run OFFSET 0) r
+        CROSS JOIN LATERAL (
+            SELECT CASE WHEN t.failures = 0 AND t.stalls = 0 AND t.timeouts = 0 AND t.releases = 0 AND t.headers IS NULL
+                AND t.overrides IS NULL AND t.error IS NULL THEN NULL ELSE holdfast.refusal(t) END AS refusal
+            FROM holdfast.job t WHERE t.run = r.run AND t.state = 'waiting' FOR UPDATE SKIP LOCKED) j
+        LIMIT p_room) n;
 END $$;
 
 -- How far this session has walked in the order so far, dead entries included. A page whose entries PostgreSQL already
@@ -196,16 +200,18 @@ DECLARE
     j holdfast.job;
 BEGIN
     IF p_key IS NULL THEN
-        SELECT t.* INTO j FROM holdfast.ready r JOIN holdfast.job t ON t.run = r.run
-        WHERE r.queue = p_queue AND r.key IS NULL AND t.state = 'waiting' AND age(r.xmin) >= 0
-        ORDER BY r.rank, r.run_at_ms, r.run LIMIT 1 FOR UPDATE OF t SKIP LOCKED;
+        SELECT t.* INTO j FROM (SELECT run FROM holdfast.ready WHERE queue = p_queue AND key IS NULL AND age(xmin) >= 0
+            ORDER BY rank, run_at_ms, run OFFSET 0) r
+        CROSS JOIN LATERAL (SELECT * FROM holdfast.job
+            WHERE run = r.run AND state = 'waiting' FOR UPDATE SKIP LOCKED) t LIMIT 1;
     ELSE
-        SELECT t.* INTO j FROM holdfast.ready r JOIN holdfast.job t ON t.run = r.run
-        WHERE r.queue = p_queue AND r.key = p_key AND t.state = 'waiting' AND age(r.xmin) >= 0
-        ORDER BY r.rank, r.run_at_ms, r.run LIMIT 1 FOR UPDATE OF t SKIP LOCKED;
+        SELECT t.* INTO j FROM (SELECT run FROM holdfast.ready WHERE queue = p_queue AND key = p_key AND age(xmin) >= 0
+            ORDER BY rank, run_at_ms, run OFFSET 0) r
+        CROSS JOIN LATERAL (SELECT * FROM holdfast.job
+            WHERE run = r.run AND state = 'waiting' FOR UPDATE SKIP LOCKED) t LIMIT 1;
         IF j.run IS NULL THEN  -- records that are gone leave no place
             DELETE FROM holdfast.ready r WHERE r.queue = p_queue AND r.key = p_key
-                AND NOT EXISTS (SELECT 1 FROM holdfast.job t WHERE t.run = r.run);
+                AND NOT EXISTS (SELECT 1 FROM holdfast.job t WHERE t.run = ANY (ARRAY[r.run]));
         END IF;
     END IF;
     RETURN j;
