@@ -218,3 +218,15 @@ holds_the_lock = {
 
 async def plain(payload: dict[str, int]) -> int:
     return payload["a"] + 1
+
+
+@app.task(queue="endless")
+async def endless(number: int) -> None:
+    """Do nothing, but for one in a hundred, which brings a hundred others."""
+    if number == 0:
+        await endless.enqueue_many(endless.args(each) for each in range(100))
+
+
+@app.task(queue="beside", executor="process", size=25)
+def beside(number: int) -> int:
+    return number

@@ -175,36 +175,39 @@ def filled(app: Holdfast, *used: int) -> Capacity:
     return Capacity(app.registry, room)
 
 
+def pool_ask(queue: str, room: int, *, slots: bool = False) -> Ask:
+    return Ask(queue, (queue,), room, pool=True, slots=slots)
+
+
 def test_queues_that_take_slots_are_asked_together_and_each_other_by_itself(app: Holdfast) -> None:
     capacity, order = filled(app, 0, 50), ["small", "news", "large", "mail", "boxed"]
-    assert capacity.ask(order, 3) == Ask("small", ("small",), 15)
-    assert capacity.ask(order, 3, {"small"}) == Ask(SLOTS, ("news", "mail"), 3)
-    assert capacity.ask(order, 3, {"small", SLOTS}) == Ask("large", ("large",), 1)
-    assert capacity.ask(order, 3, {"small", SLOTS, "large"}) == Ask("boxed", ("boxed",), 1)
-    assert capacity.ask(order, 3, {"small", SLOTS, "large", "boxed"}) is None
-    assert capacity.ask(["news", "large"], 0, {"large"}) is None
+    small, slots = pool_ask("small", 15), Ask(SLOTS, ("news", "mail"), 3)
+    assert capacity.asks(order, 3) == [small, pool_ask("large", 1), pool_ask("boxed", 1), slots]
+    assert capacity.asks(order, 3, {"small", SLOTS}.__contains__) == [pool_ask("large", 1), pool_ask("boxed", 1)]
+    assert capacity.asks(order, 3, {"small", SLOTS, "large", "boxed"}.__contains__) == []
+    assert capacity.asks(["news", "large"], 0, {"large"}.__contains__) == []
 
 
 def test_a_large_task_has_room_kept_from_the_small_ones_behind_it(app: Holdfast) -> None:
     capacity = filled(app, 60, 40)
     assert capacity.blocked(["large", "small"], 1) == ["large"]
     assert capacity.blocked(["small", "large"], 1) == []  # nobody behind it would take the room
-    assert capacity.ask(["large", "small"], 1) == Ask("small", ("small",), 10)
-    assert capacity.ask(["large", "small"], 1, (), ["large"]) == Ask("small", ("small",), 4)  # the emptier is kept
-    assert filled(app, 60).ask(["large", "small"], 1, (), ["large"]) is None
-    assert filled(app, 0).ask(["large", "small"], 1, (), ["large"]) == Ask("large", ("large",), 1)
+    assert capacity.asks(["large", "small"], 1) == [pool_ask("small", 10)]
+    assert capacity.asks(["large", "small"], 1, hungry=["large"]) == [pool_ask("small", 4)]  # the emptier is kept
+    assert filled(app, 60).asks(["large", "small"], 1, hungry=["large"]) == []
+    assert filled(app, 0).asks(["large", "small"], 1, hungry=["large"]) == [pool_ask("large", 1), pool_ask("small", 10)]
 
 
 def test_a_queue_of_several_tasks_is_asked_only_when_any_of_them_could_start(app: Holdfast) -> None:
     for name, options in {"light": {"executor": "process", "size": 10}, "heavy": {"executor": "process"}}.items():
         app.task(queue="mixed", name=name, **options)(handler)  # type: ignore[arg-type]
-    assert filled(app, 0, 50).ask(["mixed"], 5) == Ask("mixed", ("mixed",), 1)
-    assert filled(app, 50).ask(["mixed"], 5) is None
+    assert filled(app, 0, 50).asks(["mixed"], 5) == [pool_ask("mixed", 1)]
+    assert filled(app, 50).asks(["mixed"], 5) == []
     app.task(queue="mixed", name="inline")(handler)
-    assert filled(app, 0).ask(["mixed"], 0) is None
+    assert filled(app, 0).asks(["mixed"], 0) == []
     app.task(queue="mixed", name="box", executor="sandbox", sandbox=OTHER)(handler)
-    assert filled(app, 0, 10).ask(["mixed"], 5) == Ask("mixed", ("mixed",), 1)  # each may be of another kind
+    assert filled(app, 0, 10).asks(["mixed"], 5) == [pool_ask("mixed", 1, slots=True)]  # each may be of another kind
 
 
 def test_a_queue_whose_tasks_are_unknown_takes_slots(app: Holdfast) -> None:
-    assert filled(app, 0).ask(["elsewhere"], 2) == Ask(SLOTS, ("elsewhere",), 2)
+    assert filled(app, 0).asks(["elsewhere"], 2) == [Ask(SLOTS, ("elsewhere",), 2)]

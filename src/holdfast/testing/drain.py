@@ -109,11 +109,13 @@ class _InPlace(Pump):
     async def _step(self, session: Session, room: int) -> bool:
         """What has ended is settled and what there is room for started; return whether there was anything."""
         settlements, self._finished = self._finished, []
-        queues = tuple(sorted(session.queues, key=self._order)) if room else ()
-        turn = await self._turn(session, Flight(settlements, Ask(SLOTS, queues, room)))
+        ask = Ask(SLOTS, tuple(self._choice.order(session.queues)) if room else (), room)
+        self._choice.sent(ask)
+        turn = await self._turn(session, Flight(settlements, ask))
         if turn.evicted:
             raise JobError("drain() was declared dead while it ran a job: its handler moved the clock by over a day")
         self._after(turn, settlements)
+        self._choice.landed(ask, turn)
         return bool(turn.claimed or settlements)
 
     def _start(self, jobs: list[Claimed]) -> None:

@@ -6,7 +6,7 @@ several tasks, and which comes next only the store knows: so it is asked for a j
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import msgspec
@@ -25,6 +25,10 @@ class Ask(msgspec.Struct, frozen=True):
     group: str
     queues: tuple[str, ...]
     room: int
+    pool: bool = False
+    """Jobs of the group may take units of the pool."""
+    slots: bool = True
+    """Jobs of the group may take slots."""
 
 
 class Demand(msgspec.Struct, frozen=True):
@@ -53,31 +57,38 @@ class Capacity:
             self._demands[queue] = Demand(not tasks or not all(task.in_process for task in tasks), tuple(needs))
         return self._demands[queue]
 
-    def ask(
-        self, order: Sequence[str], free: int, asked: Collection[str] = (), hungry: Collection[str] = ()
-    ) -> Ask | None:
-        """Return the first group, in this order of queues, that was not asked and whose jobs can start.
+    def asks(
+        self,
+        order: Sequence[str],
+        free: int,
+        is_dry: Callable[[str], bool] = lambda group: False,
+        hungry: Collection[str] = (),
+    ) -> list[Ask]:
+        """Return the groups that are worth asking and whose jobs can start, in this order of queues.
 
         For the first queue of `hungry` that does not fit, a process is kept free of the jobs of those behind it.
         """
+        found: list[Ask] = []
+        together: list[str] = []
         kept: int | None = None
         for queue in order:
             demand = self.demand(queue)
             if not demand.needs:
-                if SLOTS not in asked and free > 0:
-                    return Ask(SLOTS, tuple(each for each in order if not self.demand(each).needs), free)
+                together.append(queue)
                 continue
             room = self._fitting(demand, free, kept)
             if room <= 0 and queue in hungry and kept is None:
                 kept = self._room.emptiest()
-            elif room > 0 and queue not in asked:
-                return Ask(queue, (queue,), room)
-        return None
+            elif room > 0 and not is_dry(queue):
+                found.append(Ask(queue, (queue,), room, pool=True, slots=demand.slots))
+        if together and free > 0 and not is_dry(SLOTS):
+            found.append(Ask(SLOTS, tuple(together), free))
+        return found
 
     def cut(self, ask: Ask, free: int) -> Ask:
         """Return the ask for no more than there is room for by now."""
-        room = free if ask.group == SLOTS else self._fitting(self.demand(ask.group), free, None)
-        return Ask(ask.group, ask.queues, min(ask.room, room))
+        room = self._fitting(self.demand(ask.group), free, None) if ask.pool else free
+        return msgspec.structs.replace(ask, room=min(ask.room, room))
 
     def blocked(self, order: Sequence[str], free: int) -> list[str]:
         """Return the queues for whose jobs the pool lacks room, while it has some for those behind them."""

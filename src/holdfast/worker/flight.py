@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 
 from ..store.contract import Settlement, Turn
-from .capacity import SLOTS, Ask
+from .capacity import Ask
 
 
 class Flight:
@@ -36,19 +36,19 @@ class Flights:
         return any(flight.ask.room for flight in self._flights)
 
     @property
-    def room(self) -> int:
+    def slots(self) -> int:
         """The slots that are kept for what these turns may claim."""
-        return sum(flight.ask.room for flight in self._flights if flight.ask.group == SLOTS)
+        return sum(flight.ask.room for flight in self._flights if flight.ask.slots)
+
+    @property
+    def pool(self) -> bool:
+        """True while one of them may bring a job for the pool."""
+        return any(flight.ask.room and flight.ask.pool for flight in self._flights)
 
     @property
     def untold(self) -> int:
         """How many outcomes are on their way to the store."""
         return sum(len(flight.settlements) for flight in self._flights)
-
-    @property
-    def group(self) -> str:
-        """The group of queues that the latest of them asks."""
-        return self._flights[-1].ask.group
 
     def add(self, flight: Flight) -> None:
         """Room is kept for what the turn may claim."""

@@ -18,14 +18,13 @@ from ..hook import Hooks
 from ..registry import Registry
 from ..store.contract import Filter, Released, Session, Settlement, Store, Turn
 from .alarm import Alarm
-from .capacity import SLOTS, Ask, Capacity
-from .flight import Flight, Flights
-from .round import Round
+from .capacity import Ask, Capacity
+from .choice import NOTHING, Choice
+from .flight import Flight
 from .trouble import FIRST_PAUSE, Persistent
 from .wakeup import WakeUps
 
 log = logging.getLogger("holdfast")
-NOTHING = Ask("", (), 0)
 
 
 class Pulse(Protocol):
@@ -44,21 +43,16 @@ class Pump(Persistent):
         self._poll = poll
         self._pulse = pulse
         self.capacity = Capacity(registry, self.pool.room)
-        self._round = Round()
-        self._flights = Flights()
         self._share = -(-slots // store.turns_at_once)
-        """How much one turn claims at most, so that the others have their part."""
+        self._choice = Choice(self.capacity, self._share)
+        self._round, self._flights = self._choice.round, self._choice.flights
         self._loaded = False
-        """The last turn found as many jobs as there was room for."""
+        """The last turn for the slots found as many jobs as there was room for."""
         self._ordered = True
         self._listening = False
         self._called = False
         self._counts_claims = True
         self._wake_ups = WakeUps(hooks)
-        self._turns = 0
-        self._served: dict[str, int] = {}
-        self._priority: dict[str, int] = {}
-        self._paused: set[str] = set()
         self.idle = False
         self.empty = Alarm()
         """Rung when nothing runs and nothing is left to settle."""
@@ -100,7 +94,7 @@ class Pump(Persistent):
         if not self._loaded or self._unsure or len(self._flights) >= self._store.turns_at_once:
             return False
         ask = self._wanted(session)
-        return ask.group == SLOTS == self._flights.group and len(self._finished) + ask.room >= self._share
+        return ask.pool or len(self._finished) + ask.room >= self._share
 
     def _ask(self, session: Session) -> Flight:
         """Return the next turn, for which room is kept from now on."""
@@ -111,25 +105,20 @@ class Pump(Persistent):
         if not ask.room and self._round.asked:
             self._round.begin()
             ask = self._wanted(session)
-        if ask.group == SLOTS:
-            ask = Ask(SLOTS, ask.queues, min(ask.room, self._share))
         settlements, self._finished = self._finished, []
         if ask.room:
             self.drained.clear()
         flight = Flight(settlements, ask)
         flight.call = self._turn(session, flight)
         self._flights.add(flight)
+        self._choice.sent(ask)
         return flight
 
     def _wanted(self, session: Session) -> Ask:
         """Return what to claim next, besides what is being claimed."""
         if not self.claiming:
             return NOTHING
-        order = sorted(session.queues, key=self._order) if len(session.queues) > 1 else session.queues
-        return (
-            self.capacity.ask(order, self._free() - self._flights.room, self._round.asked, self._round.hungry)
-            or NOTHING
-        )
+        return self._choice.ask(session.queues, self._free())
 
     def _on_landing(self) -> None:
         if self._listening:  # or else it will look by itself, and a bell would cost a turn for nothing
@@ -158,10 +147,13 @@ class Pump(Persistent):
             evicted()
             return False
         self._after(turn, flight.settlements)
+        self._choice.landed(flight.ask, turn)
         self._note_drained()
-        self._loaded = 0 < flight.ask.room <= len(turn.claimed)
-        if self._ordered and not self._flights:
+        if not flight.ask.pool:
+            self._loaded = 0 < flight.ask.room <= len(turn.claimed)
+        if self._ordered and (flight.ask.pool or not self._flights):
             await self._look_for_hungry(session)
+        if self._ordered and not self._flights:
             await self._rest(session, turn, flight.ask)
         self._ordered = True
         return True
@@ -179,8 +171,8 @@ class Pump(Persistent):
 
     async def _look_for_hungry(self, session: Session) -> None:
         """It is known which queues have jobs waiting that are too large for the room of the moment."""
-        served = [queue for queue in session.queues if queue not in self._paused]
-        blocked = self.capacity.blocked(sorted(served, key=self._order), self._free())
+        served = [queue for queue in session.queues if queue not in self._choice.paused]
+        blocked = self.capacity.blocked(self._choice.order(served), self._free())
         self._round.hungry = [queue for queue in blocked if await self._has_waiting(queue)]
 
     async def _has_waiting(self, queue: str) -> bool:
@@ -193,7 +185,7 @@ class Pump(Persistent):
         """The store has something to say: a job, or a handler that must stop. Ask it even with no slot free."""
         self._wake_ups.heard()
         if self.claiming and self.session is not None:
-            given = self._store.given(self.session, self._free() - self._flights.room)
+            given = self._store.given(self.session, self._free() - self._flights.slots)
             if given:  # which the store claimed when it rang: there is nothing to ask
                 self.idle = False
                 self._start(given)
@@ -201,18 +193,12 @@ class Pump(Persistent):
         self._called = True
         self.alarm.ring()
 
-    def _order(self, queue: str) -> tuple[int, int]:
-        """Higher priority first, then whoever was served least recently."""
-        return -self._priority.get(queue, 0), self._served.get(queue, 0)
-
     def _after(self, turn: Turn, settlements: list[Settlement]) -> None:
         self._pulse()
         self._wake_ups.judge(bool(turn.claimed))
         self._unsure = self._unsure or turn.unsure
         if turn.late:
             log.warning("this worker's lease had expired before it was heard; nobody had taken its jobs")
-        self._priority = {name: settings.priority for name, settings in turn.settings.items()}
-        self._paused = {name for name, settings in turn.settings.items() if settings.paused}
         for entry, settled in zip(settlements, turn.settled, strict=True):
             self._count(entry, settled)
         for lease, reason in turn.aborts:
@@ -220,16 +206,11 @@ class Pump(Persistent):
         if turn.claimed and self.last_try is not None:  # nobody would tell their handlers to stop
             self._finished += [Released(claimed.lease) for claimed in turn.claimed]
         elif turn.claimed:
-            self._turns += 1
-            for claimed in turn.claimed:
-                self._served[claimed.lease.queue] = self._turns
             self._start(turn.claimed)
 
     async def _rest(self, session: Session, turn: Turn, ask: Ask) -> None:
         """Sleep until there is something to do, exactly as long as nothing can be claimed."""
         parked = len(turn.claimed) < ask.room
-        if parked:
-            self._round.had_less(ask.group, turn)
         if not self.running and not self._finished:
             self.empty.ring()
         if not self.claiming or self._finished or self._called or self._unsure or self._wanted(session).room > 0:
