@@ -219,6 +219,15 @@ async def test_jobs_that_come_while_their_handler_is_imported_have_their_time_to
                 assert (await failure(handle.result(10))).type == "TimedOut"
 
 
+async def test_the_first_jobs_of_a_handler_have_their_time_each_though_its_app_is_open_already(tasks: ModuleType) -> None:
+    """Then the import is over before the second is looked at, of which the worker knew nothing when it sent that."""
+    async with working(tasks.app, pool=1, grace=0.4):
+        assert await tasks.add.call(1, 2) == 3
+        await tasks.late.enqueue_many(tasks.late.options(job_id=each).args() for each in "ab")
+        assert [(await failure(tasks.late.result(each))).type for each in "ab"] == ["TimedOut"] * 2
+        assert [(await tasks.late.status(each)).counters.releases for each in "ab"] == [0, 0]
+
+
 async def test_a_coroutine_past_its_time_may_clean_up(tasks: ModuleType, ledger: Path) -> None:
     async with working(tasks.app, pool=1, grace=2.0):
         assert (await failure(tasks.waits.call())).type == "TimedOut"

@@ -114,6 +114,7 @@ class Shift:
         _current.set(job)
         try:
             callee = self._callees.get(frame.handler) or await self._find(frame)
+            self._say(wire.Began(frame.number))
             args, kwargs = arguments(callee, frame.claimed, job)
             if inspect.iscoroutinefunction(callee.fn):
                 self._coroutines[frame.number] = cast(Any, asyncio.current_task())
@@ -134,14 +135,13 @@ class Shift:
             self._say(self._raised(frame.number, job, error))
 
     async def _find(self, frame: wire.Run) -> Callee:
-        """Return what runs a job, its app open. Whoever comes meanwhile waits, and its time, too, begins afterwards."""
+        """Return what runs a job, its app open. Whoever comes meanwhile waits."""
         async with self._finding:
             if (callee := self._callees.get(frame.handler)) is None:
                 callee = found(frame.handler)
                 if isinstance(callee, Task) and (app := callee.app) is not None and app.loop is None:
                     await self._open(app)
                 self._callees[frame.handler] = callee
-        self._say(wire.Began(frame.number))
         return callee
 
     async def _open(self, app: Openable) -> None:

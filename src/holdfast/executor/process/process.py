@@ -90,8 +90,8 @@ class Process:
         self._start_meter()
         self._allow(order.handler.max_result)
         self._send(wire.Run(number, order.handler, order.claimed, order.context))
-        if order.handler in self._imported:
-            running.begin()
+        if self.sandbox is not None and order.handler in self._imported:
+            running.begin()  # as it might keep silent, to have more time
         return done
 
     def sit(self, number: int, size: int) -> None:

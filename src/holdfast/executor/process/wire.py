@@ -89,7 +89,7 @@ class Ready(_Frame, frozen=True):
 
 
 class Began(_Frame, frozen=True):
-    """From the process: the handler starts. Said when it had to be imported first, which may take long."""
+    """From the process: the handler starts, and with it its own time."""
 
     number: int
 
