@@ -25,8 +25,9 @@ from .errors import ConfigError
 from .flow import DAY, Flow
 from .hook import Hook, Hooks
 from .job import Job
+from .option import check_text
 from .queue import FINISHED, Queue, known_state
-from .registry import Middleware, Registry, check_queue_name
+from .registry import Middleware, Registry, check_path, check_queue_name
 from .resource import Opening, Resource, opened
 from .schedule import Schedules, plan_of
 from .settings import layer, queue_fields
@@ -186,7 +187,9 @@ class Holdfast:
         def make(fn: Callable[..., Any]) -> Task[Any, Any]:
             if not callable(fn):
                 raise ConfigError(f"@app.task() takes a function, not {fn!r}; write @app.task(...) with parentheses")
-            known = name or str(getattr(fn, "__name__", type(fn).__name__))
+            check_queue_name(queue)
+            known = str(getattr(fn, "__name__", type(fn).__name__)) if name is None else name
+            check_text(known, "name", "a task's name")
             signature = Signature.of(fn, inject=(Job,), wrapper=Continued)
             task: Task[Any, Any] = Task(self.registry, fn, known, queue, own, signature)
             self.registry.add(task)
@@ -216,6 +219,8 @@ class Holdfast:
             max_result=max_result, executor=executor, result_ttl=settings.get("result_ttl"),
         )  # fmt: skip
         self.registry.check_layer(f"queue {name!r}", own)
+        if handler is not None:
+            check_path(handler, f"queue {name!r}: handler")
         if handler is None and not own.values and not settings:
             return Queue(self.registry, check_queue_name(name))  # looked up only: this app's workers need not serve it
         declared = self.registry.queue(name)
@@ -282,6 +287,8 @@ class Holdfast:
         """Return a worker for these queues, by default all that the app declares."""
         if isinstance(queues, str):
             raise ConfigError(f"queues={queues!r}: give a list of names, such as [{queues!r}]")
+        if queues is not None and (isinstance(queues, bytes) or not isinstance(queues, Sequence)):
+            raise ConfigError(f"queues={queues!r}: give a list of names")
         from .worker import Worker  # a process that only enqueues does without workers and executors
 
         return Worker(self, tuple(queues or ()), **options)

@@ -38,8 +38,11 @@ class Dedup(msgspec.Struct, frozen=True):
         if self.scope not in ("incomplete", "any"):
             raise ConfigError(f'Dedup(scope={self.scope!r}): "incomplete" or "any"')
         check_text(self.key, "Dedup(key", "a key", after=")")
-        window_ms = None if self.window is None else to_ms(self.window, "window")
-        return DedupSpec(key=self.key, scope=self.scope, window_ms=window_ms, exclude=tuple(self.exclude))
+        window_ms = None if self.window is None else to_ms(self.window, "Dedup: window")
+        if isinstance(self.exclude, str | bytes) or not isinstance(self.exclude, Iterable):
+            raise ConfigError(f"Dedup(exclude={self.exclude!r}): a list of ids")
+        exclude = tuple(check_text(id, "Dedup(exclude", "an id", after=")") for id in self.exclude)
+        return DedupSpec(key=self.key, scope=self.scope, window_ms=window_ms, exclude=exclude)
 
 
 class Run(Protocol):
@@ -86,6 +89,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         unknown = [name for name in changes if name not in self.__struct_fields__]
         if unknown:
             raise ConfigError(f"{unknown[0]!r} is not an option; known are {', '.join(self.__struct_fields__)}")
+        for name in changes:
+            if changes[name] is None:
+                changes[name] = getattr(_DEFAULTS, name)  # `None` leaves it to task, queue and app
         if changes.get("blockers") is not None:
             changes["blockers"] = _all_given(changes["blockers"])
         options = msgspec.structs.replace(self, **changes)
@@ -150,6 +156,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         return KEEP if conflict == KEEP else conflict
 
 
+_DEFAULTS = Options()
 _RUN_AT: dict[Any, Any] = {True: "always", False: "never", "if_later": "if_later", "if_earlier": "if_earlier"}
 
 

@@ -11,13 +11,13 @@ from .client import DEFAULT_WAIT, Client, Handle, handed_over, new_id, refuse_up
 from .core.duration import Duration, to_ms
 from .core.event import Event
 from .core.job import JobRecord
-from .core.limit import QueueSettings
+from .core.limit import MOST_COUNT, QueueSettings
 from .core.policy import Policy
 from .core.size import fit_payload
 from .core.state import State
 from .core.transition import Reply
 from .errors import ConfigError
-from .option import Options, refuse_own_blocker, refuse_to_wait
+from .option import Options, check_text, refuse_own_blocker, refuse_to_wait
 from .registry import Registry
 from .settings import QUEUE_SETTINGS, adjust, queue_fields, resolve
 from .store.contract import Cancelled, Filter, JobPage, NewJob, QueueInfo, Running
@@ -204,10 +204,9 @@ class Queue:
 
     async def limit_key(self, key: str, concurrency: int | None) -> None:
         """One key has a concurrency of its own; `None` takes it away."""
-        if not isinstance(key, str) or not key:
-            raise ConfigError(f"key={key!r}: a concurrency key is a string of at least one character")
-        if concurrency is not None and (type(concurrency) is not int or concurrency < 1):
-            raise ConfigError(f"concurrency={concurrency!r}: a whole number from 1, or None")
+        check_text(key, "key", "a concurrency key")
+        if concurrency is not None and (type(concurrency) is not int or not 1 <= concurrency <= MOST_COUNT):
+            raise ConfigError(f"concurrency={concurrency!r}: a whole number from 1 to {MOST_COUNT}, or None")
         await self._client.store.limit_key(self.name, key, concurrency)
 
 

@@ -12,6 +12,7 @@ from .client import Client, transactional
 from .codec import Codec, Signature
 from .codec import codec as find_codec
 from .continuation import Blocker
+from .core.declaration import check_version
 from .core.duration import to_ms
 from .core.limit import check_priority
 from .core.policy import FAIL_HANDLER_RETRY, Policy, Retry
@@ -50,7 +51,7 @@ class Registry:
     def __init__(self, client: Client, app_layer: Layer, version: int) -> None:
         self.client = client
         self.hooks: Hooks = client.hooks
-        self.version = version
+        self.version = check_version(version)
         self.tasks: dict[str, Task[Any, Any]] = {}
         self.queues: dict[str, QueueDeclaration] = {}
         self.schedules: dict[tuple[str, str], Plan] = {}
@@ -83,8 +84,8 @@ class Registry:
         check_priority(task.setting("priority"))
         to_ms(task.setting("result_ttl"), f"task {task.name!r}: result_ttl")
         self._check_executor(task)
-        if task.setting("on_failure") is not None and not isinstance(task.setting("on_failure"), Task):
-            raise ConfigError(f"task {task.name!r}: on_failure={task.setting('on_failure')!r}: give a task of this app")
+        if task.setting("on_failure") is not None:
+            self._check_fail_handler(task, task.setting("on_failure"))
         self._check_completion(task)
         for name in SIZES:
             check_size(task.setting(name), f"task {task.name!r}: {name}")
@@ -109,6 +110,19 @@ class Registry:
                 f"{what}: executor={executor!r} needs a function of a module, which its process can import; "
                 f"{task.fn!r} is local"
             )
+
+    def _check_fail_handler(self, task: Task[Any, Any], handler: Any) -> None:
+        """A fail handler is called with the payload of the job that failed, so it must be able to take it."""
+        what = f"task {task.name!r}: on_failure="
+        if not isinstance(handler, Task):
+            raise ConfigError(f"{what}{handler!r}: give a task of this app")
+        if misfit := handler.signature.misfit(task.signature):
+            raise ConfigError(
+                f"{what}{handler.name}: a fail handler is given the arguments of the job that failed, and {misfit}; "
+                "give it the same parameters (and job: Job, whose job.failed tells the rest)"
+            )
+        if self.codec(handler.setting("codec")) is not self.codec(task.setting("codec")):
+            raise ConfigError(f"{what}{handler.name}: its codec is another, so that it could not read the payload")
 
     def _check_completion(self, task: Task[Any, Any]) -> None:
         """A task says how it completes only where it can write in the transaction of its completion."""
@@ -192,6 +206,7 @@ class Registry:
                 queue=name,
                 version=self.version,
                 settings=self._queue_settings(name),
+                partial=not (name in self.queues and self.queues[name].settings),
                 tasks=self._policies(name),
             )
             for name in queues
@@ -298,11 +313,17 @@ def check_queue_name(name: str) -> str:
     return name
 
 
+def check_path(path: object, name: str = "") -> tuple[str, str]:
+    """Return the module and the name of an import path, or raise when it is none; `name` is the option's."""
+    module, _, found = path.partition(":") if isinstance(path, str) else ("", "", "")
+    if not module or not found or not all(part.isidentifier() for part in (*module.split("."), *found.split("."))):
+        raise ConfigError(f"{name + '=' if name else ''}{path!r} is no import path; write package.module:name")
+    return module, found
+
+
 def load(path: str) -> Any:
     """Return the object that `package.module:name` names."""
-    module, _, name = path.partition(":")
-    if not module or not name:
-        raise ConfigError(f"{path!r} is no import path; write package.module:name")
+    module, name = check_path(path)
     try:
         found: Any = import_module(module)
         for part in name.split("."):

@@ -90,6 +90,9 @@ def queue_fields(values: dict[str, Any]) -> dict[str, Any]:
         msgspec.convert(fields, QueueSettings)
     except msgspec.ValidationError as error:
         raise ConfigError(f"queue setting: {error}") from None
+    except UnicodeEncodeError:
+        named = ", ".join(fields)
+        raise ConfigError(f"queue setting: {named}: one holds half a surrogate pair, which is no text") from None
     return fields
 
 

@@ -41,7 +41,7 @@ class Order:
 
 
 @app.task(queue="mail", retry=Retry(failures=1))
-async def give_up(job: Job) -> str:
+async def give_up(job: Job, to: str, n: int = 1) -> str:
     return "given up"
 
 

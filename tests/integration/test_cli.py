@@ -214,7 +214,8 @@ def test_settings_say_which_layer_won(shop: Shop) -> None:
     won = {each["setting"]: each for each in shop.json("settings", "shop.py:app", "send")}
     assert {name: each["source"] for name, each in won.items()} == {
         "retry": "task", "timeout": "app", "priority": "library", "result_ttl": "queue", "codec": "library",
-        "result_codec": "library", "executor": "library", "completion": "library", "size": "library",
+        "result_codec": "library", "max_payload": "library", "max_result": "library",
+        "executor": "library", "completion": "library", "size": "library",
         "sandbox": "library",
         "on_failure": "task",
     }  # fmt: skip

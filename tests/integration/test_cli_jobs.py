@@ -321,7 +321,7 @@ def test_settings_of_a_queue_are_set_and_cleared(shop: Shop) -> None:
     [
         (["speed=5"], "'speed' is not a setting of a queue; known are paused, priority, concurrency"),
         (["--clear", "speed"], "'speed' is not a setting of a queue; known are paused"),
-        (["concurrency=0"], "queue setting: concurrency=0: a whole number from 1, or None for no limit"),
+        (["concurrency=0"], "queue setting: concurrency=0: a whole number from 1 to 1000000000, or None for no limit"),
         (["rate=fast"], "rate='fast': write 100/s, 5/10s or 1000/h,burst=50, or none for no limit"),
         (["rate=0/s"], "Rate(0.0, per=1.0): both are numbers above 0"),
         (["result_ttl=x"], "result_ttl='x': write seconds (30), or 500ms, 10m, 2h, 1d"),
@@ -341,7 +341,10 @@ def test_a_key_has_a_limit_of_its_own(shop: Shop) -> None:
     assert shop.ok("queues", "limit-key", "mail", "t7", "none") == "mail: t7 follows the queue\n"
     assert shop.json("queues")["queues"][0]["key_overrides"] == {}
     assert shop.error("queues", "limit-key", "mail", "t7", "some") == "'some': a whole number from 1, or none"
-    assert shop.error("queues", "limit-key", "mail", "t7", "0") == "concurrency=0: a whole number from 1, or None"
+    assert (
+        shop.error("queues", "limit-key", "mail", "t7", "0")
+        == "concurrency=0: a whole number from 1 to 1000000000, or None"
+    )
 
 
 def test_pause_and_resume(shop: Shop) -> None:

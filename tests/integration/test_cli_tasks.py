@@ -50,7 +50,9 @@ def test_wrong_settings_are_one_line(shop: Shop) -> None:
     assert "'colour' is not a setting of a task; known are failures," in shop.error(
         "tasks", "set", "mail", "x", "colour=1"
     )
-    assert "a limit is a whole number from 1, or None" in shop.error("tasks", "set", "mail", "boom", "failures=0")
+    assert "a limit is a whole number from 1 to 1000000000, or None" in shop.error(
+        "tasks", "set", "mail", "boom", "failures=0"
+    )
     assert "give SETTING=VALUE or --clear SETTING" in shop.error("tasks", "set", "mail", "boom")
 
 

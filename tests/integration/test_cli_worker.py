@@ -134,12 +134,12 @@ def test_an_interrupt_before_the_worker_runs_is_one_line(
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--slots", "0"], "slots=0: a whole number from 1"),
+        (["--slots", "0"], "slots=0: a whole number from 1 to 1000000000"),
         (["--lease", "0.1"], "lease=0.1: at least 0.3 s"),
         (["--drain", "long"], "--drain='long': write seconds (30), or 500ms, 10m, 2h, 1d"),
         (["--queues", ","], "--queues=',' names nothing; write a,b"),
         (["--processes", "0"], "--processes=0: a whole number from 1"),
-        (["--processes", "2", "--slots", "0"], "slots=0: a whole number from 1"),
+        (["--processes", "2", "--slots", "0"], "slots=0: a whole number from 1 to 1000000000"),
         (["memory.py", "--processes", "2"], "--processes: memory:// is one process's own memory"),
         (["empty.py"], "this app declares no task and no queue; name the queues to serve"),
     ],

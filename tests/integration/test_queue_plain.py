@@ -64,7 +64,7 @@ async def test_many_payloads_from_generators(app: Holdfast) -> None:
     async with app:
         assert await queue.enqueue_many({"n": n} for n in range(1500)) == Counts(queued=1500)
         assert await queue.enqueue_many(payloads(), chunk=50) == Counts(queued=700)
-        with pytest.raises(PayloadError, match=r"payload\.x"):
+        with pytest.raises(PayloadError, match=r"payloads\[0\]\.x"):
             await queue.enqueue_many([{"x": object()}])
         assert (await burst(app, slots=50)).completed == 2200
 
@@ -72,7 +72,6 @@ async def test_many_payloads_from_generators(app: Holdfast) -> None:
 @pytest.mark.parametrize(
     ("handler", "problem"),
     [
-        ("plain_handlers", "'plain_handlers' is no import path; write package.module:name"),
         ("plain_handlers:nothing", "'plain_handlers:nothing': the module plain_handlers has no nothing"),
         ("no_such_module:x", "'no_such_module:x' cannot be imported: No module named 'no_such_module'"),
         ("plain_broken:x", "'plain_broken:x' cannot be imported: RuntimeError: this module is broken"),
@@ -87,6 +86,12 @@ async def test_a_worker_whose_handler_cannot_be_found_does_not_start(app: Holdfa
             await burst(app)
         assert str(caught.value) == problem
         assert (await handle.job()).counters == Counters()
+
+
+@pytest.mark.parametrize("handler", ["plain_handlers", ":", "a:", ":b", "a b:c", 5, b"a:b", ["a:b"]])
+def test_a_handler_that_is_no_import_path_is_refused_at_once(app: Holdfast, handler: Any) -> None:
+    with pytest.raises(ConfigError, match=r"queue 'mail': handler=.* is no import path; write package\.module:name"):
+        app.queue("mail", handler=handler)
 
 
 async def test_a_payload_for_which_a_worker_has_no_handler_is_released_and_reported(app: Holdfast) -> None:
@@ -125,7 +130,7 @@ def test_declaring_a_queue_twice_adds_up(app: Holdfast) -> None:
     ("settings", "message"),
     [
         ({"speed": 3}, "'speed' is not a setting of a queue; known are paused, priority, concurrency"),
-        ({"concurrency": 0}, "concurrency=0: a whole number from 1, or None for no limit"),
+        ({"concurrency": 0}, "concurrency=0: a whole number from 1 to 1000000000, or None for no limit"),
         ({"priority": 5000}, "priority=5000: a whole number from -1000 to 1000"),
         ({"result_ttl": -1}, "result_ttl=-1: give seconds from 0 on, or a timedelta"),
         ({"paused": "yes"}, "queue setting: Expected `bool`, got `str`"),
@@ -146,7 +151,7 @@ async def test_operators_settings_are_checked(app: Holdfast) -> None:
     async with app:
         with pytest.raises(ConfigError, match="'speed' is not a setting of a queue"):
             await queue.set(speed=1)
-        with pytest.raises(ConfigError, match="concurrency=0: a whole number from 1, or None"):
+        with pytest.raises(ConfigError, match="concurrency=0: a whole number from 1 to 1000000000, or None"):
             await queue.limit_key("ann", 0)
         assert (await queue.set(result_ttl=timedelta(minutes=1))).result_ttl_ms == 60_000
         assert (await queue.set(clear=["result_ttl"])).result_ttl_ms == 3_600_000

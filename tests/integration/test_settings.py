@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
+import pytest
 from support import burst
 
-from holdfast import Holdfast, Retry, State, Task
+from holdfast import ConfigError, Holdfast, Rate, Retry, State, Task
 
 
 def won(task: Task[..., None], name: str) -> tuple[object, str]:
@@ -82,3 +84,32 @@ async def test_the_retry_of_app_and_queue_hold_in_the_worker(url: str) -> None:
         await burst(app)
         failures = [(await handle.job()).counters.failures for handle in handles]
     assert failures == [1, 2]
+
+
+async def test_a_worker_leaves_the_limits_of_queues_that_its_app_never_names(url: str) -> None:
+    limits, other, named = Holdfast(url), Holdfast(url, version=5, result_ttl=60), Holdfast(url, version=6)
+    for app in (limits, other, named):
+        app.task(name="work", queue="q")(nothing)
+    limits.queue("q", concurrency=1, rate=Rate(5))
+    named.queue("q", concurrency=None)
+    for app, found in ((limits, (1, Rate(5), 3600)), (other, (1, Rate(5), 60)), (named, (None, None, 3600))):
+        await burst(app)
+        async with app:
+            info = await app.queue("q").info()
+        assert info is not None
+        settings = info.settings
+        assert (settings.concurrency, settings.rate, settings.result_ttl_ms / 1000) == found
+
+
+def test_a_queue_that_is_only_looked_up_is_not_served(app: Holdfast) -> None:
+    app.task(name="work", queue="tasks")(nothing)
+    app.queue("handled", handler="plain_handlers:echo")
+    app.queue("limited", concurrency=1)
+    app.queue("looked-up")
+    assert app.worker().queues == ("tasks", "handled", "limited")
+
+
+@pytest.mark.parametrize("version", [-1, 1.5, "1", None, True, float("nan"), 2**53])
+def test_a_version_is_a_whole_number(version: Any) -> None:
+    with pytest.raises(ConfigError, match=r"version=.*: a whole number from 0 on, higher with each change"):
+        Holdfast("memory://", version=version)

@@ -615,6 +615,49 @@ async def test_a_fail_handler_is_tried_a_hundred_times_unless_it_says_otherwise(
     assert first.policy().on_failure == ("default", "alarm")
 
 
+def _fail_handlers() -> dict[str, tuple[Any, str]]:
+    """Fail handlers for `order(item: str, count: int = 1)` that could never be called, and what is said of each."""
+
+    async def less(item: str) -> None: ...
+    async def more(item: str, count: int, who: str) -> None: ...
+    async def needy(item: str, count: int) -> None: ...
+    async def other(item: int, count: int = 1) -> None: ...
+    async def anything(**rest: Any) -> None: ...
+
+    return {
+        "less": (less, "less() takes no 'count', which order() takes"),
+        "more": (more, "more() needs 'count', which a call of order() need not have"),
+        "needy": (needy, "needy() needs 'count', which a call of order() need not have"),
+        "other": (other, "'item' is int in other() and str in order()"),
+        "anything": (anything, "anything() takes no 'count', which order() takes"),
+    }
+
+
+@pytest.mark.parametrize(("handler", "told"), _fail_handlers().values(), ids=_fail_handlers())
+def test_a_fail_handler_that_could_not_be_called_is_refused_at_its_declaration(handler: Any, told: str) -> None:
+    app = Holdfast("memory://")
+
+    async def order(item: str, count: int = 1) -> None: ...
+
+    with pytest.raises(ConfigError) as caught:
+        app.task(on_failure=app.task()(handler))(order)
+    assert str(caught.value) == (
+        f"task 'order': on_failure={handler.__name__}: a fail handler is given the arguments of the job that failed, "
+        f"and {told}; give it the same parameters (and job: Job, whose job.failed tells the rest)"
+    )
+    assert "order" not in app.registry.tasks
+
+
+def test_a_fail_handler_may_take_more_than_its_task_gives(app: Holdfast) -> None:
+    async def order(item: str, count: int = 1) -> None: ...
+    async def alarm(job: Job, item: Any, count: float = 2, note: str = "") -> None: ...
+    async def packed(item: str, count: int = 1) -> None: ...
+
+    app.task(on_failure=app.task()(alarm))(order)
+    with pytest.raises(ConfigError, match="on_failure=packed: its codec is another"):
+        app.task(name="again", on_failure=app.task(codec="msgpack")(packed))(order)
+
+
 # --- cancel while it runs
 
 

@@ -134,6 +134,22 @@ def test_a_store_that_is_not_there_is_told_before_any_row_is_looked_at(spark: Sp
     assert spark.sparkContext.statusTracker().getJobIdsForGroup("nowhere") == []
 
 
+def test_a_row_whose_payload_is_too_large_is_named(spark: SparkSession, shop: Shop) -> None:
+    df = spark.createDataFrame([("x" * 2**20,)], "item string").coalesce(1)
+    with pytest.raises(
+        PayloadError, match=r"the row \(item='xxx.*\) does not fit quote\(\): payload of quote has 1048587 bytes"
+    ):
+        write(df, shop.quote, app=shop.target, name="large")
+    assert shop.jobs("quotes") == {}
+    options = {"url": shop.url, "queue": "plain"}
+    with pytest.raises(Exception, match="payload of queue 'plain' has 1048587 bytes, and max_payload is 1048576"):
+        df.write.format("holdfast").mode("append").options(**options).save()
+    with pytest.raises(Exception, match=r"maxPayload.*: a whole number from 1"):
+        df.write.format("holdfast").mode("append").options(**options, maxPayload="0").save()
+    df.write.format("holdfast").mode("append").options(**options, maxPayload="2000000").save()
+    assert len(shop.jobs("plain")) == 1
+
+
 def test_a_row_that_does_not_fit_is_named_and_the_rest_is_not_written_twice(spark: SparkSession, shop: Shop) -> None:
     df = spark.createDataFrame([("pear", 1), ("fig", None)], "item string, number int").coalesce(1)
     said = r"^write .mended.: the row \(item='fig', number=None\) does not fit quote\(\): number was expected to be int"

@@ -66,7 +66,7 @@ def with_job_in_thread(job: Job, n: int = 0) -> str:
     return job.id
 
 
-@app.task(on_failure=with_job)
+@app.task(on_failure=with_job_in_thread)
 async def nothing() -> None: ...
 
 

@@ -68,10 +68,10 @@ def test_no_counter_eats_the_budget_of_another() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"failures": 0}, "Retry(failures=0): a limit is a whole number from 1, or None"),
-        ({"stalls": -1}, "Retry(stalls=-1): a limit is a whole number from 1, or None"),
-        ({"timeouts": 1.5}, "Retry(timeouts=1.5): a limit is a whole number from 1, or None"),
-        ({"releases": True}, "Retry(releases=True): a limit is a whole number from 1, or None"),
+        ({"failures": 0}, "Retry(failures=0): a limit is a whole number from 1 to 1000000000, or None"),
+        ({"stalls": -1}, "Retry(stalls=-1): a limit is a whole number from 1 to 1000000000, or None"),
+        ({"timeouts": 1.5}, "Retry(timeouts=1.5): a limit is a whole number from 1 to 1000000000, or None"),
+        ({"releases": True}, "Retry(releases=True): a limit is a whole number from 1 to 1000000000, or None"),
         ({"initial": -1}, "Retry: initial and maximum are at least 0, and multiplier at least 1"),
         ({"multiplier": 0.5}, "Retry: initial and maximum are at least 0, and multiplier at least 1"),
         ({"initial": float("nan")}, "Retry: initial and maximum are at least 0"),

@@ -14,7 +14,9 @@ from ..errors import ConfigError, PayloadError
 from .binder import Binder, binder
 from .format import Codec
 from .hints import Parameter, hints_of, is_injected, parameters_of, payload_type, result_type, without
+from .plain import kinds_of
 from .shape import arguments_type
+from .words import type_name
 
 _POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 _VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
@@ -64,6 +66,20 @@ class Signature:
         if injected and made._options:
             made._bind = _reserving(made.injected, made._bind)
         return made
+
+    def misfit(self, other: Signature) -> str:
+        """Return why a payload of another signature would not fit this one, or nothing when all of them would."""
+        for name in sorted(other._names - self._names):
+            return f"{self.name}() takes no {name!r}, which {other.name}() takes"
+        for name in sorted(self._required - other._required):
+            return f"{self.name}() needs {name!r}, which a call of {other.name}() need not have"
+        wanted, sent = self.type.__annotations__, other.type.__annotations__
+        for name in sorted(self._names & other._names):
+            mine, theirs = kinds_of(wanted[name]), kinds_of(sent[name])
+            if mine and theirs and not _may_be(theirs, mine):
+                here, there = type_name(wanted[name]), type_name(sent[name])
+                return f"{name!r} is {here} in {self.name}() and {there} in {other.name}()"
+        return ""
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments by name, or the TypeError that calling the handler would raise."""
@@ -127,6 +143,11 @@ class Signature:
             f"it; let {self.name}() accept what older producers send, or cancel the job and enqueue it again",
             path=path,
         )
+
+
+def _may_be(sent: frozenset[type], wanted: frozenset[type]) -> bool:
+    """True when some value of these types fits one of those; an int will do for a float."""
+    return bool(sent & wanted) or (float in wanted and int in sent)
 
 
 def _name_of(parameters: Sequence[Parameter], kind: Any) -> str:

@@ -13,8 +13,19 @@ LOWEST_PRIORITY = -1000
 HIGHEST_PRIORITY = 1000
 
 
+MOST_COUNT = 10**9
+"""No limit or number of things is higher: what means more means no limit."""
+
+
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and -1e12 < value < 1e12
+
+
+def check_count(value: object, name: str, most: int = MOST_COUNT) -> int:
+    """Return a number of things, or raise when it cannot be one."""
+    if type(value) is not int or not 1 <= value <= most:
+        raise ConfigError(f"{name}={value!r}: a whole number from 1 to {most}")
+    return value
 
 
 class Rate(msgspec.Struct, frozen=True, kw_only=False):
@@ -26,9 +37,9 @@ class Rate(msgspec.Struct, frozen=True, kw_only=False):
 
     def __post_init__(self) -> None:
         if not (_is_number(self.count) and _is_number(self.per) and self.count > 0 and self.per > 0):
-            raise ConfigError(f"Rate({self.count!r}, per={self.per!r}): both are numbers above 0")
-        if self.burst is not None and (type(self.burst) is not int or self.burst < 1):
-            raise ConfigError(f"Rate(burst={self.burst!r}): a burst is a whole number from 1")
+            raise ConfigError(f"Rate({self.count!r}, per={self.per!r}): both are numbers above 0, and below 1e12")
+        if self.burst is not None and (type(self.burst) is not int or not 1 <= self.burst <= MOST_COUNT):
+            raise ConfigError(f"Rate(burst={self.burst!r}): a burst is a whole number from 1 to {MOST_COUNT}")
 
     @property
     def capacity(self) -> float:
@@ -75,7 +86,7 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
             value = getattr(self, name)
             if value is not None and not (_is_number(value) and 0 <= value < 1e12):
                 raise ConfigError(f"Retention({name}={value!r}): seconds, from 0 on")
-        if self.failed is None or type(self.failed_count) is not int or self.failed_count < 0:
+        if self.failed is None or type(self.failed_count) is not int or not 0 <= self.failed_count <= MOST_COUNT:
             raise ConfigError(f"Retention(failed_count={self.failed_count!r}): a whole number from 0 on")
 
     @property
@@ -108,8 +119,8 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for name in ("concurrency", "key_concurrency"):
             value = getattr(self, name)
-            if value is not None and (type(value) is not int or value < 1):
-                raise ConfigError(f"{name}={value!r}: a whole number from 1, or None for no limit")
+            if value is not None and (type(value) is not int or not 1 <= value <= MOST_COUNT):
+                raise ConfigError(f"{name}={value!r}: a whole number from 1 to {MOST_COUNT}, or None for no limit")
         check_priority(self.priority)
 
     @property

@@ -69,8 +69,8 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for name in ("failures", "stalls", "timeouts", "releases"):
             limit = getattr(self, name)
-            if limit is not None and (type(limit) is not int or limit < 1):
-                raise ConfigError(f"Retry({name}={limit!r}): a limit is a whole number from 1, or None")
+            if limit is not None and (type(limit) is not int or not 1 <= limit <= 10**9):
+                raise ConfigError(f"Retry({name}={limit!r}): a limit is a whole number from 1 to {10**9}, or None")
         for name in ("initial", "multiplier", "maximum", "jitter"):
             if isinstance(getattr(self, name), bool) or not isinstance(getattr(self, name), int | float):
                 raise ConfigError(f"Retry({name}={getattr(self, name)!r}): a number")
@@ -114,7 +114,7 @@ def _names(kinds: Any) -> tuple[str, ...]:
 def _named(kind: Any) -> str:
     if isinstance(kind, type) and issubclass(kind, BaseException):
         return class_name(kind)
-    if isinstance(kind, str) and kind:
+    if isinstance(kind, str) and kind and kind.isprintable():
         return kind
     raise ConfigError(f"Retry(permanent={kind!r}): an exception class, or the name of one, such as 'httpx.InvalidURL'")
 

@@ -38,7 +38,9 @@ class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for name in ("read", "write"):
-            msgspec.structs.force_setattr(self, name, tuple(map(_path, _several(name, getattr(self, name)))))
+            msgspec.structs.force_setattr(
+                self, name, tuple(_path(name, each) for each in _several(name, getattr(self, name)))
+            )
         for name in ("connect", "env"):
             msgspec.structs.force_setattr(self, name, tuple(_several(name, getattr(self, name))))
         for port in self.connect:
@@ -59,12 +61,14 @@ def _several(name: str, value: object) -> Iterable[object]:
     return value
 
 
-def _path(value: object) -> str:
+def _path(name: str, value: object) -> str:
     if not isinstance(value, str | os.PathLike):
-        raise ConfigError(f"Sandbox: {value!r} is no path")
+        raise ConfigError(f"Sandbox({name}=...): {value!r} is no path")
     path = os.fspath(value)
     if not isinstance(path, str) or not os.path.isabs(path):
-        raise ConfigError(f"Sandbox: {path!r}: give absolute paths, as workers may start anywhere")
+        raise ConfigError(f"Sandbox({name}=...): {path!r}: give absolute paths, as workers may start anywhere")
+    if "\0" in path or path.encode("utf-8", "replace").decode() != path:
+        raise ConfigError(f"Sandbox({name}=...): {path!r}: no path has a NUL character or half a surrogate pair")
     return path
 
 

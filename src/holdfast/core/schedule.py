@@ -9,7 +9,8 @@ from typing import Any, Literal
 import msgspec
 from msgspec.structs import replace
 
-from ..errors import ConfigError, PolicyConflict
+from ..errors import ConfigError
+from .declaration import wins
 from .duration import to_datetime
 from .policy import Overrides
 from .tick import Spec
@@ -145,10 +146,7 @@ def declare(found: Schedule, plan: Plan, version: int, now_ms: int) -> Schedule:
         if version < found.version:
             return found
         if version == found.version and plan != found.declared:
-            raise PolicyConflict(
-                f"schedule {found.name!r} of queue {found.queue!r} was declared otherwise with the same version "
-                f"{version}; give the app a higher version=... with each change of its declarations"
-            )
+            wins(f"schedule {found.name!r} of queue {found.queue!r}", found.declared, version, plan, version)
     if (plan, version) == (found.declared, found.version):
         return found
     return _timed(replace(found, declared=plan, version=version), found, now_ms)

@@ -150,18 +150,20 @@ def tick_name(tick_ms: int) -> str:
     return f"{whole}.{tick_ms % 1000:03d}Z" if tick_ms % 1000 else f"{whole}Z"
 
 
-@lru_cache(maxsize=256)
 def zone(name: str) -> tzinfo:
     """Return a time zone by its IANA name."""
-    if name == "UTC":
-        return UTC
     try:
-        return ZoneInfo(name)
+        return _zone(name)
     except (KeyError, ValueError, TypeError, OSError):
         raise ConfigError(
             f"tz={name!r}: there is no such time zone here; write an IANA name (Europe/Berlin), and where the "
             "system has no zones, install tzdata"
         ) from None
+
+
+@lru_cache(maxsize=256)
+def _zone(name: str) -> tzinfo:
+    return UTC if name == "UTC" else ZoneInfo(name)
 
 
 def _check(text: Any) -> None:

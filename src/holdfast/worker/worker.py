@@ -15,10 +15,13 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..core.duration import Duration, to_ms
+from ..core.limit import MOST_COUNT, check_count
 from ..errors import ConfigError, PolicyConflict, StoreError
 from ..executor import PoolOptions
 from ..hook import Happening, Hook, Hooks
+from ..option import check_text
 from ..page import now
+from ..registry import check_queue_name
 from ..resource import Resource, opened
 from ..store.contract import Extended, Session
 from .burst import until_empty
@@ -64,15 +67,18 @@ class Worker:
         recycle_memory: int | None = None,
         guard: bool = False,
     ) -> None:
-        if type(slots) is not int or slots < 1:
-            raise ConfigError(f"slots={slots!r}: a whole number from 1")
+        check_count(slots, "slots")
+        if type(guard) is not bool:
+            raise ConfigError(f"guard={guard!r}: True or False")
+        if name is not None:
+            check_text(name, "name", "a worker's name")
         if on_evicted not in ("restart", "exit"):
             raise ConfigError(f'on_evicted={on_evicted!r}: "restart" or "exit"')
         if on_stuck not in ("keep", "exit"):
             raise ConfigError(f'on_stuck={on_stuck!r}: "keep" or "exit"')
         self._app = app
         self._on_stuck = on_stuck
-        self.queues = queues or tuple(app.registry.queues)
+        self.queues = tuple(map(check_queue_name, queues)) or tuple(app.registry.queues)
         if not self.queues:
             raise ConfigError("this app declares no task and no queue; name the queues to serve")
         self._lease_ms = to_ms(lease, "lease")
@@ -375,7 +381,7 @@ class Worker:
 
 def _pool_options(count: int | None, jobs: int | None, memory: int | None, drain: float, grace: float) -> PoolOptions:
     for name, value in (("pool", count), ("recycle_jobs", jobs), ("recycle_memory", memory)):
-        if value is not None and (type(value) is not int or value < 1):
-            raise ConfigError(f"{name}={value!r}: a whole number from 1")
+        if value is not None:
+            check_count(value, name, most=2**62 if name == "recycle_memory" else MOST_COUNT)
     count = count or os.cpu_count() or 1
     return PoolOptions(count=count, recycle_jobs=jobs, recycle_memory=memory, drain=drain, grace=grace)

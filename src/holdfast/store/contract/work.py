@@ -77,6 +77,8 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     version: int = 0
     settings: dict[str, Any] = {}
     """The fields of `QueueSettings` that the code sets; the rest keep the library's defaults."""
+    partial: bool = False
+    """The code does not name the queue: what others have set of it stays, but for these settings."""
     tasks: dict[str, Policy] = {}
 
 

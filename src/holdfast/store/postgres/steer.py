@@ -7,9 +7,10 @@ from typing import Any
 
 import msgspec
 
+from ...core.declaration import declared_settings, wins
 from ...core.limit import QueueSettings
 from ...core.policy import ADJUSTABLE, Policy, adjusted
-from ...errors import ConfigError, PolicyConflict
+from ...errors import ConfigError
 from ..contract import Declaration
 from .connection import Connection
 from .look import policy
@@ -121,38 +122,34 @@ class Steering:
         queue = await self._run(
             "SELECT version, declared::text FROM holdfast.queue WHERE name = %s", (declaration.queue,)
         )
-        if not queue or _encode(msgspec.to_builtins(declaration.settings)) != _encode(msgspec.json.decode(queue[0][1])):
+        if not queue or _settings(declaration, queue[0][0], msgspec.json.decode(queue[0][1])) is not None:
             return False
         tasks = await self._run(
             "SELECT task, version, declared::text FROM holdfast.policy WHERE queue = %s", (declaration.queue,)
         )
         known = {task: (version, policy(declared, None)) for task, version, declared in tasks if declared is not None}
-        return queue[0][0] >= declaration.version and all(
+        return all(
             task in known and known[task][0] >= declaration.version and known[task][1] == wanted
             for task, wanted in declaration.tasks.items()
         )
 
     async def _declare_queue(self, declaration: Declaration) -> bool:
         msgspec.convert(declaration.settings, QueueSettings)
-        new = msgspec.to_builtins(declaration.settings)
         version, declared, operator = await self._queue(declaration.queue)
-        if _encode(new) == _encode(declared):
-            if declaration.version > version:
-                await self._put_queue(declaration.queue, declaration.version, new, operator)
-            return False
-        if not _wins(declaration.version, version, bool(declared), f"queue {declaration.queue!r}"):
+        new = _settings(declaration, version, declared)
+        if new is None:
             return False
         await self._put_queue(declaration.queue, declaration.version, new, operator)
-        return True
+        return new != declared
 
     async def _declare_task(self, declaration: Declaration, task: str, wanted: Policy) -> bool:
         queue = declaration.queue
         version, declared, operator = await self._task(queue, task)
         if declared is not None:
-            same = msgspec.json.decode(declared, type=Policy) == wanted
-            if same and declaration.version <= version:
+            stored, what = msgspec.json.decode(declared, type=Policy), f"task {task!r} of queue {queue!r}"
+            if stored == wanted and declaration.version <= version:
                 return False
-            if not same and not _wins(declaration.version, version, True, f"task {task!r} of queue {queue!r}"):
+            if stored != wanted and not wins(what, stored, version, wanted, declaration.version):
                 return False
         await self._put_task(queue, task, declaration.version, _encode(wanted).decode(), operator)
         return True
@@ -230,10 +227,9 @@ class Steering:
         await self._wake(queue, concurrency or MANY)
 
 
-def _wins(version: int, stored: int, known: bool, what: str) -> bool:
-    if known and version == stored:
-        raise PolicyConflict(
-            f"{what} was declared before with version {version} and other values: "
-            "raise the version to change it (Holdfast(..., version=N))"
-        )
-    return version >= stored
+def _settings(declaration: Declaration, version: int, stored: dict[str, Any]) -> dict[str, Any] | None:
+    """Return what the declaration makes of a queue's settings, or `None` where it changes nothing."""
+    return declared_settings(
+        f"queue {declaration.queue!r}", stored, version, declaration.settings, declaration.version,
+        partial=declaration.partial,
+    )  # fmt: skip

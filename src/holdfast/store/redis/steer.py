@@ -7,9 +7,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from ...core.declaration import declared_settings, wins
 from ...core.limit import QueueSettings
 from ...core.policy import ADJUSTABLE, Policy, adjusted
-from ...errors import ConfigError, PolicyConflict, StoreBusy
+from ...errors import ConfigError, StoreBusy
 from ..contract import Declaration
 from .keys import Keys
 from .server import Server
@@ -123,19 +124,19 @@ def declare(declaration: Declaration) -> Callable[[View], tuple[Plan, None]]:
 
 def _declare_queue(view: View, declaration: Declaration, plan: Plan) -> bool:
     msgspec.convert(declaration.settings, QueueSettings)
-    same = _json(declaration.settings) == _json(view.declared)
-    what = f"queue {declaration.queue!r}"
-    if same and declaration.version <= view.version:
+    new = declared_settings(
+        f"queue {declaration.queue!r}", view.declared, view.version, declaration.settings, declaration.version,
+        partial=declaration.partial,
+    )  # fmt: skip
+    if new is None:
         return False
-    if not same and not _wins(declaration.version, view.version, bool(view.declared), what):
-        return False
-    view.declared = declaration.settings
+    changed, view.declared = new != view.declared, new
     plan.writes += [
         ("queue", "version", str(declaration.version).encode()),
-        ("queue", "declared", _json(declaration.settings)),
+        ("queue", "declared", _json(new)),
         _merged(view),
     ]
-    return not same
+    return changed
 
 
 def _declare_task(view: View, declaration: Declaration, task: str, policy: Policy, plan: Plan) -> bool:
@@ -144,7 +145,7 @@ def _declare_task(view: View, declaration: Declaration, task: str, policy: Polic
     if stored is not None:
         if stored.policy == policy and declaration.version <= stored.version:
             return False
-        if stored.policy != policy and not _wins(declaration.version, stored.version, True, what):
+        if stored.policy != policy and not wins(what, stored.policy, stored.version, policy, declaration.version):
             return False
     view.tasks[task] = Declared(declaration.version, policy)
     plan.writes += [
@@ -152,15 +153,6 @@ def _declare_task(view: View, declaration: Declaration, task: str, policy: Polic
         ("policies", task, _json(view.policy(task))),
     ]
     return True
-
-
-def _wins(version: int, stored: int, known: bool, what: str) -> bool:
-    if known and version == stored:
-        raise PolicyConflict(
-            f"{what} was declared before with version {version} and other values: "
-            "raise the version to change it (Holdfast(..., version=N))"
-        )
-    return version >= stored
 
 
 def configure(queue: str, set: Mapping[str, Any], clear: Sequence[str]) -> Callable[[View], tuple[Plan, QueueSettings]]:

@@ -8,11 +8,12 @@ from typing import Any
 import msgspec
 
 from ...core.chain import OPEN, ChainRef
+from ...core.declaration import declared_settings, wins
 from ...core.limit import QueueSettings
 from ...core.policy import ADJUSTABLE, Policy, adjusted
 from ...core.state import State
 from ...core.transition import Reply, judge
-from ...errors import ConfigError, PolicyConflict
+from ...errors import ConfigError
 from ..contract import Abort, Cancelled, Declaration, Deleted, Filter, Running
 from ..row import outcome
 from . import blocker, chain, enqueue, lane, look, update
@@ -216,16 +217,16 @@ def _declare_queue(tx: Tx, declaration: Declaration) -> bool:
     msgspec.convert(declaration.settings, QueueSettings)
     row = tx.row("queue", "get", queue=declaration.queue)
     assert row is not None
-    new = msgspec.json.encode(declaration.settings, order="sorted")
-    if new == bytes(row["declared"], "utf-8") if isinstance(row["declared"], str) else new == row["declared"]:
-        if declaration.version > row["version"]:
-            tx.run("queue", "declare", queue=declaration.queue, version=declaration.version, declared=new)
+    stored, version = msgspec.json.decode(row["declared"]), declaration.version
+    new = declared_settings(
+        f"queue {declaration.queue!r}", stored, row["version"], declaration.settings, version,
+        partial=declaration.partial,
+    )  # fmt: skip
+    if new is None:
         return False
-    known = bool(msgspec.json.decode(row["declared"]))
-    if not _wins(declaration.version, row["version"], known, f"queue {declaration.queue!r}"):
-        return False
-    tx.run("queue", "declare", queue=declaration.queue, version=declaration.version, declared=new)
-    return True
+    encoded = msgspec.json.encode(new, order="sorted")
+    tx.run("queue", "declare", queue=declaration.queue, version=version, declared=encoded)
+    return bool(new != stored)
 
 
 def _declare_task(tx: Tx, declaration: Declaration, task: str, policy: Policy) -> bool:
@@ -233,23 +234,14 @@ def _declare_task(tx: Tx, declaration: Declaration, task: str, policy: Policy) -
     for name, version, declared in tx.run("queue", "policies", queue=declaration.queue).fetchall():
         if name == task:
             # by meaning, not by bytes: a newer Holdfast may write a field that an older one did not know
-            same = msgspec.json.decode(declared, type=Policy) == policy
-            if same and declaration.version <= version:
+            stored = msgspec.json.decode(declared, type=Policy)
+            if stored == policy and declaration.version <= version:
                 return False
             what = f"task {task!r} of queue {declaration.queue!r}"
-            if not same and not _wins(declaration.version, version, True, what):
+            if stored != policy and not wins(what, stored, version, policy, declaration.version):
                 return False
     tx.run("queue", "put_policy", queue=declaration.queue, task=task, version=declaration.version, declared=new)
     return True
-
-
-def _wins(version: int, stored: int, known: bool, what: str) -> bool:
-    if known and version == stored:
-        raise PolicyConflict(
-            f"{what} was declared before with version {version} and other values: "
-            "raise the version to change it (Holdfast(..., version=N))"
-        )
-    return version >= stored
 
 
 def configure(tx: Tx, queue: str, set: Mapping[str, Any], clear: Sequence[str]) -> QueueSettings:

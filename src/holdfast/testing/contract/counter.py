@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -197,6 +198,46 @@ class Counting(Case):
         with pytest.raises(PolicyConflict, match="raise the version"):
             await _settings(bench, 2, concurrency=6)
 
+    async def test_a_refused_declaration_is_told_both_values_and_what_to_do(self, bench: Bench) -> None:
+        await bench.declare(version=2, retry={"failures": 2, "initial": 5.0})
+        with pytest.raises(PolicyConflict) as task:
+            await bench.declare(version=2, retry={"failures": 3, "initial": 5.0})
+        assert str(task.value) == (
+            f"task {TASK!r} of queue {QUEUE!r} was declared before with version 2 and other values (retry.failures "
+            "is 2 in the store, and 3 here): raise the version of the app whose values shall hold "
+            "(Holdfast(..., version=3)), or give both the same values"
+        )
+        await _settings(bench, 2, concurrency=5, rate={"count": 7})
+        with pytest.raises(PolicyConflict, match=re.escape("(rate.count is 7 in the store, and 8 here)")):
+            await _settings(bench, 2, concurrency=5, rate={"count": 8})
+        with pytest.raises(PolicyConflict, match=r"\(rate.count is 7 in the store, and not set here\)"):
+            await _settings(bench, 2, concurrency=5)
+
+    async def test_whoever_does_not_name_a_queue_leaves_its_settings(self, bench: Bench) -> None:
+        await _settings(bench, 1, concurrency=5)
+        for version in (0, 1, 9):
+            await _unnamed(bench, version)
+            assert (await _queue_settings(bench)).concurrency == 5
+        await _unnamed(bench, 9, result_ttl_ms=60_000)
+        found = await _queue_settings(bench)
+        assert (found.concurrency, found.result_ttl_ms) == (5, 60_000)
+        with pytest.raises(PolicyConflict, match="result_ttl_ms is 60000 in the store, and 70000 here"):
+            await _unnamed(bench, 9, result_ttl_ms=70_000)
+        await _unnamed(bench, 8, result_ttl_ms=70_000)
+        await _settings(bench, 10, priority=3)
+        found = await _queue_settings(bench)
+        assert (found.concurrency, found.result_ttl_ms, found.priority) == (None, 3_600_000, 3)
+
+    async def test_whoever_names_a_queue_decides_about_what_others_of_its_version_leave_open(
+        self, bench: Bench
+    ) -> None:
+        await _settings(bench, 1, concurrency=5)
+        await _unnamed(bench, 1, result_ttl_ms=60_000)
+        await _settings(bench, 1, concurrency=5)
+        assert (await _queue_settings(bench)).result_ttl_ms == 3_600_000
+        await _settings(bench, 2, concurrency=None)
+        assert (await _queue_settings(bench)).concurrency is None
+
     async def test_a_version_counts_though_it_changed_nothing(self, bench: Bench) -> None:
         await _settings(bench, 5, concurrency=5)
         await _settings(bench, 7, concurrency=5)
@@ -312,6 +353,10 @@ async def _fail_by(bench: Bench, worker: Session, claimed: Claimed, how: str, po
         assert await bench.claim(worker) == []
     else:
         await bench.settle(worker, {"fail": fail, "retry": retry, "release": release}[how](claimed))  # type: ignore[operator]
+
+
+async def _unnamed(bench: Bench, version: int, **settings: object) -> None:
+    await bench.store.declare([Declaration(queue=QUEUE, version=version, settings=settings, partial=True)])
 
 
 async def _settings(bench: Bench, version: int, **settings: object) -> None:
