@@ -73,12 +73,12 @@ class Reader:
         """Return jobs that match, newest first; with `chains`, first jobs that continued."""
         before = _cursor(cursor)
         names = [which.queue] if which.queue is not None else await self.names()
-        found: list[JobRecord] = []
-        for name in names:
-            async for job in self.matching(name, which, before.get(name), limit + 1, now, chains=chains):
-                found.append(job)
-        if len(names) > 1:
-            found.sort(key=lambda job: (job.enqueued_at_ms, job.run), reverse=True)
+        each = [
+            [job async for job in self.matching(name, which, before.get(name), limit + 1, now, chains=chains)]
+            for name in names
+        ]
+        # The runs of one queue stay in their order, even where the clock went back: the cursor counts by runs.
+        found = list(heapq.merge(*each, key=lambda job: (job.enqueued_at_ms, job.run), reverse=True))
         page = found[:limit]
         if len(found) <= limit:
             return JobPage(jobs=page)

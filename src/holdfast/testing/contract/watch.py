@@ -8,8 +8,8 @@ import pytest
 
 from ...core.job import Progress
 from ...core.state import State
-from ...store.contract import Claimed, Filter, Settlement
-from .bench import QUEUE, TASK, Bench, complete, fail, release, retry, snooze
+from ...store.contract import KEEP, Claimed, Filter, Settlement
+from .bench import QUEUE, TASK, Bench, complete, fail, new, release, retry, snooze
 from .case import Case
 from .effect import running
 
@@ -118,6 +118,20 @@ class Watching(Case):
         assert [job.id for job in (await bench.store.jobs(Filter(task="x"))).jobs] == ["j4"]
         assert (await bench.store.jobs(Filter(queue="other"))).jobs == []
         assert (await bench.store.jobs(Filter(states=(State.FAILED,)))).jobs == []
+
+    async def test_lists_of_several_queues_leave_nothing_out_when_the_clock_was_set_back(self, bench: Bench) -> None:
+        behind = await bench.another(behind=3600)
+        wanted = []
+        for number, store in enumerate((bench.store, behind, bench.store, behind)):
+            for queue in (QUEUE, "other"):
+                await store.enqueue(queue, [new(f"j{number}")], KEEP)
+                wanted.append((queue, f"j{number}"))
+        page = await bench.store.jobs(Filter(), limit=3)
+        found = page.jobs
+        while page.cursor is not None:
+            page = await bench.store.jobs(Filter(), limit=3, cursor=page.cursor)
+            found += page.jobs
+        assert sorted((job.queue, job.id) for job in found) == sorted(wanted)
 
     async def test_pending_is_true_while_somebody_could_claim_now_or_try_again(self, bench: Bench) -> None:
         assert not await bench.store.pending([QUEUE])
