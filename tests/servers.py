@@ -190,9 +190,27 @@ class PostgresServer:
         self._user = {"user": NOBODY, "group": NOBODY} if os.geteuid() == 0 else {}
         if self._user:
             os.chown(self._folder, NOBODY, NOBODY)
-        command: list[str | Path] = [self._programs / "initdb", "-U", "holdfast", "-A", "trust", "-E", "UTF8", "-N", "--locale=C"]
+        command: list[str | Path] = [
+            self._programs / "initdb",
+            "-U",
+            "holdfast",
+            "-A",
+            "trust",
+            "-E",
+            "UTF8",
+            "-N",
+            "--locale=C",
+        ]
         if primary is not None:
-            command = [self._programs / "pg_basebackup", "-d", primary.url().partition("?")[0], "-R", "-N", "-c", "fast"]
+            command = [
+                self._programs / "pg_basebackup",
+                "-d",
+                primary.url().partition("?")[0],
+                "-R",
+                "-N",
+                "-c",
+                "fast",
+            ]
         subprocess.run([*command, "-D", str(self._data)], check=True, capture_output=True, **self._user)  # type: ignore[call-overload]
 
     @property

@@ -269,3 +269,21 @@ async def test_a_position_without_a_mark_is_read_on_from(server: servers.RedisSe
         page = await store.events(each)
         assert (page.reset, [event.id for event in page.events]) == (False, ["c"])
     await store.close()
+
+
+async def test_a_reader_that_came_before_a_queue_had_a_log_is_not_told_that_it_is_another(
+    server: servers.RedisServer,
+) -> None:
+    """A queue is listed by one step, and begins its log in the next: whoever looks in between has missed nothing."""
+    store = RedisStore(server.url)
+    await store.open()
+    try:
+        await store._know("work")
+        before = (await store.events(None)).position
+        await store.enqueue("work", [NewJob(id="a", task="t", payload=b"")])
+        page = await store.events(before)
+        assert (page.reset, page.gap, [event.id for event in page.events]) == (False, 0, ["a"])
+        plan = Plan(table="events", columns=("id",), after=before)
+        assert [part.reset for part in store.scan().plan(plan)] == [False]
+    finally:
+        await store.close()

@@ -154,7 +154,16 @@ class Postgres(Server):
         if self._user():
             os.chown(disk.folder, servers.NOBODY, servers.NOBODY)
             os.chmod(board, 0o644)
-        command = [str(servers.newest_postgres() / "bin" / "initdb"), "-U", "holdfast", "-A", "trust", "-E", "UTF8", "--locale=C"]
+        command = [
+            str(servers.newest_postgres() / "bin" / "initdb"),
+            "-U",
+            "holdfast",
+            "-A",
+            "trust",
+            "-E",
+            "UTF8",
+            "--locale=C",
+        ]
         subprocess.run([*command, "-D", str(self._data)], check=True, capture_output=True, **self._user())
 
     def _user(self) -> dict[str, Any]:
@@ -172,7 +181,15 @@ class Postgres(Server):
         settings = ("listen_addresses=127.0.0.1", "max_wal_size=256MB", "max_connections=200")
         options = [word for setting in settings for word in ("-c", setting)]
         sockets = ["-k", str(self.disk.folder)]
-        return [str(servers.newest_postgres() / "bin" / "postgres"), "-D", str(self._data), "-p", str(self.port), *sockets, *options]
+        return [
+            str(servers.newest_postgres() / "bin" / "postgres"),
+            "-D",
+            str(self._data),
+            "-p",
+            str(self.port),
+            *sockets,
+            *options,
+        ]
 
     def _answers(self) -> bool:
         import psycopg

@@ -19,7 +19,7 @@ from ..gather import Gather
 from . import record
 from .keys import Keys, short
 from .server import Server
-from .spot import Spot, mark_of, spot_at, spot_of
+from .spot import UNBORN, Spot, mark_of, spot_at, spot_of
 
 CHUNK = 500
 _ORDER = (
@@ -247,7 +247,7 @@ class Reader:
             ["XREVRANGE", events, "+", "-", "COUNT", 1],
         ]
         found, first, last = await self._server.ask_all(commands, key)
-        epoch = (found or b"0").decode()
+        epoch = (found or UNBORN.encode()).decode()
         nothing = Spot(epoch)
         return epoch, spot_at(*first[0]) if first else nothing, spot_at(*last[0]) if last else nothing
 
@@ -291,10 +291,11 @@ class _Log:
         self.epoch, first, self.end = info
         self.entries: list[tuple[str, dict[bytes, bytes]]] = []
         self.looked_at = ""
-        self.after = known.get(queue, Spot(self.epoch))
+        before = known.get(queue)
+        self.after = Spot(self.epoch) if before is None or before.unborn else before
         self.reset = False
         self.gap = 0
-        if queue not in known:
+        if before is None or before.unborn:
             self.gap = 0 if position is None else max(0, first.seq)  # a queue that is younger than the position
         elif self.after.epoch != self.epoch or -1 < self.end.seq < self.after.seq:
             self.begin_again()

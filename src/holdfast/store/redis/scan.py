@@ -17,7 +17,7 @@ from .look import position_of, rid, text_of
 from .place import Place
 from .plain import connect_plainly, raw
 from .span import Log, RedisPart, ending, fair, low_of, range_of
-from .spot import Spot, mark_of, spot_at
+from .spot import UNBORN, Spot, mark_of, spot_at
 
 PAGE = 20_000
 SHORT = 2_000
@@ -69,7 +69,7 @@ class RedisScan:
 
     def _log(self, queue: str, spots: Sequence[Spot]) -> Log:
         key = self._keys.of(queue, "events")
-        epoch = (self._ask(queue, "HGET", self._keys.declared(queue), "epoch") or b"0").decode()
+        epoch = (self._ask(queue, "HGET", self._keys.declared(queue), "epoch") or UNBORN.encode()).decode()
         first = self._ask(queue, "XRANGE", key, "-", "+", "COUNT", 1)
         last = self._ask(queue, "XREVRANGE", key, "+", "-", "COUNT", 1)
         if not first or not last:

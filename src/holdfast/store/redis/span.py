@@ -37,7 +37,7 @@ class Log(msgspec.Struct, frozen=True):
 
 def low_of(at: Spot | None, log: Log) -> tuple[int, bool]:
     """Return the sequence after which reading goes on, and whether the log is another one."""
-    if at is None:
+    if at is None or at.unborn:
         return -1, False  # a queue that is younger than the position, or no position at all
     replaced = at.mark and log.marks.get(at.seq, at.mark) != at.mark
     return (-1, True) if at.epoch != log.epoch or at.seq > log.last or replaced else (at.seq, False)

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from zlib import crc32
 
+UNBORN = "0"
+"""The epoch of a queue that is listed, and has no log yet: one begins with its first step."""
 _SPOT = re.compile(r"([0-9]{1,20})-(?:([0-9]{1,20})(?:-([0-9a-f]{8}))?)?").fullmatch
 
 
@@ -20,6 +22,11 @@ class Spot(NamedTuple):
     epoch: str
     seq: int = -1
     mark: str = ""
+
+    @property
+    def unborn(self) -> bool:
+        """Whether its queue had no log when it was looked at."""
+        return self.epoch == UNBORN and self.seq < 0
 
     @property
     def entry(self) -> str:
