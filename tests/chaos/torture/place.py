@@ -154,17 +154,11 @@ class Postgres(Server):
         if self._user():
             os.chown(disk.folder, servers.NOBODY, servers.NOBODY)
             os.chmod(board, 0o644)
-        command = [
-            str(servers.newest_postgres() / "bin" / "initdb"),
-            "-U",
-            "holdfast",
-            "-A",
-            "trust",
-            "-E",
-            "UTF8",
-            "--locale=C",
-        ]
-        subprocess.run([*command, "-D", str(self._data)], check=True, capture_output=True, **self._user())
+        command = [self._program("initdb"), "-D", str(self._data), "-U", "holdfast", "-A", "trust", "-E", "UTF8"]
+        subprocess.run([*command, "--locale=C"], check=True, capture_output=True, **self._user())
+
+    def _program(self, name: str) -> str:
+        return str(servers.newest_postgres() / "bin" / name)
 
     def _user(self) -> dict[str, Any]:
         """PostgreSQL refuses to run as root."""
@@ -181,15 +175,7 @@ class Postgres(Server):
         settings = ("listen_addresses=127.0.0.1", "max_wal_size=256MB", "max_connections=200")
         options = [word for setting in settings for word in ("-c", setting)]
         sockets = ["-k", str(self.disk.folder)]
-        return [
-            str(servers.newest_postgres() / "bin" / "postgres"),
-            "-D",
-            str(self._data),
-            "-p",
-            str(self.port),
-            *sockets,
-            *options,
-        ]
+        return [self._program("postgres"), "-D", str(self._data), "-p", str(self.port), *sockets, *options]
 
     def _answers(self) -> bool:
         import psycopg

@@ -41,8 +41,9 @@ async def staged(plan: Plan) -> AsyncIterator[Field]:
     ledger.open_ledger(plan.path, "director")
     board = Board(plan.path / "board")
     disk = Disk(plan.path / "disk", plan.disk_mb)
-    place = make_place(plan.store, disk, f"history={plan.history}", plan.path / "board")
+    place = None
     try:
+        place = make_place(plan.store, disk, f"history={plan.history}", plan.path / "board")
         if place is None:
             raise NoServer(plan.store)
         await asyncio.to_thread(place.start)
