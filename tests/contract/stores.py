@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import garbage
 import redis_store
 from postgres_store import postgres_schema
 
 from holdfast.store import Store
 from holdfast.store.sqlite import SqliteStore
+from holdfast.store.sqlite.sql import migrations
 from holdfast.testing.contract import Clock, Harness
 
-STAY = {"queue", "policy", "key_limit", "event", "meta"}
+STAY = {"queue", "policy", "adjustment", "key_limit", "event", "meta", "corrupt", "schedule"}
+UNSPOILABLE = {("job", "run"), ("event", "seq"), ("blocker", "run"), ("blocker", "place")}
+"""By these a record is found: with another number it is another record, and the one that was there is lost."""
+BY_KEY = ("lane", "session")
+"""The same for texts: one that is no text is another key, and nothing says which it was."""
 _numbers = itertools.count(1)
 
 
@@ -56,6 +64,27 @@ class SqliteHarness(Harness):
 
     async def lose(self, store: Store, queue: str, id: str) -> None:
         await self._rows(store, "DELETE FROM holdfast_job WHERE queue = ? AND id = ?", queue, id)
+
+    def ways(self, kind: str) -> Sequence[str]:
+        with closing(sqlite3.connect(":memory:")) as connection:
+            for _, script in migrations():
+                connection.executescript(script)
+            columns = connection.execute(f"PRAGMA table_info(holdfast_{kind})").fetchall()
+        return [
+            f"{name} = {value}"
+            for _, name, type, needed, _, key in columns
+            for value in (
+                *garbage.SQLITE[type],
+                *(garbage.STATES if name.endswith("state") else ()),
+                *(() if needed or key else ("NULL",)),
+            )
+            if (kind, name) not in UNSPOILABLE and not (key and kind in BY_KEY and "AS TEXT" in value)
+        ]
+
+    async def spoil(self, store: Store, kind: str, way: str, queue: str, id: str) -> None:
+        where = {"job": "queue = ?1 AND id = ?2", "queue": "name = ?1", "request": "id = 'request-' || ?1"}
+        one = where.get(kind, "queue = ?1")
+        await self._rows(store, f"UPDATE OR REPLACE holdfast_{kind} SET {way} WHERE {one} AND ?2 = ?2", queue, id)
 
     async def reset_log(self, store: Store) -> None:
         await self._rows(store, "DELETE FROM holdfast_event")

@@ -103,9 +103,10 @@ TRANSITIONS: dict[str, Transition] = {
         fenced=True,
     ),
     "fail": Transition(
-        _from(State.ACTIVE, State.WAITING, State.BLOCKED),
+        UNFINISHED,
         (State.FAILED,),
-        "the caller holds the lease, or a limit is reached at claim, reap or release, or a blocker failed",
+        "the caller holds the lease, or a limit is reached at claim, reap or release, or a blocker failed, "
+        "or its record cannot be read",
         "drop lease, store error, enqueue the fail handler, end the chain, start the successor, append event, "
         "tell waiters",
         fenced=True,

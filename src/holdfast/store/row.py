@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,13 +12,17 @@ import msgspec
 from ..core.chain import OPEN, ChainRef
 from ..core.event import Event
 from ..core.job import ErrorRecord, JobRecord, Progress
-from ..core.policy import Counters, Overrides
+from ..core.limit import QueueSettings
+from ..core.policy import Counters, Overrides, Policy, adjusted
 from ..core.state import State
 from ..errors import ConfigError
-from .contract import Claimed, Lease
+from .contract import Claimed, Corrupt, Finding, Lease, Session
 
+log = logging.getLogger("holdfast")
 Row = Mapping[str, Any]
 LAST = 2**62
+SHOWN = 20
+"""So many records that were set aside are shown by name."""
 _overrides = msgspec.json.Decoder(Overrides).decode
 _headers = msgspec.json.Decoder(dict[str, str]).decode
 _error = msgspec.json.Decoder(ErrorRecord).decode
@@ -141,6 +146,57 @@ def corrupt(error: msgspec.MsgspecError) -> ErrorRecord:
     return ErrorRecord(type="CorruptRecord", kind="corrupt", message=str(error))
 
 
+def known_session(id: str, info: bytes | str) -> Session:
+    """Return who a session is, as far as it can be read."""
+    try:
+        return msgspec.json.decode(info, type=Session)
+    except msgspec.MsgspecError:
+        return Session(id=id, name=f"{id} (its record cannot be read)", host="?", pid=0, queues=())
+
+
+def readable_settings(queue: str, *layers: bytes | str) -> QueueSettings:
+    """Return a queue's settings, each layer above the one before; without those layers that cannot be read."""
+    known: dict[str, Any] = {}
+    for layer in layers:
+        try:
+            given = {**known, **msgspec.json.decode(layer, type=dict[str, Any])}
+            msgspec.convert(given, QueueSettings)
+            known = given
+        except (msgspec.MsgspecError, TypeError) as error:
+            log.warning("settings of queue %s cannot be read and do not count; set them again: %s", queue, error)
+    return msgspec.convert(known, QueueSettings)
+
+
+def readable_policy(queue: str, task: str, declared: bytes | str) -> Policy:
+    """Return what was declared of a task; the library's defaults when that cannot be read."""
+    if not isinstance(task, str):
+        raise TypeError(f"a task of queue {queue} has a name that is {type(task)}")
+    try:
+        return msgspec.json.decode(declared, type=Policy)
+    except (msgspec.MsgspecError, TypeError) as error:
+        log.warning("the policy of %s in queue %s cannot be read and does not count: %s", task, queue, error)
+        return Policy()
+
+
+def readable_adjustment(queue: str, task: str, policy: Policy, operator: bytes | str) -> Policy:
+    """Return a policy with what operators set above it, if that can be read."""
+    try:
+        return adjusted(policy, msgspec.json.decode(operator, type=dict[str, Any]))
+    except (msgspec.MsgspecError, TypeError, ConfigError) as error:
+        log.warning("what was set of %s in queue %s cannot be read and does not count: %s", task, queue, error)
+        return policy
+
+
+def set_aside(corrupt: Sequence[Corrupt]) -> Finding:
+    """Return what `doctor` says of records that were set aside because they could not be read, the newest first."""
+    if not corrupt:
+        return Finding("records", "ok", "none was set aside")
+    shown = "; ".join(f"{each.kind} {each.queue}/{each.id} ({each.detail})" for each in corrupt[:SHOWN])
+    more = f"; and {len(corrupt) - SHOWN} more" if len(corrupt) > SHOWN else ""
+    advice = "find out who else wrote to the store; jobs among them are dead letters: requeue or delete them"
+    return Finding("records", "warning", f"{len(corrupt)} could not be read and were set aside: {shown}{more}", advice)
+
+
 def outcome(row: Row) -> State:
     """Return where the chain stands that a job began: `active` while another job of it is on; else its own state."""
     if row["chain_state"] is None:
@@ -154,7 +210,7 @@ def decoded(blob: bytes | str | None, type: Any) -> Any:
         return None
     try:
         return msgspec.json.decode(blob, type=type)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, TypeError):
         return None  # a damaged field must not hide the job from whoever looks for it
 
 

@@ -6,9 +6,10 @@ import asyncio
 import logging
 import random
 
+from ..core.state import State
 from ..errors import StoreError
 from ..hook import Happening, Hooks
-from ..store.contract import Session, Store
+from ..store.contract import Corrupt, Session, Store
 
 log = logging.getLogger("holdfast")
 REAPED_AT_ONCE = 100
@@ -39,6 +40,8 @@ async def tidy(store: Store, queue: str, session: Session, hooks: Hooks) -> None
             )  # fmt: skip
             detail = f"{reaped.returned} back, {reaped.failed} failed"
             hooks.tell(Happening(name="reap", queue=queue, detail=detail))
+        for each in reaped.corrupt:
+            _tell(each, hooks)
         if not reaped.more:
             break
     expired = EXPIRED_AT_ONCE
@@ -46,3 +49,17 @@ async def tidy(store: Store, queue: str, session: Session, hooks: Hooks) -> None
         expired = await store.expire(queue, EXPIRED_AT_ONCE)
         if expired and hooks.wanted("expire"):
             hooks.tell(Happening(name="expire", queue=queue, detail=f"{expired} finished runs were removed"))
+
+
+def _tell(corrupt: Corrupt, hooks: Hooks) -> None:
+    """It is known, once, that a record could not be read and was set aside: of a job, as its `fail`."""
+    what = f"{corrupt.kind} {corrupt.queue}/{corrupt.id}"
+    log.error("corrupt_record: %s (run %d) was set aside: %s", what, corrupt.run, corrupt.detail)
+    is_job = corrupt.kind == "job"
+    hooks.tell(
+        Happening(
+            name="fail" if is_job else "worker_error", queue=corrupt.queue, id=corrupt.id,
+            run=corrupt.run if is_job else None, state=State.FAILED if is_job else None,
+            detail=f"CorruptRecord: {corrupt.kind}: {corrupt.detail}",
+        )
+    )  # fmt: skip

@@ -59,6 +59,16 @@ class Extended(msgspec.Struct, frozen=True, kw_only=True):
     """Held jobs whose handlers must be told to stop, and why."""
 
 
+class Corrupt(msgspec.Struct, frozen=True, kw_only=True):
+    """A record that could not be read and was set aside: a job (`fail` with cause `corrupt`), or what `kind` says."""
+
+    kind: str
+    queue: str
+    id: str
+    run: int = 0
+    detail: str = ""
+
+
 class Reaped(msgspec.Struct, frozen=True, kw_only=True):
     """What one call of `reap` did."""
 
@@ -68,6 +78,8 @@ class Reaped(msgspec.Struct, frozen=True, kw_only=True):
     shifted_ms: int = 0
     """By how much expiries were moved because the store had been away."""
     more: bool = False
+    corrupt: tuple[Corrupt, ...] = ()
+    """What was set aside since anybody was last told, by whatever call: each is told once."""
 
 
 class Declaration(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ from ...core.chain import BlockerRef
 from ...core.job import ErrorRecord, run_number
 from ...core.state import State
 from ..contract import BlockerRecord, NewJob
+from ..row import decoded
 from . import lane
 from .tx import Row, Tx
 
@@ -129,7 +130,7 @@ def look(tx: Tx, run: int) -> list[BlockerRecord]:
             queue=row["last_queue"],
             task=row["last_task"],
             result=row["result"],
-            error=msgspec.json.decode(row["error"], type=ErrorRecord) if row["error"] else None,
+            error=decoded(row["error"], ErrorRecord),
         )
         for row in tx.rows("unblock", "all", run=run_number(run))
     ]

@@ -15,11 +15,18 @@ from ...core.policy import Cause, Policy, effective, spent
 from ..contract import Claimed, Lease, Session
 from ..row import FRESH, claimed, corrupt
 from . import lane
+from .aside import note_job
+from .column import Number
 from .end import fail
 from .tx import Tx
 
 MOST_PROMOTED = 200
 _DEFAULT = Policy()
+_Row = tuple[
+    int, Number, str, str | None, Number, str | None, Number, Number, Number, Number, Number, Number, str | None,
+    str | None, str | None, str | None, str | None, str | None, str | None, int | None, int,
+]  # fmt: skip
+_decode = msgspec.json.Decoder(list[_Row]).decode
 
 
 class Offer(msgspec.Struct):
@@ -119,12 +126,19 @@ def _hold(tx: Tx, session: Session, runs: list[int]) -> None:
 
 def _rows(tx: Tx, runs: list[int]) -> list[list[Any]]:
     """Read all rows as one, so that the interpreter lock changes hands once and not once for each."""
-    rows: list[list[Any]] = msgspec.json.decode(tx.value("claim", "read", runs=json.dumps(runs)))
+    rows: list[list[Any]] = [list(row) for row in _decode(tx.value("claim", "read", runs=json.dumps(runs)))]
     for row in rows:
         row[12:15] = [bytes.fromhex(blob) if blob else None for blob in row[12:15]]
         row[15] = None if row[15] is None else bytes.fromhex(row[15])
-        row[16] = bytes.fromhex(row[16]) if row[16] is not None else tx.value("claim", "payload", run=row[0])
+        row[16] = bytes.fromhex(row[16]) if row[16] is not None else _payload(tx, row[0])
     return rows
+
+
+def _payload(tx: Tx, run: int) -> bytes:
+    payload = tx.value("claim", "payload", run=run)
+    if not isinstance(payload, bytes):
+        raise TypeError(f"the payload of run {run} is {type(payload)}")
+    return payload
 
 
 def _take_in_turns(tx: Tx, session: Session, queue: str, room: int) -> list[int]:
@@ -163,6 +177,7 @@ def _hand_out(tx: Tx, queue: str, rows: list[list[Any]]) -> list[Claimed]:
             job = claimed(Lease(queue, id, run, attempts), tx.now, row[3:17], row[17:])
         except msgspec.MsgspecError as error:
             _refuse(tx, row[0], Cause.CORRUPT, corrupt(error))
+            note_job(tx, {"queue": queue, "id": row[2], "run": row[0]}, corrupt(error))
             continue
         policy = effective(policies.get(job.task or "", _DEFAULT), job.overrides)
         cause = spent(policy.retry, job.counters) if job.counters is not FRESH else None

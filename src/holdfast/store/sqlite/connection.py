@@ -25,6 +25,7 @@ from ...errors import (
     StoreTooNew,
 )
 from . import sql
+from .column import is_utf8
 
 OLDEST_SQLITE = (3, 35, 0)
 LEAST_WAL_LIMIT = 64 * 1024 * 1024
@@ -136,6 +137,7 @@ def _set_up(connection: sqlite3.Connection, place: Place) -> None:
     connection.execute("PRAGMA temp_store = MEMORY")
     connection.execute("PRAGMA cache_size = -8192")
     connection.execute("PRAGMA wal_autocheckpoint = 0")  # the writer thread does it, when the log is long
+    connection.create_function("is_utf8", 1, is_utf8, deterministic=True)
     connection.row_factory = None
 
 
@@ -211,7 +213,7 @@ def translate(error: sqlite3.Error, place: Place) -> StoreError:
         )
     if "full" in text:
         return StoreFull(f"{place}: no room left on the disk; nothing of this call was written ({text})")
-    if "malformed" in text or "not a database" in text:
+    if "image is malformed" in text or "not a database" in text:
         return StoreCorrupt(f"{place} is damaged or not a SQLite file ({text}); restore it from a backup")
     if "readonly" in text or "read-only" in text:
         return StoreReadOnly(f"{place} cannot be written; check the rights of the file and its folder")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 
-from ..contract import Finding
+from ..contract import Corrupt, Finding
+from ..row import set_aside
 from .connection import Place
 
 
-def findings(connection: sqlite3.Connection, place: Place) -> list[Finding]:
+def findings(connection: sqlite3.Connection, place: Place, corrupt: list[Corrupt]) -> list[Finding]:
     """Return what the file says of itself."""
     check = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
     mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
@@ -22,6 +23,7 @@ def findings(connection: sqlite3.Connection, place: Place) -> list[Finding]:
         ),
         _durability(place),
         Finding("sqlite", "ok", f"SQLite {sqlite3.sqlite_version}"),
+        set_aside(corrupt),
     ]
 
 

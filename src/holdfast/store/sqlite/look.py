@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import msgspec
-
 from ...core.chain import ChainRef
+from ...core.event import Event
 from ...core.job import JobRecord, run_number
 from ...core.policy import Policy
 from ...core.state import State
 from ...errors import ConfigError
-from ..contract import EventPage, Filter, JobPage, QueueInfo, Session, SessionInfo
-from ..row import before, event
+from ..contract import EventPage, Filter, JobPage, QueueInfo, SessionInfo
+from ..row import before, decoded, event, known_session
 from ..row import record as job_record
+from .column import check
 from .tx import Row, Tx
 
 
@@ -45,6 +45,7 @@ def _is_gone(tx: Tx, row: Row) -> bool:
 
 def record(tx: Tx, row: Row) -> JobRecord:
     """Return a row as everybody else sees it."""
+    check("job", row)
     return job_record(row, tx.now, _chain(tx, row))
 
 
@@ -111,7 +112,7 @@ def _queue(tx: Tx, name: str, counts: dict[str, int], workers: int) -> QueueInfo
         name=name,
         counts={state: counts.get(state, 0) for state in State},
         settings=tx.queue(name).settings,
-        overrides=msgspec.json.decode(row["operator"]),
+        overrides=decoded(row["operator"], dict[str, Any]) or {},
         key_overrides=dict(tx.run("lane", "limits", queue=name).fetchall()),
         workers=workers,
         oldest_waiting_ms=tx.value("queue", "oldest", queue=name),
@@ -122,14 +123,14 @@ def sessions(tx: Tx) -> list[SessionInfo]:
     """Return every worker that the store knows."""
     return [
         SessionInfo(
-            session=msgspec.json.decode(info, type=Session),
+            session=known_session(id, info),
             started_at_ms=started,
             heard_at_ms=heard,
             expires_at_ms=expires,
             active=active,
             alive=not dead and expires > tx.now,
         )
-        for _, info, started, heard, expires, dead, active in tx.run("session", "all")
+        for id, info, started, heard, expires, dead, active in tx.run("session", "all")
     ]
 
 
@@ -147,8 +148,13 @@ def events(tx: Tx, position: str | None, queue: str | None, id: str | None, limi
     found = tx.rows("job", name, after=after, queue=queue, id=id, limit=limit)
     # Everything up to the end was looked at, also what is not of this queue: trimming it later is no gap.
     last = found[-1]["seq"] if len(found) == limit else max([end, *(row["seq"] for row in found[-1:])])
-    events = [event(row, f"{epoch}:{row['seq']}") for row in found]
+    events = [_event(row, f"{epoch}:{row['seq']}") for row in found]
     return EventPage(events=events, position=f"{epoch}:{last}", gap=gap, reset=reset)
+
+
+def _event(row: Row, position: str) -> Event:
+    check("event", row)
+    return event(row, position)
 
 
 def _after(tx: Tx, epoch: str, position: str | None) -> tuple[int, bool, int]:

@@ -13,6 +13,8 @@ from ...errors import ConfigError, StoreError, StoreTooNew
 from ..scan import Columns, Condition, Part, Plan, Table, clauses, lost, shares
 from ..text import from_json_lines
 from . import sql
+from .aside import may_be_garbage
+from .column import is_utf8, odd
 from .connection import Place, schema_version, translated
 
 PAGE = 20_000
@@ -154,11 +156,20 @@ class SqliteScan:
             yield found
 
     def _events(self, plan: Plan, low: int, high: int, epoch: str) -> Columns:
+        """Return the events of a range that can be read: the others are set aside by whoever may write."""
+        try:
+            return self._written(plan, low, high, epoch, careful=False)
+        except Exception as error:
+            if isinstance(error.__cause__, sqlite3.DataError) or not may_be_garbage(error):
+                raise
+            return self._written(plan, low, high, epoch, careful=True)
+
+    def _written(self, plan: Plan, low: int, high: int, epoch: str, *, careful: bool) -> Columns:
         """Return the events of a range. SQLite writes them as text, which costs a third of making Python objects."""
         names = [name for name in plan.columns if name != "epoch"]
         written = ", ".join(_WRITTEN.get(name, name) for name in names)
         chosen, values = clauses(plan.which, _naming("events"), "?")
-        where = " AND ".join(["seq > ?", "seq <= ?", *chosen])
+        where = " AND ".join(["seq > ?", "seq <= ?", f"NOT {odd('event')}" if careful else "1", *chosen])
         lines = f"SELECT json_array(0, {written}, 0) AS line FROM holdfast_event WHERE {where} ORDER BY seq"
         query = f"SELECT count(*), group_concat(line, char(10)) FROM ({lines})"
         ((count, text),) = self._rows(query, [low, high, *values])
@@ -171,7 +182,7 @@ class SqliteScan:
         naming = _naming("jobs")
         chosen, values = clauses(plan.which, naming, "?")
         alive = f"(expires_at_ms IS NULL OR expires_at_ms > {_now()})"
-        where = " AND ".join(["run > ?", "run <= ?", alive, *chosen])
+        where = " AND ".join(["run > ?", "run <= ?", alive, f"NOT {odd('job')}", *chosen])
         columns = ", ".join(naming(name) for name in plan.columns)
         rows = self._rows(f"SELECT {columns} FROM holdfast_job j WHERE {where} ORDER BY run", [low, high, *values])
         return dict(zip(plan.columns, zip(*rows, strict=True), strict=True)) if rows else {}
@@ -202,6 +213,7 @@ class SqliteScan:
         connection = sqlite3.connect(
             location, uri=True, timeout=self.place.busy_timeout, isolation_level=None, check_same_thread=False
         )
+        connection.create_function("is_utf8", 1, is_utf8, deterministic=True)
         self._connection = connection
         found = schema_version(connection, self.place)
         if found == 0:

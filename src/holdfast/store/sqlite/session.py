@@ -13,6 +13,7 @@ from ...core.state import PENDING, State
 from ..contract import HELD, Abort, Claimed, Extended, Lease, Reaped, Session, Settlement, Turn
 from ..row import corrupt
 from . import lane, reader
+from .aside import note_job, tell
 from .claim import claim, claimed_again
 from .end import cancelled, fail, release
 from .settle import come_back, is_alive, settle
@@ -131,6 +132,7 @@ def held(tx: Tx, session: Session) -> list[Claimed]:
             found.append(claimed_again(tx, row))
         except msgspec.MsgspecError as error:
             fail(tx, row, corrupt(error), Cause.CORRUPT)
+            note_job(tx, row, corrupt(error))
     return found
 
 
@@ -151,7 +153,7 @@ def reap(tx: Tx, queue: str, limit: int, but: str) -> Reaped:
     tx.run("reap", "declare_dead", queue=queue, now=tx.now, but=but)
     dead = [id for (id,) in tx.run("reap", "dead", queue=queue, but=but).fetchall()]
     if not dead:
-        return Reaped(shifted_ms=shifted)
+        return Reaped(shifted_ms=shifted, corrupt=tell(tx))
     states = [_reap(tx, row) for row in tx.rows("reap", "held", queue=queue, limit=limit, but=but)]
     tx.wake(queue, len(states))
     tx.run("reap", "forget", queue=queue)
@@ -162,6 +164,7 @@ def reap(tx: Tx, queue: str, limit: int, but: str) -> Reaped:
         failed=sum(state is State.FAILED for state in states),
         shifted_ms=shifted,
         more=len(states) == limit,
+        corrupt=tell(tx),
     )
 
 

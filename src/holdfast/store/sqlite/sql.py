@@ -6,6 +6,8 @@ import re
 from functools import cache
 from importlib.resources import files
 
+from . import odd
+
 PREFIX = "holdfast_"
 _STATEMENT = re.compile(r"^-- :(\w+)\n(.*?);\s*$", re.MULTILINE | re.DOTALL)
 
@@ -27,7 +29,8 @@ def statements(namespace: str) -> dict[str, dict[str, str]]:
     """Return every statement for a namespace: `statements("holdfast")["claim"]["keyless"]`."""
     folder = files(__package__).joinpath("sql")
     names = [entry.name for entry in folder.iterdir() if entry.name.endswith(".sql")]
-    return {name.removesuffix(".sql"): _parse(text(name), namespace) for name in names}
+    found = {name.removesuffix(".sql"): _parse(text(name), namespace) for name in names}
+    return {**found, "odd": {name: rename(body, namespace) for name, body in odd.statements().items()}}
 
 
 def _parse(source: str, namespace: str) -> dict[str, str]:

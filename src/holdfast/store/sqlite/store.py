@@ -21,6 +21,7 @@ from ..contract import (
     ChainRecord,
     Claimed,
     Conflict,
+    Corrupt,
     Declaration,
     Deleted,
     Due,
@@ -284,7 +285,9 @@ class SqliteStore(Base):
         )
 
     async def doctor(self) -> list[Finding]:
-        return await self._reader.ask(lambda connection, after: doctor.findings(connection, self.place))
+        await self._mend()
+        corrupt = await self._read(lambda tx: [Corrupt(**row) for row in tx.rows("corrupt", "all")])
+        return await self._reader.ask(lambda connection, after: doctor.findings(connection, self.place, corrupt))
 
 
 __all__ = ["SqliteStore"]

@@ -8,6 +8,7 @@ import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from traceback import clear_frames
 from typing import Any, TypeVar
 
 from ...errors import StoreClosed, StoreError, StoreFull
@@ -230,6 +231,8 @@ class ConnectionThread:
         try:
             ask.result = ask.work(connection, ask.after)
         except sqlite3.Error as error:
+            # A cursor that failed half-way keeps its view of the store, and the log behind it, while a frame has it.
+            clear_frames(error.__traceback__)
             ask.error = translate(error, self._place)
             ask.error.__cause__ = error
             if isinstance(ask.error, StoreFull):

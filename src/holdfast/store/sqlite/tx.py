@@ -12,9 +12,10 @@ import msgspec
 from ...core.chain import BlockerRef
 from ...core.job import ErrorRecord
 from ...core.limit import QueueSettings
-from ...core.policy import Policy, adjusted
+from ...core.policy import Policy
 from ...core.state import State
 from ..contract import Finished, Lease
+from ..row import readable_adjustment, readable_policy, readable_settings
 from . import bell
 from .thread import After
 
@@ -153,13 +154,11 @@ class Tx:
     def _load(self, name: str) -> QueueView:
         row = self.row("queue", "get", queue=name)
         assert row is not None
-        declared = {**msgspec.json.decode(row["declared"]), **msgspec.json.decode(row["operator"])}
-        policies = {
-            task: msgspec.json.decode(blob, type=Policy) for task, _, blob in self.run("queue", "policies", queue=name)
-        }
+        found = self.run("queue", "policies", queue=name).fetchall()
+        policies = {task: readable_policy(name, task, blob) for task, _, blob in found}
         for task, operator in self.run("queue", "adjustments", queue=name):
-            policies[task] = adjusted(policies.get(task, _EMPTY), msgspec.json.decode(operator))
-        return QueueView(row["revision"], msgspec.convert(declared, QueueSettings), policies)
+            policies[task] = readable_adjustment(name, task, policies.get(task, _EMPTY), operator)
+        return QueueView(row["revision"], readable_settings(name, row["declared"], row["operator"]), policies)
 
     # --- what happens after the commit
 

@@ -25,6 +25,7 @@ _PARTS = (
     "result",
     "rival",
     "schedule",
+    "spoil",
     "successor",
     "watch",
 )
@@ -50,6 +51,7 @@ from .odd import Oddities  # noqa: E402
 from .race import Races  # noqa: E402
 from .result import Results  # noqa: E402
 from .schedule import ScheduleKeeping  # noqa: E402
+from .spoil import Spoils  # noqa: E402
 from .successor import Successors  # noqa: E402
 from .watch import Watching  # noqa: E402
 
@@ -68,6 +70,7 @@ class StoreContract(
     Limits,
     Log,
     Oddities,
+    Spoils,
     Races,
     Chains,
     ChainEnds,

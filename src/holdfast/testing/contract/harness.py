@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from ...store.contract import Store
 
 Clock = Callable[[], int]
+SPOILABLE = (
+    "job", "successor", "queue", "policy", "adjustment", "lane", "key_limit", "session", "abort", "watch", "blocker",
+    "schedule", "request", "event", "message",
+)  # fmt: skip
+"""Kinds of records that may be spoilt; a store that has none of a kind has no ways for it."""
 
 
 class Harness(ABC):
@@ -40,6 +45,14 @@ class Harness(ABC):
     @abstractmethod
     async def lose(self, store: Store, queue: str, id: str) -> None:
         """The record of a job is gone; whatever points to it stays."""
+
+    def ways(self, kind: str) -> Sequence[str]:
+        """Return the ways in which a record of this kind can be spoilt here, by names of your own."""
+        return ()
+
+    async def spoil(self, store: Store, kind: str, way: str, queue: str, id: str) -> None:
+        """One record of this kind holds garbage: that of a queue; of a job, that of this waiting job."""
+        raise NotImplementedError(f"{kind}, {way}")
 
     @abstractmethod
     async def reset_log(self, store: Store) -> None:

@@ -1,5 +1,5 @@
--- fail: blocked | waiting | active -> failed
--- guard: the caller holds the lease, or a limit is reached at claim, reap or release, or a blocker failed
+-- fail: blocked | scheduled | waiting | active -> failed
+-- guard: the caller holds the lease, or a limit is reached at claim, reap or release, or a blocker failed, or its record cannot be read
 -- effects: drop lease, store error, enqueue the fail handler, end the chain, start the successor, append event, tell waiters
 
 CREATE OR REPLACE FUNCTION holdfast.fail(p_now bigint, j holdfast.job, p_error bytea, p_type text, p_signature text,

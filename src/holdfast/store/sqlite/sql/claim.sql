@@ -21,7 +21,7 @@ WHERE run IN (SELECT value FROM json_each(:runs));
 SELECT json_group_array(json_array(j.run, j.attempts, j.id, j.task, j.priority, j.key, j.run_at_ms, j.enqueued_at_ms,
     j.failures, j.stalls, j.timeouts, j.releases, hex(j.overrides), hex(j.headers), hex(j.error),
     CASE WHEN j.checkpoint IS NOT NULL THEN hex(j.checkpoint) END,
-    CASE WHEN length(j.payload) <= 65536 THEN hex(j.payload) END, f.queue, f.id, j.chain, j.position))
+    CASE WHEN typeof(j.payload) = 'blob' AND length(j.payload) <= 65536 THEN hex(j.payload) END, f.queue, f.id, j.chain, j.position))
 FROM holdfast_job j LEFT JOIN holdfast_job f ON f.run = j.chain
 WHERE j.run IN (SELECT value FROM json_each(:runs));
 

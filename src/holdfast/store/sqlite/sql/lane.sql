@@ -42,6 +42,9 @@ SELECT min(ready_at_ms) FROM holdfast_lane WHERE queue = :queue AND ready_at_ms 
 -- :keys
 SELECT key FROM holdfast_lane WHERE queue = :queue;
 
+-- :with_jobs
+SELECT DISTINCT queue, key FROM holdfast_job WHERE state IN ('waiting', 'active') AND key IS NOT NULL;
+
 -- :set_limit
 INSERT OR REPLACE INTO holdfast_key_limit (queue, key, concurrency) VALUES (:queue, :key, :concurrency);
 

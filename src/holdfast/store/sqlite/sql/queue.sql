@@ -19,6 +19,9 @@ UPDATE holdfast_queue SET operator = :operator, revision = revision + 1 WHERE na
 -- :touch
 UPDATE holdfast_queue SET revision = revision + 1 WHERE name = :queue;
 
+-- :touch_all
+UPDATE holdfast_queue SET revision = revision + 1;
+
 -- :turn
 SELECT turn, keyless_turn FROM holdfast_queue WHERE name = :queue;
 

@@ -4,19 +4,24 @@
 
 -- :cut_back
 -- No lease ends later than a whole lease from now, unless the clock was set back since it was given.
-UPDATE holdfast_session SET expires_at_ms = :now + json_extract(CAST(info AS TEXT), '$.lease_ms')
-WHERE queue = :queue AND dead = 0 AND expires_at_ms > :now + json_extract(CAST(info AS TEXT), '$.lease_ms');
+UPDATE holdfast_session SET expires_at_ms = :now + coalesce(json_extract(CAST(info AS TEXT), '$.lease_ms'), 15000)
+WHERE queue = :queue AND dead = 0
+    AND expires_at_ms > :now + coalesce(json_extract(CAST(info AS TEXT), '$.lease_ms'), 15000);
 
 -- :declare_dead
 UPDATE holdfast_session SET dead = 1, parked = NULL
 WHERE queue = :queue AND dead = 0 AND expires_at_ms <= :now AND id <> :but;
 
 -- :dead
-SELECT id FROM holdfast_session WHERE queue = :queue AND dead = 1 AND id <> :but;
+-- A session whose record is gone is as dead as one that was declared so.
+SELECT id FROM holdfast_session WHERE queue = :queue AND dead = 1 AND id <> :but
+UNION
+SELECT session FROM holdfast_job WHERE queue = :queue AND state = 'active' AND session <> :but
+    AND session NOT IN (SELECT id FROM holdfast_session WHERE queue = :queue);
 
 -- :held
 SELECT * FROM holdfast_job WHERE queue = :queue AND state = 'active'
-    AND session IN (SELECT id FROM holdfast_session WHERE queue = :queue AND dead = 1 AND id <> :but)
+    AND session NOT IN (SELECT id FROM holdfast_session WHERE queue = :queue AND dead = 0) AND session <> :but
 ORDER BY run LIMIT :limit;
 
 -- :put_back
