@@ -41,9 +41,8 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         """Return how far the next micro-batch reaches."""
         with scan_of(self.options.url) as scan:
-            if isinstance(limit, ReadMaxRows):
-                return _offset(scan.reach(start["position"], limit.max_rows, self.options.which, self._target))
-            return _offset(self._target or self._end(scan))
+            rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+            return _offset(scan.reach(start["position"], rows, self.options.which, self._target))
 
     def prepareForTriggerAvailableNow(self) -> None:
         """What is there now is all that will be read."""

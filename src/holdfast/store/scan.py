@@ -84,8 +84,12 @@ class Scan(Protocol):
     def end(self, queues: Sequence[str] | None = None) -> str:
         """Return the position after every event that is committed now."""
 
-    def reach(self, after: str | None, limit: int, which: Sequence[Condition] = (), upto: str | None = None) -> str:
+    def reach(
+        self, after: str | None, limit: int | None, which: Sequence[Condition] = (), upto: str | None = None
+    ) -> str:
         """Return a position further on, with at most `limit` matching events before it, at most `upto` or the end.
+
+        Without a limit it is `upto`, or the end, whichever of them has read more than `after`.
 
         When `after` is of another log, it is as if it were the beginning of the one that is there now.
         """

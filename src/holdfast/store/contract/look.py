@@ -62,7 +62,7 @@ class BlockerRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EventPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Some events in commit order, and the position after them."""
+    """Some events in order, and the position after them."""
 
     events: list[Event]
     position: str
@@ -126,8 +126,9 @@ class Looking(Protocol):
     async def events(
         self, position: str | None = None, *, queue: str | None = None, id: str | None = None, limit: int = 1000
     ) -> EventPage:
-        """Return events after a position, in commit order; `None` is the beginning, `"end"` the end.
+        """Return events after a position; `None` is the beginning, `"end"` the end.
 
+        Whoever reads on gets each event once, and none of a run before one that happened to it earlier.
         With `queue`, those of one queue; with `id` as well, those of one job.
         """
 

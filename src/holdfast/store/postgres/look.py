@@ -12,11 +12,11 @@ from ...core.job import ErrorRecord, JobRecord, run_number
 from ...core.limit import QueueSettings
 from ...core.policy import Policy, adjusted
 from ...core.state import State
-from ...errors import ConfigError
 from ..contract import BlockerRecord, ChainRecord, EventPage, Filter, QueueInfo, Session, SessionInfo
-from ..row import LAST, Row, decoded, event
+from ..row import Row, decoded, event
 from ..row import record as job_record
-from .array import numbers, texts
+from .array import texts
+from .position import Position, cut, end_of, is_of_another
 
 
 def record(row: Row) -> JobRecord | None:
@@ -112,91 +112,21 @@ def policy(declared: str | None, operator: str | None) -> Policy:
     return adjusted(stored, msgspec.json.decode(operator)) if operator else stored
 
 
-class Position:
-    """What a reader has read: all up to (xid, seq) in the order of transactions, but for those that were open then.
-
-    `open` has the transactions below it that had not ended, each with the last of its events that was read.
-    `seen` is the highest number of an event that was looked at; what is trimmed above it was never read.
-    """
-
-    def __init__(self, text: str | None = None) -> None:
-        self.epoch = ""
-        self.xid = self.seq = self.seen = 0
-        self.open: dict[int, int] = {}
-        if text is not None:
-            self._parse(text)
-
-    def _parse(self, text: str) -> None:
-        try:
-            self.epoch, xid, seq, seen, *rest = text.split(":")
-            self.xid, self.seq, self.seen = int(xid), int(seq), int(seen)
-            for entry in rest[0].split(",") if rest else ():
-                name, _, read = entry.partition(".")
-                self.open[int(name)] = int(read or 0)
-        except ValueError:
-            raise ConfigError(f"position {text!r} is not one that the event log gave") from None
-
-    def __str__(self) -> str:
-        text = f"{self.epoch}:{self.xid}:{self.seq}:{self.seen}"
-        if self.open:
-            text += ":" + ",".join(f"{xid}.{seq}" if seq else str(xid) for xid, seq in sorted(self.open.items()))
-        return text
-
-    def values(self) -> dict[str, Any]:
-        """Return the position as the statement takes it."""
-        skipped = sorted(self.open)
-        return {
-            "xid": str(self.xid),
-            "seq": self.seq,
-            "skipped": texts([str(xid) for xid in skipped]),
-            "read": numbers([self.open[xid] for xid in skipped]),
-        }
-
-    def advance(self, xid: int, seq: int, in_flight: Sequence[int]) -> None:
-        """An event, or the end of the log, has been reached."""
-        self.seen = max(self.seen, seq)
-        if (xid, seq) > (self.xid, self.seq):
-            self.drop_ended(LAST, in_flight)
-            for other in in_flight:
-                if self.xid < other < xid:
-                    self.open.setdefault(other, 0)
-            self.xid, self.seq = xid, seq
-        elif xid in self.open:
-            self.drop_ended(xid, in_flight)
-            self.open[xid] = seq
-
-    def drop_ended(self, below: int, in_flight: Sequence[int]) -> None:
-        """Transactions that have ended, and whose events have all been passed, are no longer open."""
-        for xid in [xid for xid in self.open if xid < below and xid not in in_flight]:
-            del self.open[xid]
-
-
-def read_to(text: str) -> tuple[str, int]:
-    """Return the last event, as (transaction, number), before which a reader at this position has read everything."""
-    at = Position(text or None)
-    return (str(min(at.open) - 1), LAST) if at.open else (str(at.xid), at.seq)
-
-
 def events(rows: Sequence[Row], position: str | None, limit: int) -> EventPage | None:
     """Return a page from the rows that were found after a position; `None` when the log is another one."""
-    first = rows[0]
-    at = Position(None if position in (None, "end") else position)
-    known, at.epoch = at.epoch, first["epoch"]
-    if known not in ("", at.epoch) or at.seen > first["newest"]:
-        return None  # another log, or this one as a backup had it, from before the position was made
-    in_flight = [int(xid) for xid in first["snapshot"].split(":")[2].split(",") if xid]
+    log = rows[0]
+    at = Position() if position in (None, "end") else Position.parse(position or "")
+    if is_of_another(at, log):
+        return None
     # How many events of a late transaction were trimmed, nobody knows: one of each is the least.
-    gap = max(0, first["trimmed"] - at.seen) + first["lost"] if known else 0
-    found = []
-    for row in rows if position != "end" and first["xid_"] is not None else ():
-        at.advance(int(row["xid_"]), row["seq"], in_flight)
-        found.append(event(row, str(at)))
-    if len(found) < limit and first["last"] is not None:
-        # Everything up to the end was looked at, also what is not of this queue: trimming it later is no gap.
-        xid, _, seq = first["last"].partition(".")
-        at.advance(int(xid), int(seq), in_flight)
-        at.drop_ended(LAST, in_flight)
-    at.seen = max(at.seen, first["trimmed"])
-    if found and len(found) < limit:
-        found[-1] = msgspec.structs.replace(found[-1], position=str(at))
-    return EventPage(events=found, position=str(at), gap=gap)
+    gap = max(0, log["trimmed"] - at.number) + log["lost"] if at.epoch else 0
+    end = end_of(log, at)
+    readable = [row for row in rows if row["seq"] is not None and (log["stop"] is None or row["seq"] < log["stop"])]
+    found = [event(row, str(cut(at, end, row["seq"]))) for row in readable]
+    if len(found) == limit and position != "end":
+        return EventPage(events=found, position=found[-1].position, gap=gap)
+    # Everything up to the end was looked at, also what is not of this queue: trimming it later is no gap.
+    last = str(cut(at, end, end.number))
+    if found:
+        found[-1] = msgspec.structs.replace(found[-1], position=last)
+    return EventPage(events=found, position=last, gap=gap)

@@ -26,6 +26,7 @@ from ..row import before
 from . import doctor, look
 from .array import numbers, texts
 from .calling import Calling
+from .position import Position
 
 MOST_AT_ONCE = 500
 """So much of what many ask at the same time goes in one call."""
@@ -75,7 +76,7 @@ class Looking(Calling):
     async def events(
         self, position: str | None = None, *, queue: str | None = None, id: str | None = None, limit: int = 1000
     ) -> EventPage:
-        at = look.Position(None if position in (None, "end") else position)
+        at = Position() if position in (None, "end") else Position.parse(position or "")
         wanted = 0 if position == "end" else limit
         rows = await self._look("events", queue=queue, id=id, limit=wanted, **at.values())
         page = look.events(rows, position, limit)
@@ -97,10 +98,8 @@ class Looking(Calling):
 
     async def hold(self, reader: str, position: str | None) -> None:
         page = None if position is None else await self.events(position, limit=1)
-        xid, seq = (None, 0) if page is None else look.read_to("" if page.reset else position or "")
-        await self._value(
-            "SELECT holdfast.read_to(%s::bigint, %s, %s::xid8, %s::bigint)", self._now(), reader, xid, seq
-        )
+        read = None if page is None else 0 if page.reset else Position.parse(position or "").whole
+        await self._value("SELECT holdfast.read_to(%s::bigint, %s, %s::bigint)", self._now(), reader, read)
 
     async def doctor(self) -> list[Finding]:
         (row,) = await self._rows(doctor.LOOK, (), named=True)

@@ -14,7 +14,8 @@ from . import sql
 from .connection import Connection, Place
 
 RESTORED = """
-SELECT (SELECT xid FROM holdfast.event ORDER BY xid DESC, seq DESC LIMIT 1) >= pg_snapshot_xmax(pg_current_snapshot())
+SELECT EXISTS (SELECT 1 FROM (SELECT xid FROM holdfast.event ORDER BY seq DESC LIMIT 1000) e
+    WHERE e.xid >= pg_snapshot_xmax(pg_current_snapshot()))
 """
 ANEW = """
 UPDATE holdfast.event SET xid = '3';

@@ -6,24 +6,27 @@ transactions that were open when it was made, and leaves their events to a later
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import msgspec
 import psycopg
+from psycopg.rows import dict_row
 
 from ...errors import StoreError
+from ..row import Row
 from ..scan import Columns, Condition, Part, Plan, Table, clauses, lost, shares
 from ..text import from_csv
 from . import sql
-from .array import numbers, texts
 from .connection import Place, translate
-from .look import Position
-from .span import Key, Log, Nth, PostgresPart, cut, end_of, ranges
+from .position import Position, cut, end_of, is_of_another
+from .span import PostgresPart, narrowed, ranges, source
 
 PAGE = 20_000
-_EVENT = {"sequence": "seq", "epoch": "(SELECT value FROM holdfast.meta WHERE name = 'epoch')"}
+START = Position()
+_EVENT = {"sequence": "e.seq", "epoch": "(SELECT value FROM holdfast.meta WHERE name = 'epoch')"}
+"""Columns that the tables call something else."""
 _JOB = {
     "started_at_ms": "claimed_at_ms",
     "worker": "session",
@@ -38,9 +41,7 @@ _JOB = {
     "chain_state": "CASE chain_state WHEN 'open' THEN 'active' ELSE chain_state END",
     "blockers": "CASE state WHEN 'blocked' THEN coalesce(blockers, 0) ELSE 0 END",
 }
-_NAMES: dict[Table, dict[str, str]] = {"events": _EVENT, "jobs": _JOB}
-"""Columns that the tables call something else."""
-_WRITTEN = {"sequence": "seq AS sequence", "payload": "encode(payload, 'hex')"}
+_WRITTEN = {"sequence": "e.seq AS sequence", "payload": "encode(e.payload, 'hex')"}
 """Columns of an event as text."""
 _PLAIN = {"holds_id", "cancel_requested", "successor", "progress", "error", "headers"}
 """Columns of a job by which it cannot be chosen here."""
@@ -61,55 +62,50 @@ class PostgresScan:
 
     def end(self, queues: Sequence[str] | None = None) -> str:
         """Return the position after every event that is committed now."""
-        return str(end_of(self._log()))
+        return str(end_of(self._log(START), START))
 
-    def reach(self, after: str | None, limit: int, which: Sequence[Condition] = (), upto: str | None = None) -> str:
+    def reach(
+        self, after: str | None, limit: int | None, which: Sequence[Condition] = (), upto: str | None = None
+    ) -> str:
         """Return a position with at most `limit` matching events before it."""
-        log = self._log()
-        at = self._position(after, log) or Position(f"{log.epoch}:0:0:0")
-        end = (self._position(upto, log) if upto is not None else None) or end_of(log)
-        if limit < 1:
-            return str(at)
+        at, end = self._between(after, upto)
+        if limit is None:
+            return str(end)
         left = limit
-        for part in ranges(at, end):
-            found = self._nth(part, which, left)
-            if isinstance(found, Nth):
-                return str(cut(at, end, found))
-            left -= found
-        return str(end)
+        for part in ranges(at, end) if limit > 0 else ():
+            number, count = self._nth(part, which, left)
+            if number is not None:
+                return str(cut(at, end, number))
+            left -= count
+        return str(end if limit > 0 else at)
 
-    def _nth(self, part: PostgresPart, which: Sequence[Condition], number: int) -> Nth | int:
-        """Return the place of the nth row of a part, or how many there are when there are fewer."""
-        where, values = self._where("events", part, which)
-        order = "OVER (ORDER BY e.xid, e.seq ROWS UNBOUNDED PRECEDING)"
-        ((count, row),) = self._rows(
-            f"SELECT count(*), max(ARRAY[xid::text, seq::text, seen::text]) FILTER (WHERE n = %s) FROM ("
-            f"SELECT e.xid, e.seq, row_number() {order} AS n, max(e.seq) {order} AS seen"
-            f" FROM holdfast.event e WHERE {where} ORDER BY e.xid, e.seq LIMIT %s) numbered",
+    def _between(self, after: str | None, upto: str | None) -> tuple[Position, Position]:
+        """Return two positions of this log; its beginning and its end, where they are of another."""
+        at = Position() if after is None else Position.parse(after)
+        log = self._log(at)
+        at = Position(log["epoch"]) if is_of_another(at, log) else msgspec.structs.replace(at, epoch=log["epoch"])
+        end = None if upto is None else Position.parse(upto)
+        if end is None or is_of_another(end, log):
+            end = end_of(log, at)
+        return at, cut(at, end, end.number)
+
+    def _nth(self, part: PostgresPart, which: Sequence[Condition], number: int) -> tuple[int | None, int]:
+        """Return the number of the nth event of a part, and how many there are, when there are fewer."""
+        rows, values = self._source(part, which)
+        ((count, found),) = self._rows(
+            "SELECT count(*), max(seq) FILTER (WHERE n = %s)"
+            " FROM (SELECT e.seq, row_number() OVER (ORDER BY e.seq) AS n"
+            f" FROM {rows} ORDER BY e.seq LIMIT %s) numbered",
             [number, *values, number],
         )
-        return Nth(*map(int, row)) if row else int(count)
+        return found, int(count)
 
-    def _log(self) -> Log:
-        ((epoch, trimmed, newest, snapshot, last),) = self._rows(
-            "SELECT (SELECT value FROM holdfast.meta WHERE name = 'epoch'),"
-            " (SELECT value::bigint FROM holdfast.meta WHERE name = 'trimmed'),"
-            " (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM holdfast.event_seq),"
-            " pg_current_snapshot()::text,"
-            " (SELECT xid::text || '.' || seq FROM holdfast.event WHERE xid < (SELECT CASE WHEN pg_is_in_recovery()"
-            " THEN pg_snapshot_xmin(pg_current_snapshot()) ELSE '9223372036854775807'::xid8 END)"  # as in `look.sql`
-            " ORDER BY xid DESC, seq DESC LIMIT 1)"
-        )
-        in_flight = [int(xid) for xid in snapshot.split(":")[2].split(",") if xid]
-        xid, _, seq = (last or "0.0").partition(".")
-        return Log(epoch, trimmed, newest, in_flight, (int(xid), int(seq)))
-
-    def _position(self, text: str | None, log: Log) -> Position | None:
-        """Return a position as a part of this log; `None` when it is of another."""
-        if text is None:
-            return Position(f"{log.epoch}:0:0:{log.trimmed}")
-        at = Position(text)
-        return at if at.epoch == log.epoch and at.seen <= log.newest else None
+    def _log(self, after: Position) -> Row:
+        with self._cursor() as cursor:
+            cursor.row_factory = dict_row  # type: ignore[assignment]
+            cursor.execute(sql.statements(self.place.schema)["end"].encode(), after.values())
+            (row,) = cursor.fetchall()
+        return row  # type: ignore[return-value]
 
     # --- planning
 
@@ -122,64 +118,47 @@ class PostgresScan:
         return self._plan_events(plan) if plan.table == "events" else self._plan_jobs(plan)
 
     def _plan_events(self, plan: Plan) -> list[PostgresPart]:
-        log = self._log()
-        known = self._position(plan.after, log)
-        upto = self._position(plan.upto, log) if plan.upto is not None else end_of(log)
-        gap = [PostgresPart(reset=True)] if known is None or upto is None else []
-        if upto is None:
-            return gap
-        after = known or Position(f"{log.epoch}:0:0:0")
-        if plan.after is not None and known:
-            missing = max(0, min(log.trimmed, upto.seen) - after.seen) + self._lost(after, upto)
-            gap += [PostgresPart(missing=missing)] if missing else []
-        parts = [part for each in ranges(after, upto) for part in self._split(plan, each)]
+        at = Position() if plan.after is None else Position.parse(plan.after)
+        log = self._log(at)
+        upto = end_of(log, at) if plan.upto is None else Position.parse(plan.upto)
+        if is_of_another(upto, log):
+            return [PostgresPart(reset=True)]
+        gap: list[PostgresPart] = []
+        if is_of_another(at, log):
+            gap, at = [PostgresPart(reset=True)], Position()
+        upto = cut(at, upto, upto.number)
+        if at.epoch and (missing := self._missing(log, at, upto)):
+            gap = [PostgresPart(missing=missing)]
+        parts = [part for each in ranges(at, upto) for part in self._split(plan, each)]
         return gap + [part for part in parts if part.rows]
 
-    def _lost(self, after: Position, upto: Position) -> int:
-        """Return how many transactions that were late at the first position were trimmed unread, as `look.sql` does."""
-        ended = {xid: seq for xid, seq in after.open.items() if xid not in upto.open}
-        if not ended:
-            return 0
-        ((count,),) = self._rows(
-            "SELECT count(*) FROM unnest(%s::text[], %s::bigint[]) AS s(xid, seq)"
-            " CROSS JOIN (SELECT value::xid8 AS xid FROM holdfast.meta WHERE name = 'trimmed_xid') AS t"
-            " WHERE s.xid::xid8 <= t.xid AND pg_visible_in_snapshot(s.xid::xid8, pg_current_snapshot())"
-            " AND coalesce(pg_xact_status(s.xid::xid8), 'committed') = 'committed'"
-            " AND (s.xid::xid8 = t.xid OR NOT EXISTS ("
-            "SELECT 1 FROM holdfast.event e WHERE e.xid = s.xid::xid8 AND e.seq > s.seq))",
-            _pairs(ended),
-        )
-        return int(count)
-
-    def _count(self, plan: Plan, part: PostgresPart) -> int:
-        where, values = self._where("events", part, plan.which)
-        ((count,),) = self._rows(f"SELECT count(*) FROM holdfast.event e WHERE {where}", values)
-        return int(count)
+    def _missing(self, log: Row, after: Position, upto: Position) -> int:
+        """Return how many events were trimmed unread, as far as anybody knows, one for each late transaction."""
+        ended = msgspec.structs.replace(after, late=tuple(each for each in after.late if each not in upto.late))
+        ((lost,),) = self._rows(sql.statements(self.place.schema)["missing"], ended.values()) if ended.late else ((0,),)
+        return max(0, min(int(log["trimmed"]), upto.number) - after.number) + int(lost)
 
     def _split(self, plan: Plan, whole: PostgresPart) -> list[PostgresPart]:
-        count = self._count(plan, whole)
+        rows, values = self._source(whole, plan.which)
+        ((count,),) = self._rows(f"SELECT count(*) FROM {rows}", values)
         size = max(plan.least, -(-count // max(1, plan.parts)))
         if count <= size:
-            return [msgspec.structs.replace(whole, rows=count)]
-        where, values = self._where("events", whole, plan.which)
+            return [narrowed(whole, whole.low, whole.high, count)]
         cuts = self._rows(
-            "SELECT xid::text, seq FROM (SELECT e.xid, e.seq, row_number() OVER (ORDER BY e.xid, e.seq) AS n"
-            f" FROM holdfast.event e WHERE {where}) numbered WHERE n %% %s = 0 AND n < %s ORDER BY n",
+            "SELECT seq FROM (SELECT e.seq, row_number() OVER (ORDER BY e.seq) AS n"
+            f" FROM {rows}) numbered WHERE n %% %s = 0 AND n < %s ORDER BY n",
             [*values, size, count],
         )
-        edges = [whole.low, *((int(xid), seq) for xid, seq in cuts), whole.high]
-        rows = [size] * len(cuts) + [count - size * len(cuts)]
-        return [
-            msgspec.structs.replace(whole, low=low, high=high, rows=number)
-            for low, high, number in zip(edges, edges[1:], rows, strict=False)
-        ]
+        edges = [whole.low, *(seq for (seq,) in cuts), whole.high]
+        sizes = [size] * len(cuts) + [count - size * len(cuts)]
+        return [narrowed(whole, low, high, number) for low, high, number in zip(edges, edges[1:], sizes, strict=False)]
 
     def _plan_jobs(self, plan: Plan) -> list[PostgresPart]:
         ((first, last),) = self._rows("SELECT min(run), max(run) FROM holdfast.job")
         if first is None:
             return []
         runs = shares(first - 1, last, plan.parts, plan.least)
-        return [PostgresPart(low=(0, low), high=(0, high)) for low, high in runs]
+        return [PostgresPart(low=low, high=high) for low, high in runs]
 
     # --- reading
 
@@ -200,57 +179,45 @@ class PostgresScan:
         if part.rows is not None and count < part.rows:
             raise lost(self.place, part.rows - count)
 
-    def _events(self, plan: Plan, part: PostgresPart) -> tuple[Columns, Key, int]:
+    def _events(self, plan: Plan, part: PostgresPart) -> tuple[Columns, int, int]:
         """Return the next events of a part. The server writes them as text, which Arrow reads faster than Python."""
         names = [name for name in plan.columns if name != "epoch"]
-        written = ", ".join(_WRITTEN.get(name, name) for name in names)
-        where, values = self._where("events", part, plan.which)
+        written = ", ".join(_WRITTEN.get(name, f"e.{name}") for name in names)
+        rows, values = self._source(part, plan.which)
         text = self._copied(
-            f"SELECT e.xid, e.seq, {written} FROM holdfast.event e WHERE {where} ORDER BY e.xid, e.seq LIMIT {PAGE}",
-            values,
+            f"SELECT {', '.join(filter(None, ['e.seq', written]))} FROM {rows} ORDER BY e.seq LIMIT {PAGE}", values
         )
         if not text:
             return {}, part.low, 0
-        found = from_csv(text, ["xid", "seq", *names])
-        xids, seqs = found.pop("xid"), found.pop("seq")
+        found = from_csv(text, ["seq", *names])
+        seqs = found.pop("seq")
         if "epoch" in plan.columns:
-            found["epoch"] = [part.epoch] * len(xids)
-        return found, (int(xids[-1].as_py()), int(seqs[-1].as_py())), len(xids)
+            found["epoch"] = [part.epoch] * len(seqs)
+        return found, int(seqs[-1].as_py()), len(seqs)
 
-    def _jobs(self, plan: Plan, part: PostgresPart) -> tuple[Columns, Key, int]:
+    def _jobs(self, plan: Plan, part: PostgresPart) -> tuple[Columns, int, int]:
         names = ", ".join(_JOB.get(name, name) for name in plan.columns)
-        where, values = self._where("jobs", part, plan.which)
+        conditions, values = clauses(plan.which, _compared(_JOB), "%s")
+        where = " AND ".join(["e.run > %s AND e.run <= %s", *conditions])
         rows = self._rows(
             f"SELECT e.run, {names} FROM holdfast.job e WHERE {where}"
             f" AND (expires_at_ms IS NULL OR expires_at_ms > holdfast.clock(NULL)) ORDER BY e.run LIMIT {PAGE}",
-            values,
+            [part.low, part.high, *values],
         )
         if not rows:
             return {}, part.low, 0
         runs, *columns = zip(*rows, strict=True)
-        return dict(zip(plan.columns, columns, strict=True)), (0, runs[-1]), len(runs)
+        return dict(zip(plan.columns, columns, strict=True)), runs[-1], len(runs)
 
-    def _where(self, table: Table, part: PostgresPart, which: Sequence[Condition]) -> tuple[str, list[Any]]:
-        found, values = clauses(which, _compared(_NAMES[table]), "%s")
-        if table == "jobs":
-            return " AND ".join(["e.run > %s AND e.run <= %s", *found]), [part.low[1], part.high[1], *values]
-        above: list[Any] = [str(part.low[0]), part.low[1], str(part.high[0]), part.high[1]]
-        within = "(e.xid, e.seq) > (%s::xid8, %s::bigint) AND (e.xid, e.seq) <= (%s::xid8, %s::bigint)"
-        listed = (
-            "EXISTS (SELECT 1 FROM unnest(%s::text[], %s::bigint[]) o(xid, seq)"
-            " WHERE o.xid::xid8 = e.xid AND e.seq > o.seq)"
-        )
-        if part.late is not None:
-            within += f" AND e.xid = ANY (%s::text[]::xid8[]) AND {listed}"
-            above += [texts([str(xid) for xid in part.late]), *_pairs(part.late)]
-        if part.open:
-            within += f" AND NOT {listed}"
-            above += _pairs(part.open)
-        return " AND ".join([within, *found]), [*above, *values]
+    def _source(self, part: PostgresPart, which: Sequence[Condition]) -> tuple[str, list[Any]]:
+        """Return the events of a part that match, as SQL."""
+        found, wanted = clauses(which, _compared(_EVENT), "%s")
+        text, values = source(part)
+        return " AND ".join([text, *found]), [*values, *wanted]
 
     # --- the connection
 
-    def _rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    def _rows(self, query: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
         with self._cursor() as cursor:
             cursor.execute(self._named(query), values or None)
             return cursor.fetchall()
@@ -310,7 +277,3 @@ class PostgresScan:
 def _compared(names: dict[str, str]) -> Callable[[str], str]:
     """Return how a column is spelled to be compared: texts by their bytes, whatever the database's collation."""
     return lambda name: f'({names.get(name, name)} COLLATE "C")' if name in _WORDS else names.get(name, name)
-
-
-def _pairs(open: dict[int, int]) -> list[Any]:
-    return [texts([str(xid) for xid in open]), numbers(list(open.values()))]

@@ -2,73 +2,57 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from ..scan import Part
-from .look import Position
+from .position import Late, Position, late_values
 
-Key = tuple[int, int]
-"""A place in the order of events: transaction and sequence."""
-START: Key = (0, 0)
+_LISTED = "unnest(%s::text[], %s::text[], %s::bigint[]) AS o(first, last, read)"
 
 
 class PostgresPart(Part, frozen=True, kw_only=True):
-    """Rows above `low`, up to `high`: places in the log, or runs."""
+    """Rows above `low`, up to `high`: numbers of events, or runs."""
 
-    low: Key = START
-    high: Key = START
+    low: int = 0
+    high: int = 0
     epoch: str = ""
-    late: dict[int, int] | None = None
-    """Only these transactions, each from the event after this: they were open at the position before."""
-    open: dict[int, int] = {}
-    """Not these transactions beyond this event: they were open at the position after."""
+    late: tuple[Late, ...] | None = None
+    """Only these transactions, each behind what was read of it: they were late at the position before."""
+    open: tuple[Late, ...] = ()
+    """Not these transactions beyond what was read of them: they are late at the position after."""
     rows: int | None = None
     """How many there were when it was planned."""
 
 
-class Log(msgspec.Struct):
-    """The log as one snapshot sees it."""
-
-    epoch: str
-    trimmed: int
-    newest: int
-    in_flight: list[int]
-    last: Key
-
-
-class Nth(msgspec.Struct):
-    """An event in the log, and the highest sequence up to it."""
-
-    xid: int
-    seq: int
-    seen: int
-
-
-def end_of(log: Log) -> Position:
-    """Return the position after all that a snapshot sees."""
-    at = Position(f"{log.epoch}:0:0:{log.trimmed}")
-    at.advance(*log.last, log.in_flight)
-    return at
-
-
 def ranges(after: Position, upto: Position) -> list[PostgresPart]:
     """Return what lies between two positions: what was late at the first, and what came after it."""
-    low, high = (after.xid, after.seq), (upto.xid, upto.seq)
-    new = PostgresPart(low=low, high=high, epoch=upto.epoch, open=upto.open)
-    if not after.open:
+    new = PostgresPart(low=after.number, high=upto.number, epoch=upto.epoch, open=upto.late)
+    if not after.late:
         return [new]
-    return [PostgresPart(high=min(low, high), epoch=upto.epoch, open=upto.open, late=after.open), new]
+    late = PostgresPart(low=after.whole, high=after.number, epoch=upto.epoch, open=upto.late, late=after.late)
+    return [late, new]
 
 
-def cut(after: Position, upto: Position, place: Nth) -> Position:
-    """Return the position between two others up to which a place, and all before it, have been read."""
-    at = Position(str(after))
-    at.seen = max(after.seen, place.seen)
-    if (place.xid, place.seq) > (after.xid, after.seq):
-        at.xid, at.seq = place.xid, place.seq
-        at.open = {xid: seq for xid, seq in upto.open.items() if xid < place.xid}
-    else:
-        passed = {xid: upto.open.get(xid) for xid in after.open if xid < place.xid}
-        later = {xid: seq for xid, seq in after.open.items() if xid > place.xid}
-        at.open = {xid: seq for xid, seq in passed.items() if seq is not None} | {place.xid: place.seq} | later
-    return at
+def source(part: PostgresPart) -> tuple[str, list[Any]]:
+    """Return where the events of a part come from, as SQL, and the values for its marks."""
+    table, values = "holdfast.event e", []
+    if part.late is not None:
+        table = f"{_LISTED} JOIN holdfast.event e ON e.seq > o.read AND e.xid BETWEEN o.first::xid8 AND o.last::xid8"
+        values = [*late_values(part.late).values()]
+    within = "e.seq > %s::bigint AND e.seq <= %s::bigint"
+    values += [part.low, part.high]
+    if part.open:
+        # Nearly all are older than the oldest of these.
+        within += (
+            f" AND (e.xid < %s::text::xid8 OR NOT EXISTS (SELECT 1 FROM {_LISTED}"
+            " WHERE e.seq > o.read AND e.xid BETWEEN o.first::xid8 AND o.last::xid8))"
+        )
+        values += [str(min(each.first for each in part.open)), *late_values(part.open).values()]
+    return f"{table} WHERE {within}", values
+
+
+def narrowed(part: PostgresPart, low: int, high: int, rows: int) -> PostgresPart:
+    """Return a share of a part."""
+    return msgspec.structs.replace(part, low=low, high=high, rows=rows)

@@ -19,6 +19,7 @@ FUNCTIONS = (
     "turn", "join", "schedule",
 )  # fmt: skip
 _STATEMENT = re.compile(r"^-- :(\w+)\n(.*?);\s*$", re.MULTILINE | re.DOTALL)
+_NAMED = re.compile(r"(?<!:):([a-z]+)\b")
 
 
 def text(path: str) -> str:
@@ -61,10 +62,9 @@ def _signatures() -> str:
 
 @cache
 def statements(schema: str) -> dict[str, str]:
-    """Return every statement that looks, by name."""
+    """Return every statement that looks, by name. One that another names goes in there."""
     found = dict(_STATEMENT.findall(text("look.sql")))
-    columns = found.pop("columns")
-    return {name: rename(body.replace(":columns", columns), schema) for name, body in found.items()}
+    return {name: rename(_NAMED.sub(lambda named: found[named[1]], body), schema) for name, body in found.items()}
 
 
 def rename(source: str, schema: str) -> str:

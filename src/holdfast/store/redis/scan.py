@@ -41,14 +41,17 @@ class RedisScan:
         """Return the position after every event, queue by queue."""
         return text_of({name: str(log.spot(log.last)) for name, log in self._logs(queues).items()})
 
-    def reach(self, after: str | None, limit: int, which: Sequence[Condition] = (), upto: str | None = None) -> str:
+    def reach(
+        self, after: str | None, limit: int | None, which: Sequence[Condition] = (), upto: str | None = None
+    ) -> str:
         """Return a position with at most `limit` events before it, shared among the queues that have some."""
         known, ends = position_of(after), position_of(upto)
         logs = self._logs(Plan(table="events", columns=(), which=tuple(which)).only("queue"), known, ends)
         if upto is not None:
             logs = {name: ending(log, ends[name]) for name, log in logs.items() if name in ends}
         lows = {name: max(low_of(known.get(name), log)[0], log.first - 1) for name, log in logs.items()}
-        taken = fair({name: max(0, log.last - lows[name]) for name, log in logs.items()}, limit)
+        there = {name: max(0, log.last - lows[name]) for name, log in logs.items()}
+        taken = there if limit is None else fair(there, limit)
         reached = {name: self._marked(name, log.spot(lows[name] + taken[name])) for name, log in logs.items()}
         return text_of({name: str(spot) for name, spot in {**known, **reached}.items()})
 

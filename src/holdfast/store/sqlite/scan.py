@@ -69,13 +69,17 @@ class SqliteScan:
         epoch, _, newest = self._log()
         return f"{epoch}:{newest}"
 
-    def reach(self, after: str | None, limit: int, which: Sequence[Condition] = (), upto: str | None = None) -> str:
+    def reach(
+        self, after: str | None, limit: int | None, which: Sequence[Condition] = (), upto: str | None = None
+    ) -> str:
         """Return a position with at most `limit` matching events before it."""
         epoch, first, newest = self._log()
         low, _ = self._low(after, epoch, first, newest)
         low = max(low, first - 1)
         if upto is not None:
             newest, _ = self._low(upto, epoch, first, newest)
+        if limit is None:
+            return f"{epoch}:{max(low, newest)}"
         if not which or limit < 1:
             return f"{epoch}:{max(low, min(newest, low + limit))}"
         chosen, values = clauses(which, _naming("events"), "?")

@@ -38,7 +38,8 @@ from ...store.contract import (
     Turn,
 )
 from ..clock import ManualClock
-from .harness import Harness
+from ..replay import Replay, listed, read
+from .harness import Harness, Meddling
 
 QUEUE = "q"
 TASK = "t"
@@ -53,9 +54,11 @@ class Bench:
     """One open store with a manual clock, and everything that a test does to it."""
 
     def __init__(self, harness: Harness, store: Store, clock: ManualClock) -> None:
-        self.harness = harness
+        self.harness = Meddling(harness)
         self.store = store
         self.clock = clock
+        self._replay: Replay | None = None
+        self._read: str | None = None
         self._numbers = itertools.count(1)
         self._sessions: list[Session] = []
         self._others: list[Store] = []
@@ -189,6 +192,15 @@ class Bench:
         return [event.transition for event in await self.events(id)]
 
     # --- the end
+
+    async def replayed(self) -> None:
+        """The log, replayed as far as it goes, gives the store as it stands."""
+        if self._replay is None:
+            self._replay = Replay(whole=self.harness.log_is_whole)
+        self._read = await read(self.store, self._replay, self._read)
+        jobs = [job for job in await listed(self.store) if (job.queue, job.id) not in self.harness.broken]
+        self._replay.compare(jobs, besides=self.harness.broken)
+        self._replay.check()
 
     async def leftovers(self) -> Mapping[str, int]:
         """Return what remains after every job has been deleted or has expired, and every session has left."""

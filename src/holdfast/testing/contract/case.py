@@ -52,7 +52,9 @@ async def _run(test: Callable[..., Awaitable[None]], harness: Harness, arguments
     bench = Bench(harness, store, clock)
     try:
         await test(bench, **arguments)
+        await bench.replayed()
         left = await bench.leftovers()
+        await bench.replayed()
         assert not left, f"after every job had gone, these were left: {dict(left)}"
     finally:
         await bench.close()

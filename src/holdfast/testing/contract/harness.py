@@ -76,3 +76,46 @@ class Harness(ABC):
     @abstractmethod
     async def dispose(self, store: Store) -> None:
         """Nothing that `make` gave holds anything any more. Called once, after the store was closed."""
+
+
+class Meddling(Harness):
+    """A harness that remembers what was done behind the store's back: its log cannot tell of that."""
+
+    def __init__(self, harness: Harness) -> None:
+        self._harness = harness
+        self.url = harness.url
+        self.processes = harness.processes
+        self.log_is_whole = True
+        self.broken: set[tuple[str, str]] = set()
+        """The queues and ids of jobs whose record was damaged or lost."""
+
+    def make(self, clock: Clock | None = None) -> Store:
+        return self._harness.make(clock)
+
+    async def leftovers(self, store: Store) -> Mapping[str, int]:
+        return await self._harness.leftovers(store)
+
+    async def damage(self, store: Store, queue: str, id: str) -> None:
+        self.broken.add((queue, id))
+        await self._harness.damage(store, queue, id)
+
+    async def lose(self, store: Store, queue: str, id: str) -> None:
+        self.broken.add((queue, id))
+        await self._harness.lose(store, queue, id)
+
+    async def reset_log(self, store: Store) -> None:
+        self.log_is_whole = False
+        await self._harness.reset_log(store)
+
+    def keeping(self, events: int, clock: Clock) -> Store:
+        self.log_is_whole = False
+        return self._harness.keeping(events, clock)
+
+    def fresh(self) -> Harness:
+        return self._harness.fresh()
+
+    async def ready_keys(self, store: Store, queue: str, now_ms: int) -> frozenset[str] | None:
+        return await self._harness.ready_keys(store, queue, now_ms)
+
+    async def dispose(self, store: Store) -> None:
+        await self._harness.dispose(store)

@@ -79,28 +79,24 @@ END $$;
 CREATE OR REPLACE FUNCTION holdfast.trim(p_now bigint, p_history bigint, p_limit integer) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
-    v_last bigint;
-    v_read record;
+    v_last bigint := (SELECT seq FROM holdfast.event ORDER BY seq DESC LIMIT 1);
+    v_upto bigint;
     v_cut bigint;
     v_xid text;
 BEGIN
-    SELECT seq INTO v_last FROM holdfast.event ORDER BY xid DESC, seq DESC LIMIT 1;
     IF v_last IS NULL OR v_last <= p_history
-        OR (SELECT seq FROM holdfast.event ORDER BY xid, seq LIMIT 1) > v_last - p_history THEN
+        OR (SELECT seq FROM holdfast.event ORDER BY seq LIMIT 1) > v_last - p_history THEN
         RETURN;
     END IF;
     PERFORM 1 FROM holdfast.meta WHERE name = 'trimmed' FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         RETURN;  -- somebody else is at it
     END IF;
-    SELECT * INTO v_read FROM holdfast.read_by_all(p_now);
+    v_upto := greatest(least(v_last - p_history, holdfast.read_by_all(p_now)), v_last - 10 * p_history);
     WITH oldest AS MATERIALIZED (
-        SELECT xid, seq FROM holdfast.event ORDER BY xid, seq LIMIT p_limit
+        SELECT seq, xid FROM holdfast.event WHERE seq <= v_upto ORDER BY seq LIMIT p_limit
     ), gone AS (
-        DELETE FROM holdfast.event e USING oldest o
-        WHERE e.xid = o.xid AND e.seq = o.seq AND o.seq <= v_last - p_history
-            AND (v_read.xid IS NULL OR (o.xid, o.seq) <= (v_read.xid, v_read.seq) OR o.seq <= v_last - 10 * p_history)
-        RETURNING e.xid, e.seq
+        DELETE FROM holdfast.event e USING oldest o WHERE e.seq = o.seq AND e.xid = o.xid RETURNING e.xid, e.seq
     )
     SELECT max(seq), max(xid::text::bigint)::text INTO v_cut, v_xid FROM gone;
     UPDATE holdfast.meta SET value = greatest(value::bigint, v_cut)::text WHERE name = 'trimmed' AND v_cut IS NOT NULL;

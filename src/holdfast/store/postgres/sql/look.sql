@@ -94,39 +94,66 @@ FROM holdfast.held(%(now)s::bigint, %(session)s) AS h(run) JOIN holdfast.job j U
     LEFT JOIN holdfast.job f ON f.run = j.chain LEFT JOIN holdfast.policy p ON p.queue = j.queue AND p.task = coalesce(j.task, '')
 ORDER BY j.run;
 
--- A replica's snapshot does not name the transactions that were open, only the oldest: it is read up to there.
+-- Of a position: `number`, and late transactions from `first` to `last`, each read up to its own number.
+-- Transactions that were late, have been committed, and of which an event was trimmed, or may have been.
+-- :lost
+(SELECT count(*) FROM unnest(%(first)s::text[], %(last)s::text[], %(read)s::bigint[]) AS o(first, last, read)
+    CROSS JOIN (SELECT max(value) FILTER (WHERE name = 'trimmed_xid') AS xid,
+            max(value) FILTER (WHERE name = 'trimmed') AS number FROM holdfast.meta) AS t
+    WHERE o.read < t.number::bigint AND o.first::xid8 <= t.xid::xid8
+        AND (o.first <> o.last OR pg_visible_in_snapshot(o.first::xid8, pg_current_snapshot())
+            AND coalesce(pg_xact_status(o.first::xid8), 'committed') = 'committed'
+            -- What it had below this would have gone with the rest, had it been committed then.
+            AND NOT EXISTS (SELECT 1 FROM holdfast.event e WHERE e.seq > o.read AND e.seq <= t.number::bigint
+                AND e.xid = o.first::xid8)));
+
+-- The log as one snapshot sees it. `next`: no transaction had this number yet. Those from the snapshot's end on may have begun.
+-- :log
+(SELECT value FROM holdfast.meta WHERE name = 'epoch') AS epoch,
+    (SELECT value::bigint FROM holdfast.meta WHERE name = 'trimmed') AS trimmed,
+    (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM holdfast.event_seq) AS newest,
+    (SELECT seq FROM holdfast.event ORDER BY seq DESC LIMIT 1) AS last,
+    pg_current_snapshot()::text AS snapshot, pg_is_in_recovery() AS replica,
+    (SELECT x.number::text::bigint + greatest(0, age(x.number::xid))
+     FROM (SELECT pg_snapshot_xmax(pg_current_snapshot()) AS number) x) AS next;
+
+-- A replica's snapshot does not name the transactions that were open, only the oldest. Reading stops in front of the first
+-- event of one that began later: what that one depends on may be of one that is open, as far as anybody can tell.
+-- :stop
+CASE WHEN pg_is_in_recovery() THEN least(
+    (SELECT min(n.seq) FROM unnest(%(first)s::text[], %(last)s::text[], %(read)s::bigint[]) AS o(first, last, read)
+        CROSS JOIN LATERAL (SELECT e.seq FROM holdfast.event e WHERE e.seq > o.read AND e.seq <= %(number)s::bigint
+            AND e.xid BETWEEN o.first::xid8 AND o.last::xid8 AND e.xid >= pg_snapshot_xmin(pg_current_snapshot())
+            ORDER BY e.seq LIMIT 1) n),
+    (SELECT e.seq FROM holdfast.event e WHERE e.seq > %(number)s::bigint AND e.seq <= bound.seq
+        AND e.xid >= pg_snapshot_xmin(pg_current_snapshot()) ORDER BY e.seq LIMIT 1)) END AS stop;
+
+-- A transaction that is still open is not looked for: between `read` and `number` there may be a long way.
 -- :events
-WITH horizon AS MATERIALIZED (
-    SELECT CASE WHEN pg_is_in_recovery() THEN pg_snapshot_xmin(pg_current_snapshot()) ELSE '9223372036854775807'::xid8 END AS xid
-), log AS (
-    SELECT (SELECT value FROM holdfast.meta WHERE name = 'epoch') AS epoch,
-        (SELECT value::bigint FROM holdfast.meta WHERE name = 'trimmed') AS trimmed,
-        pg_current_snapshot()::text AS snapshot,
-        -- Transactions that were open when the reader passed them, have been committed, and of which nothing is left.
-        (SELECT count(*) FROM unnest(%(skipped)s::text[], %(read)s::bigint[]) AS s(xid, seq)
-            CROSS JOIN (SELECT value::xid8 AS xid FROM holdfast.meta WHERE name = 'trimmed_xid') AS t
-            WHERE s.xid::xid8 <= t.xid AND pg_visible_in_snapshot(s.xid::xid8, pg_current_snapshot())
-                AND coalesce(pg_xact_status(s.xid::xid8), 'committed') = 'committed'
-                AND (s.xid::xid8 = t.xid OR NOT EXISTS (
-                    SELECT 1 FROM holdfast.event e WHERE e.xid = s.xid::xid8 AND e.seq > s.seq))) AS lost,
-        (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM holdfast.event_seq) AS newest,
-        (SELECT xid::text || '.' || seq FROM holdfast.event WHERE xid < (SELECT xid FROM horizon)
-            ORDER BY xid DESC, seq DESC LIMIT 1) AS last
-), late AS (
-    SELECT e.* FROM unnest(%(skipped)s::text[], %(read)s::bigint[]) AS s(xid, seq)
-        JOIN holdfast.event e ON e.xid = s.xid::xid8 AND e.seq > s.seq
-    WHERE (%(queue)s::text IS NULL OR e.queue = %(queue)s) AND (%(id)s::text IS NULL OR e.id = %(id)s)
-    ORDER BY e.xid, e.seq LIMIT %(limit)s::bigint
+WITH late AS (
+    SELECT n.* FROM unnest(%(first)s::text[], %(last)s::text[], %(read)s::bigint[]) AS o(first, last, read)
+        CROSS JOIN LATERAL (SELECT e.* FROM holdfast.event e WHERE e.seq > o.read AND e.seq <= %(number)s::bigint
+            AND e.xid BETWEEN o.first::xid8 AND o.last::xid8
+            AND (%(queue)s::text IS NULL OR e.queue = %(queue)s) AND (%(id)s::text IS NULL OR e.id = %(id)s)
+            ORDER BY e.seq LIMIT %(limit)s::bigint) n
+    WHERE CASE WHEN pg_is_in_recovery() THEN o.first::xid8 < pg_snapshot_xmin(pg_current_snapshot())
+        ELSE o.first <> o.last OR pg_visible_in_snapshot(o.first::xid8, pg_current_snapshot()) END
 ), new AS (
-    SELECT e.* FROM holdfast.event e WHERE (e.xid, e.seq) > (%(xid)s::xid8, %(seq)s::bigint)
-        AND e.xid < (SELECT xid FROM horizon)
+    SELECT e.* FROM holdfast.event e WHERE e.seq > %(number)s::bigint
         AND (%(queue)s::text IS NULL OR e.queue = %(queue)s) AND (%(id)s::text IS NULL OR e.id = %(id)s)
-    ORDER BY e.xid, e.seq LIMIT %(limit)s::bigint
-), page AS (
-    SELECT * FROM (SELECT * FROM late UNION ALL SELECT * FROM new) found ORDER BY xid, seq LIMIT %(limit)s::bigint
+    ORDER BY e.seq LIMIT %(limit)s::bigint
+), page AS MATERIALIZED (
+    SELECT * FROM (SELECT * FROM late UNION ALL SELECT * FROM new) found ORDER BY seq LIMIT %(limit)s::bigint
+), bound AS MATERIALIZED (
+    SELECT CASE WHEN count(*) = %(limit)s::bigint AND count(*) > 0 THEN max(seq) ELSE 9223372036854775807 END AS seq FROM page
 )
-SELECT log.epoch, log.trimmed, log.lost, log.snapshot, log.newest, log.last, page.xid::text AS xid_, page.*
-FROM log LEFT JOIN page ON true ORDER BY page.xid, page.seq;
+SELECT log.*, page.* FROM (SELECT :log, :lost AS lost, :stop FROM bound) log LEFT JOIN page ON true ORDER BY page.seq;
+
+-- :end
+SELECT :log, :stop FROM (SELECT 9223372036854775807 AS seq) bound;
+
+-- :missing
+SELECT :lost AS lost;
 
 -- :schedules
 SELECT queue, name, revision, next_at_ms, body FROM holdfast.schedule

@@ -1,28 +1,26 @@
--- Named readers of the log, in the table of single values: 'transaction sequence time', the last event that each has
--- read without one before it missing, and when it said so.
+-- Named readers of the log, in the table of single values: 'number time', up to which each has read without an event
+-- missing, and when it said so.
 
 CREATE OR REPLACE FUNCTION holdfast.forgotten_ms() RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
     SELECT 604800000::bigint;  -- a week, as in contract.py
 $$;
 
-CREATE OR REPLACE FUNCTION holdfast.read_to(p_clock bigint, p_reader text, p_xid xid8, p_seq bigint)
+CREATE OR REPLACE FUNCTION holdfast.read_to(p_clock bigint, p_reader text, p_number bigint)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
 BEGIN
-    DELETE FROM holdfast.meta WHERE name LIKE 'reader:%' AND split_part(value, ' ', 3)::bigint <= v_now - holdfast.forgotten_ms();
-    IF p_xid IS NULL THEN
+    DELETE FROM holdfast.meta WHERE name LIKE 'reader:%' AND split_part(value, ' ', 2)::bigint <= v_now - holdfast.forgotten_ms();
+    IF p_number IS NULL THEN
         DELETE FROM holdfast.meta WHERE name = 'reader:' || p_reader;
     ELSE
-        INSERT INTO holdfast.meta (name, value) VALUES ('reader:' || p_reader, concat_ws(' ', p_xid, p_seq, v_now))
+        INSERT INTO holdfast.meta (name, value) VALUES ('reader:' || p_reader, concat_ws(' ', p_number, v_now))
         ON CONFLICT (name) DO UPDATE SET value = excluded.value;
     END IF;
 END $$;
 
--- The last event that every reader has read; nothing when nobody is known to read.
-CREATE OR REPLACE FUNCTION holdfast.read_by_all(p_now bigint, OUT xid xid8, OUT seq bigint)
-RETURNS record LANGUAGE sql STABLE AS $$
-    SELECT split_part(value, ' ', 1)::xid8, split_part(value, ' ', 2)::bigint FROM holdfast.meta
-    WHERE name LIKE 'reader:%' AND split_part(value, ' ', 3)::bigint > p_now - holdfast.forgotten_ms()
-    ORDER BY 1, 2 LIMIT 1;
+-- The number up to which every reader has read; nothing when nobody is known to read.
+CREATE OR REPLACE FUNCTION holdfast.read_by_all(p_now bigint) RETURNS bigint LANGUAGE sql STABLE AS $$
+    SELECT min(split_part(value, ' ', 1)::bigint) FROM holdfast.meta
+    WHERE name LIKE 'reader:%' AND split_part(value, ' ', 2)::bigint > p_now - holdfast.forgotten_ms()
 $$;
