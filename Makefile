@@ -22,12 +22,14 @@ test: $(VENV)/.dev ## Run the tests
 	@$(BIN)/python tests/debian.py
 	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
-check: format lint types imports test ## The one gate: format, lint, types, imports, tests
+check: lint types imports test ## The one gate: format, lint, types, imports, tests
 
-format: $(VENV)/.dev
-	@$(BIN)/ruff format --check $(CODE)
+format: $(VENV)/.dev ## Rewrite the code as it should look
+	@$(BIN)/ruff check --fix-only --quiet $(CODE)
+	@$(BIN)/ruff format $(CODE)
 
 lint: $(VENV)/.dev
+	@$(BIN)/ruff format --check $(CODE)
 	@$(BIN)/ruff check $(CODE)
 
 types: $(VENV)/.dev

@@ -219,7 +219,9 @@ async def test_jobs_that_come_while_their_handler_is_imported_have_their_time_to
                 assert (await failure(handle.result(10))).type == "TimedOut"
 
 
-async def test_the_first_jobs_of_a_handler_have_their_time_each_though_its_app_is_open_already(tasks: ModuleType) -> None:
+async def test_the_first_jobs_of_a_handler_have_their_time_each_though_its_app_is_open_already(
+    tasks: ModuleType,
+) -> None:
     """Then the import is over before the second is looked at, of which the worker knew nothing when it sent that."""
     async with working(tasks.app, pool=1, grace=0.4):
         assert await tasks.add.call(1, 2) == 3

@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.core.state import EVERY, FINISHED, MEANING, PENDING, UNFINISHED, State
 from holdfast.core.transition import TRANSITIONS, Reply, header, judge
+from holdfast.store.contract import Cancelled, Deleted
 from holdfast.store.sqlite import sql
 
 NAMES = [
@@ -99,3 +100,14 @@ def test_the_sql_of_each_transition_begins_with_its_line_of_the_table() -> None:
 def test_a_header_is_three_lines() -> None:
     assert header("expire").splitlines()[0] == "expire: completed | failed | cancelled -> nothing"
     assert header("enqueue").splitlines()[0] == "enqueue: nothing -> waiting | scheduled | blocked"
+
+
+def test_an_answer_is_true_when_it_happened() -> None:
+    assert [bool(reply) for reply in Reply] == [reply is Reply.OK for reply in Reply]
+    assert Cancelled(reply=Reply.OK, state=State.WAITING)
+    assert Cancelled(reply=Reply.OK, state=State.ACTIVE, signalled=True)
+    assert Cancelled(reply=Reply.WRONG_STATE, state=State.ACTIVE, successor=True), "the successor was cancelled"
+    assert not Cancelled(reply=Reply.WRONG_STATE, state=State.ACTIVE)
+    assert not Cancelled(reply=Reply.MISSING)
+    assert Deleted(reply=Reply.OK, chains=1)
+    assert not Deleted(reply=Reply.WRONG_STATE)

@@ -13,12 +13,15 @@ from .state import EVERY, FINISHED, PENDING, UNFINISHED, State
 
 
 class Reply(StrEnum):
-    """What a store answers to a transition."""
+    """What a store answers to a transition. It is true when the transition happened."""
 
     OK = "ok"
     MISSING = "missing"
     WRONG_STATE = "wrong_state"
     STALE = "stale"
+
+    def __bool__(self) -> bool:
+        return self is Reply.OK
 
 
 @dataclass(frozen=True, slots=True)

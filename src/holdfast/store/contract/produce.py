@@ -100,7 +100,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cancelled(msgspec.Struct, frozen=True, kw_only=True):
-    """What `cancel` found and did."""
+    """What `cancel` found and did. It is true when something was cancelled or told to stop."""
 
     reply: Reply
     state: State | None = None
@@ -110,15 +110,21 @@ class Cancelled(msgspec.Struct, frozen=True, kw_only=True):
     successor: bool = False
     """A successor was waiting, and is cancelled too."""
 
+    def __bool__(self) -> bool:
+        return bool(self.reply) or self.successor
+
 
 class Deleted(msgspec.Struct, frozen=True, kw_only=True):
-    """What `delete_chain` did, or who else waits for the chain."""
+    """What `delete_chain` did, or who else waits for the chain. It is true when the chain is gone."""
 
     reply: Reply
     chains: int = 0
     """How many chains are gone, with `cascade` those that waited for it included."""
     waiting: tuple[ChainRef, ...] = ()
     """Jobs outside that wait for the chain, for whose sake it was refused."""
+
+    def __bool__(self) -> bool:
+        return bool(self.reply)
 
 
 class Producing(Protocol):
