@@ -19,7 +19,7 @@ from support import eventually
 from test_sqlite_errors import limit_pages
 
 from holdfast import ConfigError, Holdfast, StoreFull
-from holdfast.store.sqlite import holder, log
+from holdfast.store.sqlite import SqliteStore, holder, log
 from holdfast.store.sqlite.connection import LEAST_WAL_LIMIT, parse
 
 SHORT = log.SPARE * log.LONG
@@ -167,6 +167,21 @@ async def test_a_full_disk_gets_back_what_the_log_has(app: Holdfast, path: Path)
         await eventually(lambda: log_size(path) == 0)
         limit_pages(app, None)
         await app.queue("mail").enqueue("small")
+
+
+async def test_a_file_that_was_large_gives_its_room_back(url: str, path: Path) -> None:
+    store = SqliteStore(url)
+    app = Holdfast(store=store)
+    async with app:
+        await app.queue("mail").enqueue_many((LARGE for _ in range(400)), chunk=50)
+        for job in (await app.queue("mail").jobs(limit=400)).jobs:
+            await store.delete("mail", job.id)
+        largest = path.stat().st_size
+        while (await store.expire("mail")).more:
+            pass
+        store._writer.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # type: ignore[union-attr]
+    assert largest > 70_000_000
+    assert path.stat().st_size < 20_000_000
 
 
 def test_a_limit_that_is_too_low_is_refused() -> None:

@@ -74,20 +74,32 @@ def next_token_ms(rate: Rate, bucket: Bucket) -> int:
     return bucket.at_ms + math.ceil((1 - bucket.tokens) / rate.per_ms)
 
 
+DAY = 24 * 3600.0
+FOR_EVER_MS = 10**14
+
+
 class Retention(msgspec.Struct, frozen=True, kw_only=True):
-    """How long, in seconds, and how many finished runs a queue keeps. `completed=None` means their result TTL."""
+    """How long, in seconds, and how many finished runs a queue keeps.
+
+    `completed=None` means their result TTL; `failed=None`, that dead letters stay until somebody decides;
+    `failed_count=None`, that their number does not matter.
+    """
 
     completed: float | None = None
-    failed: float = 7 * 24 * 3600.0
-    failed_count: int = 1000
+    failed: float | None = 90 * DAY
+    failed_count: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("completed", "failed"):
             value = getattr(self, name)
             if value is not None and not (_is_number(value) and 0 <= value < 1e12):
                 raise ConfigError(f"Retention({name}={value!r}): seconds, from 0 on")
-        if self.failed is None or type(self.failed_count) is not int or not 0 <= self.failed_count <= MOST_COUNT:
-            raise ConfigError(f"Retention(failed_count={self.failed_count!r}): a whole number from 0 on")
+        if self.failed_count is not None and (
+            type(self.failed_count) is not int or not 0 <= self.failed_count <= MOST_COUNT
+        ):
+            raise ConfigError(
+                f"Retention(failed_count={self.failed_count!r}): a whole number from 0 on, or None for all of them"
+            )
 
     @property
     def completed_ms(self) -> int:
@@ -96,8 +108,8 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def failed_ms(self) -> int:
-        """The same in milliseconds."""
-        return round(self.failed * 1000)
+        """The same in milliseconds, some thousand years where only somebody's decision counts."""
+        return FOR_EVER_MS if self.failed is None else round(self.failed * 1000)
 
 
 HOUR_MS = 3600 * 1000

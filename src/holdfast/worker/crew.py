@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from ..continuation import Blocker
@@ -44,6 +45,8 @@ class Crew(Telling):
         self._loop: asyncio.AbstractEventLoop | None = None
         self.unknown: set[str] = set()
         """What jobs wanted that nobody here knows, in words."""
+        self.on_start: Callable[[list[Claimed]], None] = lambda jobs: None
+        """Hears of jobs that were claimed, before their handlers run."""
         self.claiming = True
         self.drained = asyncio.Event()
         """Set while nothing runs, and nothing is being claimed that would."""
@@ -64,6 +67,7 @@ class Crew(Telling):
         hooked = self._hooks.wanted("claim")
         report, end, desk, blockers = self._store_progress, self._end, self._desk, self._blockers
         self.drained.clear()
+        self.on_start(jobs)
         for claimed in jobs:
             if claimed.lease in self.running:
                 continue  # a store that went back in time gives it a second time

@@ -5,32 +5,82 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import time
+from collections import Counter
+from collections.abc import Iterable
 
 from ..core.state import State
 from ..errors import StoreError
 from ..hook import Happening, Hooks
-from ..store.contract import Corrupt, Session, Store
+from ..store.contract import Claimed, Corrupt, Expired, Session, Store
 
 log = logging.getLogger("holdfast")
 REAPED_AT_ONCE = 100
 EXPIRED_AT_ONCE = 1000
+STEP = 100
+"""After so many claims in a queue it is swept, however long the interval is: they leave some hundred events."""
+PACE = 0.1
+"""Seconds between two such sweeps at least, so that they cost little at any rate."""
 
 
-async def keep_up(store: Store, session: Session, interval: float, hooks: Hooks) -> None:
-    """Every queue of the session is looked after, every `interval` seconds, for ever."""
-    while True:
-        for queue in session.queues:
-            try:
-                await tidy(store, queue, session, hooks)
-            except StoreError as error:
-                log.warning("upkeep of queue %s failed, the next round may not: %s", queue, error)
-            except Exception:
-                log.exception("upkeep of queue %s failed, the next round may not", queue)
-        await asyncio.sleep(interval * random.uniform(0.8, 1.2))
+class Upkeep:
+    """Looks after every queue of a session: at each interval, and in step with the work that is done there."""
+
+    def __init__(self, store: Store, session: Session, interval: float, hooks: Hooks) -> None:
+        self._store = store
+        self._session = session
+        self._interval = interval
+        self._hooks = hooks
+        self._claims: Counter[str] = Counter()
+        self._busy = asyncio.Event()
+
+    def note(self, jobs: Iterable[Claimed]) -> None:
+        """Jobs were claimed; whatever they leave in the store has to go at the same rate."""
+        self._claims.update(job.lease.queue for job in jobs)
+        if any(count >= STEP for count in self._claims.values()):
+            self._busy.set()
+
+    async def run(self) -> None:
+        """Every queue is looked after, for ever."""
+        while True:
+            for queue in self._session.queues:
+                await self._safely(queue, reap=True)
+            until = time.monotonic() + self._interval * random.uniform(0.8, 1.2)
+            while (left := until - time.monotonic()) > 0:
+                await self._keep_step(left)
+
+    async def _keep_step(self, seconds: float) -> None:
+        """The queues in which much was done are swept, as soon as there is one, or the time is over."""
+        try:
+            await asyncio.wait_for(self._busy.wait(), seconds)
+        except TimeoutError:
+            return
+        await asyncio.sleep(PACE)
+        self._busy.clear()
+        for queue in [queue for queue, count in self._claims.items() if count >= STEP]:
+            await self._safely(queue, reap=False)
+
+    async def _safely(self, queue: str, *, reap: bool) -> None:
+        del self._claims[queue]
+        try:
+            if reap:
+                await tidy(self._store, queue, self._session, self._hooks)
+            else:
+                await sweep(self._store, queue, self._hooks)
+        except StoreError as error:
+            log.warning("upkeep of queue %s failed, the next round may not: %s", queue, error)
+        except Exception:
+            log.exception("upkeep of queue %s failed, the next round may not", queue)
 
 
 async def tidy(store: Store, queue: str, session: Session, hooks: Hooks) -> None:
     """One queue holds no job of a vanished worker and nothing that has expired."""
+    await reap_all(store, queue, session, hooks)
+    await sweep(store, queue, hooks)
+
+
+async def reap_all(store: Store, queue: str, session: Session, hooks: Hooks) -> None:
+    """The queue holds no job of a vanished worker."""
     while True:
         reaped = await store.reap(queue, REAPED_AT_ONCE, session.id)
         if reaped.returned or reaped.failed:
@@ -43,12 +93,29 @@ async def tidy(store: Store, queue: str, session: Session, hooks: Hooks) -> None
         for each in reaped.corrupt:
             _tell(each, hooks)
         if not reaped.more:
-            break
-    expired = EXPIRED_AT_ONCE
-    while expired == EXPIRED_AT_ONCE:
+            return
+
+
+async def sweep(store: Store, queue: str, hooks: Hooks) -> None:
+    """Nothing that has expired is left, whatever amount of it came since the last time; and who loses jobs is told."""
+    while True:
         expired = await store.expire(queue, EXPIRED_AT_ONCE)
-        if expired and hooks.wanted("expire"):
-            hooks.tell(Happening(name="expire", queue=queue, detail=f"{expired} finished runs were removed"))
+        if expired.failed_by_age or expired.failed_by_count:
+            log.warning("queue %s: %s; see its retention", queue, _letters(expired))
+        if expired.runs and hooks.wanted("expire"):
+            hooks.tell(Happening(name="expire", queue=queue, detail=_told(expired)))
+        if not expired.more:
+            return
+
+
+def _letters(expired: Expired) -> str:
+    parts = [(expired.failed_by_age, "for their age"), (expired.failed_by_count, "for their number")]
+    return "failed jobs were removed: " + ", ".join(f"{count} {why}" for count, why in parts if count)
+
+
+def _told(expired: Expired) -> str:
+    told = f"{expired.runs} finished runs were removed"
+    return f"{told}; {_letters(expired)}" if expired.failed_by_age or expired.failed_by_count else told
 
 
 def _tell(corrupt: Corrupt, hooks: Hooks) -> None:

@@ -33,7 +33,7 @@ from .pump import Pump
 from .report import Report
 from .shutdown import shut_down
 from .ticker import Ticker
-from .upkeep import keep_up
+from .upkeep import Upkeep
 
 if TYPE_CHECKING:
     from ..app import Holdfast
@@ -257,7 +257,9 @@ class Worker:
         )  # fmt: skip
         guard = await self._guard(pump, session)
         heartbeat.start()
-        upkeep = asyncio.create_task(keep_up(store, session, self._lease_ms / 3000, self.hooks))
+        keeper = Upkeep(store, session, self._lease_ms / 3000, self.hooks)
+        pump.on_start = keeper.note
+        upkeep = asyncio.create_task(keeper.run())
         ticker = self._ticker()
         ticking = asyncio.create_task(ticker.run())
         bell = functools.partial(asyncio.get_running_loop().call_soon_threadsafe, ticker.alarm.ring)

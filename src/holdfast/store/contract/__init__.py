@@ -44,7 +44,7 @@ from .produce import (
 )
 from .settle import Claimed, Complete, Continuation, Failed, Lease, Released, Retried, Settled, Settlement, Snoozed
 from .steer import Due, Finding, Finished, Fired, Listener, ScheduleChange, ScheduleRow, Steering
-from .work import Corrupt, Declaration, Extended, Reaped, Session, Turn, Working
+from .work import Corrupt, Declaration, Expired, Extended, Reaped, Session, Turn, Working
 
 
 class Store(Producing, Working, Looking, Steering, Protocol):
@@ -133,6 +133,7 @@ __all__ = [
     "Deleted",
     "Due",
     "EventPage",
+    "Expired",
     "Extended",
     "Failed",
     "Filter",

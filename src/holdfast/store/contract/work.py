@@ -82,6 +82,19 @@ class Reaped(msgspec.Struct, frozen=True, kw_only=True):
     """What was set aside since anybody was last told, by whatever call: each is told once."""
 
 
+class Expired(msgspec.Struct, frozen=True, kw_only=True):
+    """What one call of `expire` removed."""
+
+    runs: int = 0
+    """Finished runs, whatever their state."""
+    failed_by_age: int = 0
+    """Dead letters among them that were kept for as long as the queue keeps them."""
+    failed_by_count: int = 0
+    """Dead letters among them beyond the number that the queue keeps."""
+    more: bool = False
+    """There is more to remove: runs, events, answers to requests, or keys that are idle."""
+
+
 class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     """What a worker says of a queue and its tasks when it starts."""
 
@@ -141,5 +154,9 @@ class Working(Protocol):
     async def reap(self, queue: str, limit: int = 100, but: str | None = None) -> Reaped:
         """Jobs of expired sessions are back in their queue, at most `limit` of them."""
 
-    async def expire(self, queue: str, limit: int = 1000) -> int:
-        """Finished runs past their retention, and events past theirs, are gone, at most `limit` of each."""
+    async def expire(self, queue: str, limit: int = 1000) -> Expired:
+        """Finished runs past their retention, and events and answers past theirs, are gone, about `limit` of each.
+
+        The event of a run that is gone has the cause `age`, or `count`. Whoever wants all of it gone asks again while
+        there is `more`.
+        """

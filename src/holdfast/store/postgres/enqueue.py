@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import psycopg
 
 from ...core.state import State
+from ...errors import StoreError
 from ..contract import KEEP, Answer, Conflict, NewJob
 from ..gather import Gather
 from . import call
@@ -16,6 +18,10 @@ from .calling import Rows
 from .connection import Connection
 from .looking import MOST_AT_ONCE, Looking
 
+REMEMBERED_MS = 10 * 60 * 1000
+"""For how long the answer to a request id is kept."""
+SWEPT_AT = 1000
+"""After so many jobs that were enqueued, a producer sweeps the log."""
 WORTH_A_TRY = 100
 """So many jobs with ids of their own are taken for new until one is found to be there: that costs a call."""
 MOST_DOUBTS = 64
@@ -58,12 +64,31 @@ class Enqueuing(Looking):
         self._fresh = self._named(call.FRESH)
         self._single: Gather[str, NewJob, Answer] = Gather(self._enqueue_fresh, MOST_AT_ONCE)
         self._guess = Guess()
+        self._unswept = 0
 
     async def enqueue(
         self, queue: str, jobs: Sequence[NewJob], conflict: Conflict = KEEP, request: str | None = None
     ) -> list[Answer]:
         if not jobs:
             return []
+        answers = await self._take_in(queue, jobs, conflict, request)
+        self._unswept += len(jobs)
+        if self._unswept >= SWEPT_AT:
+            await self._sweep()
+        return answers
+
+    async def _sweep(self) -> None:
+        """The log keeps its length though no worker looks after it: more events may go than have come."""
+        limit, self._unswept = self._unswept // 10, 0
+        values = (self._now(), self.place.history, REMEMBERED_MS, limit)
+        with contextlib.suppress(StoreError):  # the jobs are taken in, and whoever enqueues next sweeps again
+            await self._value(
+                "SELECT holdfast.sweep(holdfast.clock(%s::bigint), %s::bigint, %s::bigint, %s::integer)", *values
+            )
+
+    async def _take_in(
+        self, queue: str, jobs: Sequence[NewJob], conflict: Conflict, request: str | None
+    ) -> list[Answer]:
         if request is not None or not all(call.waits_at_once(job) for job in jobs):
             return await self._enqueue_any(queue, jobs, conflict, request)
         if all(job.fresh for job in jobs):

@@ -23,6 +23,7 @@ from ..contract import (
     Declaration,
     Deleted,
     Due,
+    Expired,
     Extended,
     Failed,
     Filter,
@@ -46,7 +47,7 @@ from . import call, migration, schedule
 from .array import blob, texts
 from .calling import Rows
 from .connection import Connection
-from .enqueue import Enqueuing
+from .enqueue import REMEMBERED_MS, Enqueuing
 from .join import joined
 from .look import filter_values
 from .opened import opened
@@ -54,8 +55,6 @@ from .scan import PostgresScan
 from .steer import Steering
 
 T = TypeVar("T")
-REMEMBERED_MS = 10 * 60 * 1000
-"""For how long the answer to a request id is kept."""
 _json = msgspec.json.Encoder().encode
 
 
@@ -263,12 +262,11 @@ class PostgresStore(Enqueuing):
         ((sessions, returned, failed, shifted, more),) = await self._rows(statement, values)
         return Reaped(sessions=tuple(sessions), returned=returned, failed=failed, shifted_ms=shifted, more=more)
 
-    async def expire(self, queue: str, limit: int = 1000) -> int:
-        gone: int = await self._value(
-            "SELECT holdfast.expire(%s::bigint, %s, %s::integer, %s::bigint, %s::bigint)",
-            self._now(), queue, limit, self.place.history, REMEMBERED_MS,
-        )  # fmt: skip
-        return gone
+    async def expire(self, queue: str, limit: int = 1000) -> Expired:
+        statement = self._named("SELECT * FROM holdfast.expire(%s::bigint, %s, %s::integer, %s::bigint, %s::bigint)")
+        values = (self._now(), queue, limit, self.place.history, REMEMBERED_MS)
+        ((runs, by_age, by_count, more),) = await self._rows(statement, values)
+        return Expired(runs=runs, failed_by_age=by_age, failed_by_count=by_count, more=more)
 
     # --- steering
 

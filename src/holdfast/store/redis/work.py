@@ -15,7 +15,19 @@ from ...core.job import Progress
 from ...core.limit import QueueSettings
 from ...core.transition import Reply
 from ...errors import StoreError
-from ..contract import Claimed, Complete, Declaration, Extended, Lease, Reaped, Session, Settled, Settlement, Turn
+from ..contract import (
+    Claimed,
+    Complete,
+    Declaration,
+    Expired,
+    Extended,
+    Lease,
+    Reaped,
+    Session,
+    Settled,
+    Settlement,
+    Turn,
+)
 from ..gather import together
 from . import record, steer
 from .deliver import LARGEST, Delivering
@@ -308,12 +320,12 @@ class Working(Delivering):
             self._spared[queue] = now + self._lease
         return now < self._spared.get(queue, 0.0)
 
-    async def expire(self, queue: str, limit: int = 1000) -> int:
+    async def expire(self, queue: str, limit: int = 1000) -> Expired:
         self._known.discard(queue)  # the list of queues may have been lost, and is right again after this
         await self._know(queue)
-        gone, posted = await self._server.call(
+        gone, posted, by_age, by_count, more = await self._server.call(
             "expire", [self._keys.declared(queue)], self._now(), queue, limit, self.place.history
         )
         if posted:
             await self._deliver(queue)
-        return int(gone)
+        return Expired(runs=gone, failed_by_age=by_age, failed_by_count=by_count, more=bool(more))

@@ -92,11 +92,18 @@ def _next_turn(tx: Tx, queue: str) -> int:
     return int(tx.value("queue", "next_turn", queue=queue))
 
 
-def promote_due(tx: Tx, queue: str, limit: int) -> None:
-    """Lanes whose token has come are ready, and those whose bucket is full again gone, at most `limit` of each."""
+def promote_due(tx: Tx, queue: str, limit: int) -> int:
+    """Lanes whose token has come are ready, and those whose bucket is full again gone, at most `limit` of each.
+
+    Return the larger of both numbers.
+    """
+    most = 0
     for which in ("due", "cooled"):
-        for (key,) in tx.run("lane", which, queue=queue, now=tx.now, limit=limit).fetchall():
+        keys = tx.run("lane", which, queue=queue, now=tx.now, limit=limit).fetchall()
+        most = max(most, len(keys))
+        for (key,) in keys:
             recheck(tx, queue, key)
+    return most
 
 
 def recheck_queue(tx: Tx, queue: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 
 import msgspec
@@ -10,9 +9,9 @@ import msgspec
 from ...core.job import ErrorRecord
 from ...core.policy import Cause
 from ...core.state import PENDING, State
-from ..contract import HELD, Abort, Claimed, Extended, Lease, Reaped, Session, Settlement, Turn
+from ..contract import Abort, Claimed, Extended, Lease, Reaped, Session, Settlement, Turn
 from ..row import corrupt
-from . import lane, reader
+from . import lane
 from .aside import note_job, tell
 from .claim import claim, claimed_again
 from .end import cancelled, fail, release
@@ -181,25 +180,3 @@ def _reap(tx: Tx, row: dict[str, object]) -> State:
         state = come_back(tx, row, Cause.STALL, error, exit="reap")
     lane.recheck_all(tx, str(row["queue"]), {row["key"]})  # type: ignore[arg-type]
     return state
-
-
-def expire(tx: Tx, queue: str, limit: int, history: int, remembered_ms: int) -> int:
-    """expire: finished runs past their retention are gone, and so are old events and answers."""
-    settings = tx.queue(queue).settings
-    runs = [run for (run,) in tx.run("expire", "aged", queue=queue, now=tx.now, limit=limit)]
-    if len(runs) < limit:
-        most = settings.retention.failed_count
-        crowd = tx.run("expire", "crowded", queue=queue, now=tx.now, most=most, limit=limit - len(runs))
-        runs += [run for (run,) in crowd if run not in set(runs)]
-    if runs:
-        others = tx.run("chain", "others", runs=json.dumps(runs), limit=limit).fetchall()
-        if others:  # a chain goes as a whole; a long one in several sweeps, its first job last
-            runs = [run for (run,) in others] + ([] if len(others) == limit else runs)
-        numbers = json.dumps(runs)
-        tx.run("unblock", "remove", runs=numbers)
-        tx.run("event", "append_gone", now=tx.now, transition="expire", runs=numbers)
-        tx.run("expire", "remove", runs=numbers)
-    tx.run("expire", "events", most=history, cap=HELD * history, unread=reader.unread(tx), limit=limit)
-    tx.run("expire", "requests", before=tx.now - remembered_ms, limit=limit)
-    lane.promote_due(tx, queue, limit)
-    return len(runs)

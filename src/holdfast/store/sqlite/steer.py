@@ -149,7 +149,7 @@ def _remove_chain(tx: Tx, first: Row) -> None:
 
 def _remove(tx: Tx, row: Row) -> None:
     runs = f"[{row['run']}]"
-    tx.run("event", "append_gone", now=tx.now, transition="delete", runs=runs)
+    tx.run("event", "append_gone", now=tx.now, transition="delete", cause=None, runs=runs)
     tx.run("delete", "remove", run=row["run"])
     tx.run("unblock", "remove", runs=runs)
     if row["state"] == "active":

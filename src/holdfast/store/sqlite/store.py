@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
@@ -12,6 +13,7 @@ from ...core.job import JobRecord, Progress
 from ...core.limit import QueueSettings
 from ...core.policy import Policy
 from ...core.transition import Reply
+from ...errors import StoreError
 from ..contract import (
     KEEP,
     Answer,
@@ -26,6 +28,7 @@ from ..contract import (
     Deleted,
     Due,
     EventPage,
+    Expired,
     Extended,
     Filter,
     Finding,
@@ -48,7 +51,7 @@ from ..contract import (
     Store,
     Turn,
 )
-from . import blocker, chain, doctor, end, enqueue, look, reader, schedule, session, settle, steer
+from . import blocker, chain, doctor, end, enqueue, expire, look, reader, schedule, session, settle, steer
 from .base import Base
 from .bell import Ear
 from .join import joined
@@ -63,6 +66,8 @@ REMEMBERED_MS = 10 * 60 * 1000
 SMALL = 20
 """Up to so many jobs, work is small enough to be done in the event loop's own thread: some hundred microseconds."""
 SMALL_BYTES = 64 * 1024
+SWEPT_AT = 1000
+"""After so many jobs that were enqueued, a producer sweeps the log."""
 
 
 class SqliteStore(Base):
@@ -73,6 +78,7 @@ class SqliteStore(Base):
 
     def __init__(self, url: str, *, clock: Callable[[], int] | None = None) -> None:
         super().__init__(url, clock=clock)
+        self._unswept = 0
         self._busy: set[str] = set()
         """Sessions whose last claim was a large one."""
 
@@ -93,9 +99,19 @@ class SqliteStore(Base):
             return []
         self._writer.log.admit(NEW_JOBS)
         small = len(jobs) <= SMALL and sum(len(job.payload) for job in jobs) <= SMALL_BYTES
-        return await self._write_once(
+        answers = await self._write_once(
             request, lambda tx: enqueue.enqueue(tx, queue, jobs, conflict), list[Answer], small=small
         )
+        self._unswept += len(jobs)
+        if self._unswept >= SWEPT_AT:
+            await self._sweep()
+        return answers
+
+    async def _sweep(self) -> None:
+        """The log keeps its length though no worker looks after it: twice as many events may go as have come."""
+        count, self._unswept = self._unswept, 0
+        with contextlib.suppress(StoreError):  # the jobs are taken in, and whoever enqueues next sweeps again
+            await self._write(lambda tx: expire.sweep(tx, self.place.history, REMEMBERED_MS, 2 * count))
 
     def join(self, connection: Any) -> Joined:
         return joined(self.place, connection, self._clock)
@@ -204,8 +220,8 @@ class SqliteStore(Base):
     async def reap(self, queue: str, limit: int = 100, but: str | None = None) -> Reaped:
         return await self._write(lambda tx: session.reap(tx, queue, limit, but or ""))
 
-    async def expire(self, queue: str, limit: int = 1000) -> int:
-        return await self._write(lambda tx: session.expire(tx, queue, limit, self.place.history, REMEMBERED_MS))
+    async def expire(self, queue: str, limit: int = 1000) -> Expired:
+        return await self._write(lambda tx: expire.expire(tx, queue, limit, self.place.history, REMEMBERED_MS))
 
     async def get(self, queue: str, id: str, run: int | None = None) -> JobRecord | None:
         return await self._read(lambda tx: look.get(tx, queue, id, run), small=True)

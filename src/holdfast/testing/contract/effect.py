@@ -149,7 +149,7 @@ class Effects(Case):
         job = await bench.get("j")
         assert (job.state, job.error, job.finished_at_ms) == (State.FAILED, ERROR, bench.now)
         assert job.counters == Counters(attempts=1, failures=1)
-        assert job.expires_at_ms == bench.now + 7 * DAY * 1000
+        assert job.expires_at_ms == bench.now + 90 * DAY * 1000
         expected = _ended(bench, "fail", State.FAILED, claimed, worker, cause="permanent", failures=1, error=ERROR)
         assert await _last(bench) == expected
 
@@ -239,9 +239,9 @@ class Effects(Case):
         worker, claimed = await running(bench)
         await bench.settle(worker, complete(claimed))
         bench.clock.advance(3600)
-        assert await bench.store.expire(QUEUE) == 1
+        assert (await bench.store.expire(QUEUE)).runs == 1
         assert await bench.store.get(QUEUE, "j") is None
-        expected = _event(bench, "expire", None, claimed.lease.run, attempt=1, run_at_ms=claimed.run_at_ms)
+        expected = _event(bench, "expire", None, claimed.lease.run, attempt=1, run_at_ms=claimed.run_at_ms, cause="age")
         assert await _last(bench) == expected
 
     async def test_delete(self, bench: Bench) -> None:

@@ -76,6 +76,38 @@ class Log(Case):
         finally:
             await small.close()
 
+    async def test_a_sweep_that_has_not_trimmed_all_says_so(self, bench: Bench) -> None:
+        small = bench.harness.keeping(5, bench.clock)
+        await small.open()
+        try:
+            await bench.store.enqueue(QUEUE, [new(f"j{number}") for number in range(90)])
+            sweeps = 1
+            while (await small.expire(QUEUE, 1)).more:
+                sweeps += 1
+            assert len((await bench.store.events()).events) == 5
+            assert sweeps > 1, "each of them was bounded"
+            await bench.store.hold("lake", (await bench.store.events("end")).position)
+            await bench.store.enqueue(QUEUE, [new(f"k{number}") for number in range(30)])
+            assert not (await small.expire(QUEUE, 100)).more, "what is kept for a reader is nothing to remove"
+        finally:
+            await small.close()
+
+    async def test_producers_alone_keep_the_log_near_its_length(self, bench: Bench) -> None:
+        small = bench.harness.keeping(50, bench.clock)
+        await small.open()
+        try:
+            for part in range(12):
+                await small.enqueue(QUEUE, [new(f"j{part}-{number}") for number in range(500)])
+            assert len((await bench.store.events(limit=10_000)).events) <= 2_000
+        finally:
+            await small.close()
+
+    async def test_answers_to_requests_go_at_any_rate(self, bench: Bench) -> None:
+        for number in range(10):
+            await bench.store.enqueue(QUEUE, [new(f"j{number}")], request=f"r{number}")
+        bench.clock.advance(11 * 60)
+        assert [(await bench.store.expire(QUEUE, 3)).more for _ in range(4)] == [True, True, True, False]
+
     async def test_trimming_what_was_read_is_no_gap(self, bench: Bench) -> None:
         small = bench.harness.keeping(2, bench.clock)
         await small.open()

@@ -7,8 +7,8 @@ import pytest
 from ...core.state import State
 from ...core.transition import Reply
 from ...errors import ConfigError
-from ...store.contract import Conflict, Filter
-from .bench import DAY, ERROR, QUEUE, Bench, complete, fail
+from ...store.contract import Complete, Conflict, Continuation, Filter
+from .bench import DAY, ERROR, QUEUE, Bench, complete, fail, new
 from .case import Case
 
 HOUR = 3600.0
@@ -35,7 +35,7 @@ class Results(Case):
             assert await bench.store.get(QUEUE, "j") is None
             assert (await bench.store.jobs(Filter(queue=QUEUE))).jobs == []
             if sweep:
-                assert await bench.store.expire(QUEUE) > 0
+                assert (await bench.store.expire(QUEUE)).runs > 0
             assert (await bench.add("j")).status == "queued"
             await bench.store.delete(QUEUE, "j")
 
@@ -120,7 +120,7 @@ class Results(Case):
         found = (await bench.store.jobs(Filter(states=(State.FAILED,)))).jobs
         assert [job.run for job in found] == runs[::-1]
         assert all(job.error == ERROR and not job.holds_id for job in found)
-        bench.clock.advance(7 * DAY)
+        bench.clock.advance(90 * DAY)
         await bench.store.expire(QUEUE)
         assert (await bench.store.jobs(Filter(states=(State.FAILED,)))).jobs == []
 
@@ -144,8 +144,55 @@ class Results(Case):
         await bench.store.expire(QUEUE)
         assert len((await bench.store.jobs(Filter(queue=QUEUE))).jobs) == 5, "an id is held until its TTL ends"
         bench.clock.advance(HOUR)
-        assert await bench.store.expire(QUEUE) == 3
+        assert (await bench.store.expire(QUEUE)).runs == 3
         assert [job.id for job in (await bench.store.jobs(Filter(queue=QUEUE))).jobs] == ["j4", "j3"]
+
+    async def test_dead_letters_stay_however_many_they_are_until_their_age(self, bench: Bench) -> None:
+        worker = await bench.session()
+        await bench.store.enqueue(QUEUE, [new(f"j{number}") for number in range(1_100)])
+        while held := await bench.claim(worker, 100):
+            await bench.turn(worker, *(fail(claimed) for claimed in held))
+        bench.clock.advance(89 * DAY)
+        while (swept := await bench.store.expire(QUEUE)).more:
+            pass
+        assert swept.runs == 0
+        (info,) = [info for info in await bench.store.queues() if info.name == QUEUE]
+        assert info.counts["failed"] == 1_100
+
+    async def test_dead_letters_that_nobody_decides_about_stay_for_ever_if_so_wished(self, bench: Bench) -> None:
+        await bench.store.configure(QUEUE, {"retention": {"failed": None}})
+        worker = await bench.session()
+        await bench.settle(worker, fail(await bench.take(worker, "j")))
+        bench.clock.advance(50 * 365 * DAY)
+        assert (await bench.store.expire(QUEUE)).runs == 0
+        assert (await bench.get("j")).state is State.FAILED
+        await bench.store.delete(QUEUE, "j")
+
+    async def test_what_retention_takes_is_counted_and_told_with_its_cause(self, bench: Bench) -> None:
+        await bench.store.configure(QUEUE, {"retention": {"failed": 2 * HOUR, "failed_count": 3}})
+        worker = await bench.session()
+        for number in range(5):
+            await bench.settle(worker, fail(await bench.take(worker, f"j{number}")))
+        await bench.settle(worker, complete(await bench.take(worker, "done")))
+        bench.clock.advance(HOUR)
+        swept = await bench.store.expire(QUEUE)
+        assert (swept.runs, swept.failed_by_age, swept.failed_by_count) == (3, 0, 2)
+        bench.clock.advance(HOUR)
+        swept = await bench.store.expire(QUEUE)
+        assert (swept.runs, swept.failed_by_age, swept.failed_by_count) == (3, 3, 0)
+        told = {event.id: event.cause for event in await bench.events() if event.transition == "expire"}
+        assert told == {"done": "age", "j0": "count", "j1": "count", "j2": "age", "j3": "age", "j4": "age"}
+
+    async def test_a_failed_chain_is_a_dead_letter_too(self, bench: Bench) -> None:
+        await bench.store.configure(QUEUE, {"retention": {"failed": HOUR}})
+        worker = await bench.session()
+        first = await bench.take(worker, "j")
+        await bench.settle(worker, Complete(first.lease, b"", then=Continuation(QUEUE, new("next"))))
+        (second,) = await bench.claim(worker)
+        await bench.settle(worker, fail(second))
+        bench.clock.advance(HOUR)
+        swept = await bench.store.expire(QUEUE)
+        assert (swept.runs, swept.failed_by_age, swept.failed_by_count) == (2, 1, 0)
 
     async def test_retention_of_completed_runs_outlasts_the_id(self, bench: Bench) -> None:
         await bench.store.configure(QUEUE, {"retention": {"completed": DAY}})
@@ -161,7 +208,8 @@ class Results(Case):
         for number in range(7):
             await bench.settle(worker, complete(await bench.take(worker, f"j{number}")))
         bench.clock.advance(HOUR)
-        assert [await bench.store.expire(QUEUE, limit=3) for _ in range(4)] == [3, 3, 1, 0]
+        swept = [await bench.store.expire(QUEUE, limit=3) for _ in range(4)]
+        assert [(each.runs, each.more) for each in swept] == [(3, True), (3, True), (1, False), (0, False)]
 
     async def test_expire_touches_nothing_that_lives(self, bench: Bench) -> None:
         worker = await bench.session(lease_ms=10**12)
@@ -169,7 +217,7 @@ class Results(Case):
         await bench.add("waiting")
         await bench.add("scheduled", delay_ms=10**11)
         bench.clock.advance(365 * DAY)
-        assert await bench.store.expire(QUEUE) == 0
+        assert (await bench.store.expire(QUEUE)).runs == 0
         assert len((await bench.store.jobs(Filter(queue=QUEUE))).jobs) == 3
 
     # --- requeue

@@ -267,7 +267,7 @@ END $$;
 -- The job is gone; its handler, if it runs, is told to stop.
 CREATE OR REPLACE FUNCTION holdfast.remove(p_now bigint, j holdfast.job) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM holdfast.append_gone(p_now, 'delete', ARRAY[j.run]);
+    PERFORM holdfast.append_gone(p_now, 'delete', NULL, ARRAY[j.run]);
     DELETE FROM holdfast.job WHERE run = j.run;
     DELETE FROM holdfast.expiry WHERE queue = j.queue AND at_ms = j.expires_at_ms AND runs = ARRAY[j.run];
     DELETE FROM holdfast.blocker WHERE run = j.run;

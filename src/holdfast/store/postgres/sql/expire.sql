@@ -4,47 +4,78 @@
 
 -- Finished runs past their retention are gone, and so are old events and answers.
 CREATE OR REPLACE FUNCTION holdfast.expire(p_clock bigint, p_queue text, p_limit integer, p_history bigint,
-    p_remembered bigint) RETURNS integer LANGUAGE plpgsql AS $$
+    p_remembered bigint, OUT runs bigint, OUT by_age bigint, OUT by_count bigint, OUT more boolean)
+RETURNS record LANGUAGE plpgsql AS $$
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
     q holdfast.queue := holdfast.settings(p_queue);
-    v_runs bigint[];
-    v_crowd bigint[];
-    v_others bigint[];
+    v_crowded bigint := 0;
     v_lanes boolean;
 BEGIN
     v_lanes := EXISTS (SELECT 1 FROM holdfast.lane WHERE queue = p_queue AND ready_at_ms <= v_now);
     IF v_lanes THEN
         PERFORM holdfast.hold(ARRAY[p_queue]);
     END IF;
-    v_runs := holdfast.faded(v_now, p_queue, p_limit);
-    IF cardinality(v_runs) < p_limit THEN
-        v_crowd := ARRAY(SELECT run FROM holdfast.job
-            WHERE queue = p_queue AND failed_run <= (SELECT failed_run FROM holdfast.job
-                WHERE queue = p_queue AND failed_run IS NOT NULL ORDER BY failed_run DESC LIMIT 1 OFFSET q.failed_count)
-                AND (NOT held OR free_at_ms <= v_now) AND run <> ALL (v_runs)
-            ORDER BY failed_run LIMIT p_limit - cardinality(v_runs) FOR UPDATE SKIP LOCKED);
-        v_runs := v_runs || v_crowd;
+    SELECT * INTO runs, by_age FROM holdfast.remove_expired(v_now, 'age', holdfast.faded(v_now, p_queue, p_limit));
+    by_count := 0;
+    IF q.failed_count IS NOT NULL AND runs < p_limit THEN
+        SELECT * INTO v_crowded, by_count FROM holdfast.remove_expired(v_now, 'count',
+            holdfast.crowded(v_now, p_queue, q.failed_count, p_limit - runs::integer));
+        runs := runs + v_crowded;
     END IF;
-    IF cardinality(v_runs) > 0 THEN
-        v_others := ARRAY(SELECT run FROM holdfast.job WHERE chain = ANY (v_runs) AND position > 0 AND run <> ALL (v_runs)
-            ORDER BY run FOR UPDATE SKIP LOCKED);  -- a chain goes as a whole
-        v_runs := v_runs || v_others;
-        PERFORM holdfast.append_gone(v_now, 'expire', v_runs);
-        DELETE FROM holdfast.job WHERE run = ANY (v_runs);
-        DELETE FROM holdfast.blocker WHERE run = ANY (v_runs);
-    END IF;
-    PERFORM holdfast.trim(v_now, p_history, p_limit * 20);  -- a job leaves four events and more
+    more := holdfast.sweep(v_now, p_history, p_remembered, p_limit) OR runs >= p_limit;
     -- Records that are gone leave no place.
     DELETE FROM holdfast.ready WHERE ctid IN (SELECT r.ctid FROM (SELECT ctid, run FROM holdfast.ready
         WHERE queue = p_queue AND key IS NULL ORDER BY rank, run_at_ms, run LIMIT 100) r
         WHERE NOT EXISTS (SELECT 1 FROM holdfast.job j WHERE j.run = r.run));
-    DELETE FROM holdfast.request WHERE id IN (SELECT id FROM holdfast.request WHERE at_ms <= v_now - p_remembered
-        ORDER BY at_ms LIMIT p_limit FOR UPDATE SKIP LOCKED);
     IF v_lanes THEN
         PERFORM holdfast.recheck_due(v_now, p_queue, p_limit);
+        more := more OR EXISTS (SELECT 1 FROM holdfast.lane WHERE queue = p_queue AND cooling AND ready_at_ms <= v_now);
     END IF;
-    RETURN cardinality(v_runs);
+END $$;
+
+-- The runs are gone, with the others of their chains; of how many, and of how many dead letters.
+CREATE OR REPLACE FUNCTION holdfast.remove_expired(p_now bigint, p_cause text, p_runs bigint[], OUT gone bigint, OUT failed bigint)
+RETURNS record LANGUAGE plpgsql AS $$
+DECLARE
+    v_runs bigint[] := p_runs;
+BEGIN
+    gone := cardinality(v_runs);
+    failed := 0;
+    IF gone = 0 THEN
+        RETURN;
+    END IF;
+    v_runs := v_runs || ARRAY(SELECT run FROM holdfast.job WHERE chain = ANY (p_runs) AND position > 0
+        AND run <> ALL (p_runs) ORDER BY run FOR UPDATE SKIP LOCKED);  -- a chain goes as a whole
+    PERFORM holdfast.append_gone(p_now, 'expire', p_cause, v_runs);
+    WITH removed AS (DELETE FROM holdfast.job WHERE run = ANY (v_runs) RETURNING state)
+    SELECT count(*), count(*) FILTER (WHERE state = 'failed') INTO gone, failed FROM removed;
+    DELETE FROM holdfast.blocker WHERE run = ANY (v_runs);
+END $$;
+
+-- The oldest dead letters beyond the number that the queue keeps, locked; one that still holds its id stays.
+CREATE OR REPLACE FUNCTION holdfast.crowded(p_now bigint, p_queue text, p_most bigint, p_limit integer)
+RETURNS bigint[] LANGUAGE sql AS $$
+    SELECT ARRAY(SELECT run FROM holdfast.job
+        WHERE queue = p_queue AND failed_run <= (SELECT failed_run FROM holdfast.job
+            WHERE queue = p_queue AND failed_run IS NOT NULL ORDER BY failed_run DESC LIMIT 1 OFFSET p_most)
+            AND (NOT held OR free_at_ms <= p_now)
+        ORDER BY failed_run LIMIT p_limit FOR UPDATE SKIP LOCKED);
+$$;
+
+-- Old events and answers are gone, in bounded steps. True when there are more of them.
+CREATE OR REPLACE FUNCTION holdfast.sweep(p_now bigint, p_history bigint, p_remembered bigint, p_limit integer)
+RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    v_more boolean := holdfast.trim(p_now, p_history, p_limit * 20);  -- a job leaves four events and more
+    v_answers bigint;
+BEGIN
+    WITH gone AS (
+        DELETE FROM holdfast.request WHERE id IN (SELECT id FROM holdfast.request WHERE at_ms <= p_now - p_remembered
+            ORDER BY at_ms LIMIT p_limit FOR UPDATE SKIP LOCKED) RETURNING 1
+    )
+    SELECT count(*) INTO v_answers FROM gone;
+    RETURN v_more OR v_answers >= p_limit;
 END $$;
 
 -- The next runs whose time is over, locked. Those of them that somebody else has locked are looked at again.
@@ -75,22 +106,23 @@ BEGIN
 END $$;
 
 -- The log keeps about so many events, and up to ten times as many that a reader lacks; how far it was trimmed stays
--- known.
-CREATE OR REPLACE FUNCTION holdfast.trim(p_now bigint, p_history bigint, p_limit integer) RETURNS void
+-- known. True when there is more to trim.
+CREATE OR REPLACE FUNCTION holdfast.trim(p_now bigint, p_history bigint, p_limit integer) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
     v_last bigint := (SELECT seq FROM holdfast.event ORDER BY seq DESC LIMIT 1);
     v_upto bigint;
+    v_gone bigint;
     v_cut bigint;
     v_xid text;
 BEGIN
     IF v_last IS NULL OR v_last <= p_history
         OR (SELECT seq FROM holdfast.event ORDER BY seq LIMIT 1) > v_last - p_history THEN
-        RETURN;
+        RETURN false;
     END IF;
     PERFORM 1 FROM holdfast.meta WHERE name = 'trimmed' FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
-        RETURN;  -- somebody else is at it
+        RETURN false;  -- somebody else is at it
     END IF;
     v_upto := greatest(least(v_last - p_history, holdfast.read_by_all(p_now)), v_last - 10 * p_history);
     WITH oldest AS MATERIALIZED (
@@ -98,8 +130,9 @@ BEGIN
     ), gone AS (
         DELETE FROM holdfast.event e USING oldest o WHERE e.seq = o.seq AND e.xid = o.xid RETURNING e.xid, e.seq
     )
-    SELECT max(seq), max(xid::text::bigint)::text INTO v_cut, v_xid FROM gone;
+    SELECT count(*), max(seq), max(xid::text::bigint)::text INTO v_gone, v_cut, v_xid FROM gone;
     UPDATE holdfast.meta SET value = greatest(value::bigint, v_cut)::text WHERE name = 'trimmed' AND v_cut IS NOT NULL;
     UPDATE holdfast.meta SET value = greatest(value::bigint, v_xid::bigint)::text
     WHERE name = 'trimmed_xid' AND v_xid IS NOT NULL;
+    RETURN v_gone >= p_limit;
 END $$;

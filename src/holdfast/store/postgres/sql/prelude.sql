@@ -70,12 +70,12 @@ BEGIN
 END $$;
 
 -- The same for runs that are about to be removed.
-CREATE OR REPLACE FUNCTION holdfast.append_gone(p_now bigint, p_transition text, p_runs bigint[])
+CREATE OR REPLACE FUNCTION holdfast.append_gone(p_now bigint, p_transition text, p_cause text, p_runs bigint[])
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO holdfast.event (at_ms, queue, id, run, attempt, transition, state, task, key, priority, run_at_ms,
+    INSERT INTO holdfast.event (at_ms, queue, id, run, attempt, transition, state, cause, task, key, priority, run_at_ms,
         failures, stalls, timeouts, releases)
-    SELECT p_now, queue, id, run, attempts, p_transition, NULL, task, key, priority, run_at_ms,
+    SELECT p_now, queue, id, run, attempts, p_transition, NULL, p_cause, task, key, priority, run_at_ms,
         failures, stalls, timeouts, releases
     FROM holdfast.job WHERE run = ANY (p_runs) ORDER BY run;
 END $$;

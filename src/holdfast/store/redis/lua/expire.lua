@@ -2,66 +2,74 @@
 -- guard: its retention is over
 -- effects: remove the run and everything that points to it, append event
 
--- Return how many runs are gone: this one, and with the first of a chain the others of it that are here.
-local function expire(q, rid, index)
-  local job, count = H.load(q, rid), 1
+-- Return how many runs are gone, this one and with the first of a chain the others of it that are here; and how many of
+-- them had failed.
+local function expire(q, rid, index, cause)
+  local job, count, failed = H.load(q, rid), 1, 0
   if job then
-    count = count + H.forget_others(q, job, 'expire')
-    H.append(q, 'expire', job, { gone = true })
+    local others, theirs = H.forget_others(q, job, 'expire', cause)
+    count, failed = count + others, theirs + (job.state == 'failed' and 1 or 0)
+    H.append(q, 'expire', job, { gone = true, cause = cause })
     H.remove(q, job)
   end
   redis.call('ZREM', q.key[index], rid)
-  return count
+  return count, failed
 end
 
 local function aged(q, limit)
-  local gone = 0
+  local gone, failed = 0, 0
   for index in pairs(FINISHED) do
     for _, rid in ipairs(redis.call('ZRANGEBYSCORE', q.key[index], '-inf', q.now, 'LIMIT', 0, limit - gone)) do
-      gone = gone + expire(q, rid, index)
+      local count, letters = expire(q, rid, index, 'age')
+      gone, failed = gone + count, failed + letters
       if gone >= limit then break end
     end
     if gone >= limit then break end
   end
-  return gone
+  return gone, failed
 end
 
 -- Dead letters beyond the number that the queue keeps; one that still holds its id stays.
 local function crowded(q, limit)
-  local gone = 0
-  local most = H.retention(q, 'failed_count', 1000)
-  local extra = redis.call('ZCARD', q.key.letters) - most
-  if extra <= 0 or limit <= 0 then return 0 end
+  local gone, failed = 0, 0
+  local most = H.retention(q, 'failed_count')
+  local extra = most and redis.call('ZCARD', q.key.letters) - most or 0
+  if extra <= 0 or limit <= 0 then return 0, 0 end
   for _, rid in ipairs(redis.call('ZRANGE', q.key.letters, 0, extra - 1)) do
     local job = H.load(q, rid)
     if not job then
       redis.call('ZREM', q.key.letters, rid)
     elseif job.more.past or job.more.free_at <= q.now then
-      gone = gone + expire(q, rid, 'failed')
+      local count, letters = expire(q, rid, 'failed', 'count')
+      gone, failed = gone + count, failed + letters
     end
     if gone >= limit then break end
   end
-  return gone
+  return gone, failed
 end
 
+-- True when there are more of them.
 local function forget_answers(q, limit)
   for _ = 1, limit do
     local oldest = redis.call('LINDEX', q.key.answered, 0)
     local at, request = string.match(oldest or '', '^(%d+):(.*)$')
-    if not at or tonumber(at) > q.now - REMEMBERED_MS then return end
+    if not at or tonumber(at) > q.now - REMEMBERED_MS then return false end
     redis.call('LPOP', q.key.answered)
     redis.call('HDEL', q.key.requests, request)
   end
+  return true
 end
 
 H.serve('expire', function(keys, args)
   local arg = H.reader(args)
   local now, name, limit, history = H.now(arg()), arg(), tonumber(arg()), tonumber(arg())
   local q = H.opened(keys[1], now, name)
-  local gone = aged(q, limit)
-  gone = gone + crowded(q, limit - gone)
-  H.trim_log(q, history, math.max(limit, 100000))
-  forget_answers(q, limit)
-  H.recheck_due(q, limit)
-  return { gone, redis.call('EXISTS', q.key.outbox) }
+  local gone, by_age = aged(q, limit)
+  local beyond, by_count = crowded(q, limit - gone)
+  gone = gone + beyond
+  local events = H.trim_log(q, history, 10 * limit)
+  local answers = forget_answers(q, limit)
+  local lanes = H.recheck_due(q, limit)
+  local more = gone >= limit or events or answers or lanes
+  return { gone, redis.call('EXISTS', q.key.outbox), by_age, by_count, more and 1 or 0 }
 end)

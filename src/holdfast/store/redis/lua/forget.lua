@@ -1,7 +1,7 @@
 -- Deleting.
 
-local function remove(q, job, transition)
-  H.append(q, transition, job, { gone = true })
+local function remove(q, job, transition, cause)
+  H.append(q, transition, job, { gone = true, cause = cause })
   local active = job.state == 'active'
   H.abandon(q, job)
   H.remove(q, job)
@@ -14,24 +14,26 @@ local function remove(q, job, transition)
   H.tell_watchers(q, job, 'cancelled')
 end
 
-local function forget(q, chain, transition)
-  local found = H.members(q, chain)
+local function forget(q, chain, transition, cause)
+  local found, failed = H.members(q, chain), 0
   for _, rid in ipairs(found) do
     local job = H.load(q, rid)
-    if job then remove(q, job, transition) end
+    if job and job.state == 'failed' then failed = failed + 1 end
+    if job then remove(q, job, transition, cause) end
   end
-  return #found
+  return #found, failed
 end
 
--- Jobs of the chain other than its first are gone, here and, by a message, elsewhere. Return how many here.
-function H.forget_others(q, first, transition)
-  if not first.more.chain_state then return 0 end
+-- Jobs of the chain other than its first are gone, here and, by a message, elsewhere. Return how many here, and how
+-- many of them had failed.
+function H.forget_others(q, first, transition, cause)
+  if not first.more.chain_state then return 0, 0 end
   local chain = { q.name, H.long(first.id), first.run }
-  local count = forget(q, chain, transition)
+  local count, failed = forget(q, chain, transition, cause)
   for _, queue in ipairs(H.take_places(q, chain)) do
-    H.send(q, queue, 'forget', { chain = chain, transition = transition })
+    H.send(q, queue, 'forget', { chain = chain, transition = transition, cause = cause })
   end
-  return count
+  return count, failed
 end
 
 -- Every job of the chain is gone; whoever waits for it hears that it was cancelled.
@@ -82,7 +84,7 @@ H.serve('delete_chain', function(keys, args)
   return { 'ok', cascade(q, first) }
 end)
 
-function H.receive.forget(q, body) forget(q, body.chain, body.transition) end
+function H.receive.forget(q, body) forget(q, body.chain, body.transition, body.cause) end
 
 function H.receive.cascade(q, body)
   local first, elsewhere = H.chain_of(q, H.short(body.id), body.run)

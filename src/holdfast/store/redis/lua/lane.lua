@@ -61,13 +61,16 @@ function H.refund(q, key)
   end
 end
 
--- Lanes whose token has come are ready, and those whose bucket is full again gone, at most `limit` of each.
+-- Lanes whose token has come are ready, and those whose bucket is full again gone, at most `limit` of each. True when
+-- there may be more.
 function H.recheck_due(q, limit)
+  local more = false
   for _, name in ipairs({ 'timed', 'cooling' }) do
-    for _, key in ipairs(redis.call('ZRANGEBYSCORE', q.key[name], '-inf', q.now, 'LIMIT', 0, limit)) do
-      H.recheck(q, key)
-    end
+    local due = redis.call('ZRANGEBYSCORE', q.key[name], '-inf', q.now, 'LIMIT', 0, limit)
+    for _, key in ipairs(due) do H.recheck(q, key) end
+    more = more or #due >= limit
   end
+  return more
 end
 
 function H.recheck_all(q)

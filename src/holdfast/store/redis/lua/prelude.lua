@@ -103,6 +103,9 @@ function H.opened(key, now, name)
   return q
 end
 
+-- As in core/limit.py: how long dead letters stay, in seconds, and where only somebody's decision counts.
+local FAILED_KEPT, FOR_EVER_MS = 7776000, 1e14
+
 function H.setting(q, name)
   return H.given(q.settings[name])
 end
@@ -118,7 +121,9 @@ end
 
 function H.kept_ms(q, state)
   if state == 'cancelled' then return 0 end
-  return math.floor(H.retention(q, state, state == 'failed' and 604800 or 0) * 1000 + 0.5)
+  local kept = H.setting(q, 'retention')
+  if state == 'failed' and kept and kept.failed == cjson.null then return FOR_EVER_MS end
+  return math.floor(H.retention(q, state, state == 'failed' and FAILED_KEPT or 0) * 1000 + 0.5)
 end
 
 -- Whether there is anything of this name, asked once for each call; whoever adds the first says so in `has`.

@@ -13,19 +13,20 @@ local function unread(q)
   return lowest
 end
 
--- The log keeps so many events, and what readers lack; at most `limit` go at once.
+-- The log keeps so many events, and what readers lack; at most `limit` go at once. True when there are more to go.
 function H.trim_log(q, history, limit)
   local length = redis.call('XLEN', q.key.events)
-  if length <= history then return end
+  if length <= history then return false end
   local first = redis.call('XRANGE', q.key.events, '-', '+', 'COUNT', 1)[1][1]
   local epoch, seq = string.match(first, '^(%d+)-(%d+)$')
   seq = tonumber(seq)
   local until_seq = seq + length - history
   local wanted = unread(q)
   if wanted then until_seq = math.min(until_seq, math.max(wanted, seq + length - HELD * history)) end
-  until_seq = math.min(until_seq, seq + limit)
-  if until_seq <= seq then return end
-  redis.call('XTRIM', q.key.events, 'MINID', '=', epoch .. '-' .. string.format('%.0f', until_seq))
+  if until_seq <= seq then return false end
+  local step = math.min(until_seq, seq + limit)
+  redis.call('XTRIM', q.key.events, 'MINID', '=', epoch .. '-' .. string.format('%.0f', step))
+  return step < until_seq
 end
 
 -- Far more events than the history are not kept, though no worker is there to sweep: looked at now and then.

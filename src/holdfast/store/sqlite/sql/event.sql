@@ -26,8 +26,8 @@ SELECT :now, queue, id, run, attempts, 'enqueue', state, task, key, priority, ru
 FROM holdfast_job WHERE run BETWEEN :first AND :last;
 
 -- :append_gone
-INSERT INTO holdfast_event (at_ms, queue, id, run, attempt, transition, state, task, key, priority,
+INSERT INTO holdfast_event (at_ms, queue, id, run, attempt, transition, state, cause, task, key, priority,
     run_at_ms, failures, stalls, timeouts, releases)
-SELECT :now, queue, id, run, attempts, :transition, NULL, task, key, priority, run_at_ms,
+SELECT :now, queue, id, run, attempts, :transition, NULL, :cause, task, key, priority, run_at_ms,
     failures, stalls, timeouts, releases
 FROM holdfast_job WHERE run IN (SELECT value FROM json_each(:runs));

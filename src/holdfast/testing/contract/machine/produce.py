@@ -91,4 +91,4 @@ class Producing(Base):
             done = self._run(self.store.requeue(Filter(queue=QUEUE)))
             self.model.requeue(self.now, [(id, run) for _, id, run in done])
         else:
-            assert self._run(self.store.expire(QUEUE, 1000)) == self.model.expire(self.now)
+            assert self._run(self.store.expire(QUEUE, 1000)).runs == self.model.expire(self.now)
