@@ -458,3 +458,29 @@ async def test_a_heartbeat_that_finds_the_store_away_begins_when_it_is_back(app:
         finally:
             await heartbeat.stop()
     assert not heard[0].evicted
+
+
+async def test_a_heartbeat_that_cannot_have_an_event_loop_begins_when_it_can(
+    app: Holdfast, url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A process that is out of descriptors has no room for another loop: that must not end the heartbeats."""
+    heard: list[Any] = []
+    session = Session(id="s1", name="w", host="h", pid=1, queues=("default",), lease_ms=15_000)
+    made, refused = asyncio.new_event_loop, iter([True, True, False])
+
+    def loop() -> asyncio.AbstractEventLoop:
+        if next(refused, False):
+            raise OSError(24, "Too many open files")
+        return made()
+
+    monkeypatch.setattr(asyncio.events, "new_event_loop", loop)
+    async with app:
+        await app.store.register(session)
+        heartbeat = Heartbeat(app.store, session, 0.01, 30, heard.append)
+        heartbeat.start()
+        try:
+            await eventually(lambda: heard)
+        finally:
+            await heartbeat.stop()
+    assert not heard[0].evicted
+    assert "heartbeats cannot be sent" in caplog.text

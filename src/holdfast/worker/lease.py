@@ -74,8 +74,18 @@ class Heartbeat:
         await asyncio.to_thread(self._thread.join)
 
     def _run(self) -> None:
-        with suppress(asyncio.CancelledError):
-            asyncio.run(self._beat())
+        """Beat until it is stopped. A process that is out of descriptors has no event loop for it, and tries again."""
+        while not self._stop.is_set():
+            try:
+                with asyncio.Runner() as runner:
+                    runner.get_loop()  # before there is a coroutine that nobody would await
+                    runner.run(self._beat())
+                return
+            except asyncio.CancelledError:
+                return
+            except OSError as error:
+                log.error("heartbeats cannot be sent, as this process can open nothing more: %s", error)
+                self._stop.wait(self._interval)
 
     async def _beat(self) -> None:
         self._beating = asyncio.current_task()

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.core.event import Event
+from holdfast.testing.replay import Replay
 
 from . import ledger, record
+from .plan import AT_ONCE, PER_KEY
 
 Id = tuple[str, str]
 RunKey = tuple[str, str, int]
@@ -111,11 +113,11 @@ class Book:
 class Run:
     """One run, by the log."""
 
-    __slots__ = ("counters", "ended", "ends", "enqueues", "errors", "state", "task")
+    __slots__ = ("at_ms", "counters", "ended", "ends", "enqueues", "errors", "state", "task")
 
     def __init__(self) -> None:
         self.task: str | None = None
-        self.ends = self.enqueues = 0
+        self.ends = self.enqueues = self.at_ms = 0
         self.ended: str | None = None
         self.state: str | None = None
         self.counters = None
@@ -129,17 +131,15 @@ class Log:
         self.runs: dict[RunKey, Run] = {}
         self.lost: set[tuple[str, str, int, int]] = set()
         """Attempts whose worker, or whose process, vanished."""
-        self.events = 0
-        self.transitions: dict[str, int] = defaultdict(int)
+        self.replay = Replay(concurrency={"keyed": AT_ONCE}, key_concurrency={"keyed": PER_KEY})
         for event in record.events(folder):
             self._take(event)
 
     def _take(self, event: Event) -> None:
-        self.events += 1
-        self.transitions[event.transition] += 1
+        self.replay.add(event)
         key = (event.queue, event.id, event.run)
         run = self.runs.setdefault(key, Run())
-        run.task, run.counters = event.task, event.counters
+        run.task, run.counters, run.at_ms = event.task, event.counters, event.at_ms
         run.state = None if event.state is None else str(event.state)
         run.enqueues += event.transition in ("enqueue", "requeue")
         if record.step(event) < 0:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from holdfast import Holdfast
+from holdfast.core.job import JobRecord
 
 from .board import app_at
 from .book import Book, Log
@@ -53,42 +54,41 @@ class Verdict:
 async def judge(field: Field, stuck: list[str]) -> Verdict:
     """Return what the ledger, the log and the store say together."""
     plan = field.plan
+    async with app_at(field.place.url(None), field.board) as app:
+        records, since_ms = await _records(app), await app.store.now_ms() - round(plan.keep * 500)
     book, log = Book(plan.path, plan.lease), Log(plan.path)
     verdict = Verdict(plan.store, {"everything comes to an end": stuck})
     for check in CHECKS:
         verdict.broken[check.__name__.replace("_", " ")] = list(check(book, log))
-    gaps = (plan.path / "gaps").read_text().splitlines()
-    verdict.broken["a reader sees every event"] = gaps
-    app = app_at(field.place.url(None), field.board)
-    async with app:
-        verdict.broken["the log replays to the state"] = [text async for text in _replayed(app, log)]
+    verdict.broken["a reader sees every event"] = (plan.path / "gaps").read_text().splitlines()
+    log.replay.compare(records)
+    verdict.broken["the log replays to the state"] = log.replay.problems
+    verdict.broken["what is kept is listed"] = list(_unlisted(records, log, since_ms))
     _figures(verdict, book, log, plan.lease)
     return verdict
 
 
-async def _replayed(app: Holdfast, log: Log):  # type: ignore[no-untyped-def]
-    """Yield where the store's records and the last word of the log differ."""
-    kept, cursor = set(), None
-    while True:
-        page = await app.jobs(limit=PAGE, cursor=cursor)
-        for record in page.jobs:
-            key = (record.queue, record.id, record.run)
-            kept.add(key)
-            seen = log.runs.get(key)
-            if seen is None or (seen.state, seen.counters) != (record.state, record.counters):
-                told = "nothing" if seen is None else f"{seen.state} {seen.counters}"
-                yield f"{key} is {record.state} {record.counters}, and the log says {told}"
-        cursor = page.cursor
-        if cursor is None:
-            break
-    for key, seen in log.runs.items():
-        if seen.state is not None and key not in kept:
-            yield f"{key} is {seen.state} by the log, and the store does not have it"
+async def _records(app: Holdfast) -> list[JobRecord]:
+    """Return every job that the store lists."""
+    page = await app.jobs(limit=PAGE)
+    found = page.jobs
+    while page.cursor is not None:
+        page = await app.jobs(limit=PAGE, cursor=page.cursor)
+        found += page.jobs
+    return found
+
+
+def _unlisted(records: list[JobRecord], log: Log, since_ms: int) -> Iterator[str]:
+    """Yield runs that ended lately, so that they are kept, and that the store does not list."""
+    listed = {(record.queue, record.id, record.run) for record in records}
+    for key, run in log.runs.items():
+        if run.state is not None and run.at_ms > since_ms and key not in listed:
+            yield f"{key} is {run.state} by the log, and the store does not list it"
 
 
 def _figures(verdict: Verdict, book: Book, log: Log, lease: float) -> None:
     verdict.faults = Counter(kind for *_, kind in book.faults)
-    verdict.jobs, verdict.events = len(log.runs), log.events
+    verdict.jobs, verdict.events = len(log.runs), log.replay.events
     verdict.ends = Counter(run.ended or "unfinished" for run in log.runs.values())
     verdict.attempts = sum(map(len, book.attempts.values()))
     verdict.restarted, verdict.waits = len(log.lost), len(book.waits)
