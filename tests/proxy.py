@@ -43,6 +43,11 @@ class Proxy:
         """The URL by which clients come."""
         return f"redis://127.0.0.1:{self.port}"
 
+    def cut(self) -> None:
+        """Every connection is cut, whatever is under way on it."""
+        for writer in self._writers:
+            writer.transport.abort()
+
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         accepting = asyncio.current_task()
         assert accepting is not None

@@ -20,7 +20,7 @@ from ..registry import Registry
 from ..store.contract import Abort, Claimed, Complete, Failed, Lease, Released, Retried, Settled, Settlement, Snoozed
 from ..task import Task
 from .capacity import need_of
-from .completion import VOID, Desk
+from .completion import VOID, Desk, is_trouble_of_a_store
 from .remote import STARTING, Encoded, Remote
 
 log = logging.getLogger("holdfast")
@@ -31,6 +31,10 @@ MakeDesk = Callable[[Task[Any, Any]], Desk]
 
 _WEIGHT: dict[Abort, int] = {"cancelled": 1, "shutdown": 2, "timeout": 2}
 """A reason overrules lighter ones; those after which nothing counts are the heaviest."""
+
+
+FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 100, 30_000
+"""A job whose store was in trouble comes back after so long, twice as long each time."""
 
 
 class TimedOut(TimeoutError):
@@ -238,6 +242,9 @@ class Attempt:
             return self._snoozed(error)
         if is_permanent(error) or self._retry().is_permanent(kinds(error)):
             return Failed(self.lease, describe(error, Cause.PERMANENT), Cause.PERMANENT, self.job.result_ttl_ms)
+        if is_trouble_of_a_store(error, self._desk.undone if self._desk is not None else None):
+            pause = min(FIRST_PAUSE_MS * 2 ** min(self.claimed.counters.releases, 20), LONGEST_PAUSE_MS)
+            return Released(self.lease, pause, describe(error, Cause.RELEASE))
         return Retried(self.lease, describe(error))
 
     def _retry(self) -> Retry:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any
 
 from ..client import transactional
 from ..core.state import State
 from ..core.transition import Reply
-from ..errors import Aborted, ConfigError, LeaseLost
+from ..errors import Aborted, ConfigError, LeaseLost, LogGap, StoreClosed, StoreError
 from ..executor.call import completed
 from ..job import Completion, Job, Transaction
 from ..store.contract import ENDED, Abort, Complete, Opened, Session, Settled, Store
@@ -24,7 +24,8 @@ class Desk:
     """Where one attempt writes and completes. What it completed is `done`, and not to be settled again."""
 
     __slots__ = (
-        "_atomic", "_handler", "_inside", "_kept", "_loop", "_opened", "_prepared", "_session", "_store", "done",
+        "_atomic", "_block", "_handler", "_kept", "_loop", "_opened", "_prepared", "_session", "_store", "done",
+        "undone",
     )  # fmt: skip
 
     def __init__(
@@ -39,49 +40,68 @@ class Desk:
         """Holds the transaction of an atomic attempt, from `prepare` to the end of `complete`."""
         self._opened: Opened | None = None
         self._prepared = False
-        """An atomic attempt has begun its transaction, and must end with it."""
-        self._inside = False
+        """The block of `prepare` has been left in peace. An atomic attempt must then end with its transaction."""
+        self._block: str | None = None
+        """The block that is open."""
+        self.undone: BaseException | None = None
+        """What left the block of `complete`, and undid its writes."""
         self.done: tuple[Complete, Settled] | None = None
 
     @asynccontextmanager
     async def prepare(self, job: Job) -> AsyncIterator[Transaction]:
         """Yield a transaction. Staged, it is committed with the block; atomic, it goes on in `complete`."""
-        self._check(job, "job.prepare()")
-        if not self._atomic:
-            async with transactional(self._store, "job.prepare()").begin() as opened:
-                yield Transaction(opened.connection)
-            return
-        if self._opened is not None:
-            raise ConfigError(f"{job!r} has prepared already; an atomic attempt has one transaction")
+        with self._entered(job, "job.prepare()"):
+            if self._prepared:
+                raise ConfigError(f"{job!r} has prepared already; an attempt has one job.prepare()")
+            if self._atomic:
+                async with self._begun() as opened:
+                    yield Transaction(opened.connection)
+            else:
+                async with transactional(self._store, "job.prepare()").begin() as opened:
+                    yield Transaction(opened.connection)
+            self._prepared = True
+
+    @asynccontextmanager
+    async def _begun(self) -> AsyncIterator[Opened]:
+        """Yield the transaction of an atomic attempt, undone even if the handler catches what its block raised."""
         self._opened = await self._kept.enter_async_context(transactional(self._store, "job.prepare()").begin())
-        self._prepared = True
         try:
-            yield Transaction(self._opened.connection)
-        except BaseException as error:  # undone even if the handler catches it, as a staged one is
+            yield self._opened
+        except BaseException as error:
+            self._prepared = True
             await self.leave(error)
             raise
 
     @asynccontextmanager
     async def complete(self, job: Job, result: Any) -> AsyncIterator[Completion]:
         """Yield a transaction: at the end of the block the job is completed in it, and it is committed."""
-        self._check(job, "job.complete()")
-        if self._inside:
-            raise ConfigError(f"{job!r}: job.complete() inside the block of another; a job is completed once")
-        if self._atomic and self._opened is None:
-            raise ConfigError(f'{job!r}: completion="atomic" begins with `async with job.prepare()`')
-        self._inside, done = True, None
+        with self._entered(job, "job.complete()"):
+            if self._atomic and self._opened is None:
+                raise ConfigError(f'{job!r}: completion="atomic" begins with `async with job.prepare()`')
+            done = None
+            try:
+                async with self._kept:
+                    opened = await self._go_on()
+                    completion = Completion(opened.connection, result)
+                    yield completion
+                    entry = completed(job, completion.result, self._handler)
+                    done = entry, await self._settle(job, opened, entry)
+                if done is None:  # the driver took what was raised for a wish to roll back
+                    raise ConfigError(ENDED)
+            except BaseException as error:
+                self.undone = error
+                raise
+            self.done, self.undone = done, None
+
+    @contextmanager
+    def _entered(self, job: Job, what: str) -> Iterator[None]:
+        """The block is the only one that is open, or is refused."""
+        self._check(job, what)
+        self._block = what
         try:
-            async with self._kept:
-                opened = await self._go_on()
-                completion = Completion(opened.connection, result)
-                yield completion
-                entry = completed(job, completion.result, self._handler)
-                done = entry, await self._settle(job, opened, entry)
+            yield
         finally:
-            self._inside = False
-        if done is None:  # the driver took what was raised for a wish to roll back
-            raise ConfigError(ENDED)
-        self.done = done
+            self._block = None
 
     async def _go_on(self) -> Opened:
         """Return the transaction that was prepared, or a new one; it ends with `_kept`."""
@@ -101,6 +121,8 @@ class Desk:
 
     def _check(self, job: Job, what: str) -> None:
         transactional(self._store, what)
+        if self._block is not None:
+            raise ConfigError(f"{job!r}: {what} inside the block of {self._block}; leave that one first")
         if self.done is not None:
             raise ConfigError(f"{job!r} is completed already; {what} comes before that, and once")
         if asyncio.get_running_loop() is not self._loop:
@@ -115,8 +137,12 @@ class Desk:
             raise Aborted(f"{job!r} ran for longer than its time-out: its writes are undone")
 
     def refuse_unfinished(self, job: Job) -> None:
-        """Raise when the handler returned and left an atomic transaction open."""
-        if self._prepared and self.done is None:
+        """Raise when the handler returned as if all were well, and what it wrote was undone or left open."""
+        if self.done is not None:
+            return
+        if self.undone is not None:
+            raise self.undone
+        if self._atomic and self._prepared:
             raise ConfigError(f"{job!r} returned after job.prepare() without job.complete(): its writes are undone")
 
     async def leave(self, error: BaseException) -> None:
@@ -124,3 +150,21 @@ class Desk:
         if self.done is None and self._opened is not None:
             self._opened = None
             await self._kept.__aexit__(type(error), error, error.__traceback__)
+
+
+def is_trouble_of_a_store(error: BaseException, undone: BaseException | None) -> bool:
+    """True when an attempt ended since a store could not do something: that costs the job a release, and no failure.
+
+    `undone` left the block of `job.complete()`; a handler that raises its own error from it raises the same.
+    """
+    if isinstance(undone, StoreError) and undone in _chain(error):
+        return True
+    return isinstance(error, StoreError) and not isinstance(error, StoreClosed | LogGap)
+
+
+def _chain(error: BaseException | None) -> list[BaseException]:
+    found: list[BaseException] = []
+    while error is not None and error not in found:
+        found.append(error)
+        error = error.__cause__ or error.__context__
+    return found

@@ -316,6 +316,11 @@ def is_lost(error: psycopg.Error) -> bool:
     return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
 
 
+def is_trouble(error: psycopg.Error) -> bool:
+    """True for what the server suffers, or others do to it, and not whoever asked: the same may go well later."""
+    return is_lost(error) or (error.sqlstate or "")[:2] in ("40", "53", "57", "58") or error.sqlstate in TRY_AGAIN
+
+
 def translate(error: psycopg.Error, place: Place) -> StoreError | ConfigError:
     """Return our error for one of PostgreSQL's, with what to do next."""
     lines = str(error).strip().splitlines() or [type(error).__name__]

@@ -15,7 +15,7 @@ from ..contract import ENDED, Complete, Session, Settled, Settlement
 from . import sql
 from .array import blob
 from .call import continuation
-from .connection import Connection, Pool
+from .connection import Connection, Place, Pool, is_trouble, translate
 
 COMPLETE = "SELECT holdfast.join_complete(%s::bigint, %s, %s, %s, %s::bigint, %s::integer, %s::bytea, %s::bigint, %s)"
 
@@ -49,12 +49,20 @@ class PostgresOpened:
 
 
 @asynccontextmanager
-async def opened(pool: Pool, schema: str, now: Callable[[], str | None]) -> AsyncIterator[PostgresOpened]:
-    """Yield a transaction: committed at the end of the block, rolled back when that raises."""
-    async with pool.connection() as connection:
-        factories = connection.row_factory, connection.cursor_factory
-        try:
-            async with connection.transaction():
-                yield PostgresOpened(connection, schema, now())
-        finally:
-            connection.row_factory, connection.cursor_factory = factories
+async def opened(pool: Pool, place: Place, now: Callable[[], str | None]) -> AsyncIterator[PostgresOpened]:
+    """Yield a transaction: committed at the end of the block, rolled back when that raises.
+
+    What leaves the block is the driver's error, but for trouble of the server's, which is ours.
+    """
+    try:
+        async with pool.connection() as connection:
+            factories = connection.row_factory, connection.cursor_factory
+            try:
+                async with connection.transaction():
+                    yield PostgresOpened(connection, place.schema, now())
+            finally:
+                connection.row_factory, connection.cursor_factory = factories
+    except psycopg.Error as error:
+        if is_trouble(error):
+            raise translate(error, place) from error
+        raise

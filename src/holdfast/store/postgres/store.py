@@ -92,7 +92,7 @@ class PostgresStore(Enqueuing):
     def begin(self) -> AbstractAsyncContextManager[Opened]:
         if self._pool is None:
             raise StoreClosed(f"{self.place} is not open, or is closed already")
-        return opened(self._pool, self.place.schema, self._now)
+        return opened(self._pool, self.place, self._now)
 
     async def cancel(self, queue: str, id: str, running: Running = "refuse", request: str | None = None) -> Cancelled:
         found = await self._value(

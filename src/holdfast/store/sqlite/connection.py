@@ -203,6 +203,18 @@ def translated(place: Place) -> Iterator[None]:
         raise translate(error, place) from error
 
 
+_TROUBLE = frozenset({
+    sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PROTOCOL,
+    sqlite3.SQLITE_NOTADB,
+})  # fmt: skip
+
+
+def is_trouble(error: sqlite3.Error) -> bool:
+    """True for what the file suffers, or others do to it, and not whoever asked."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _TROUBLE
+
+
 def translate(error: sqlite3.Error, place: Place) -> StoreError:
     """Return our error for one of SQLite's."""
     text = str(error)

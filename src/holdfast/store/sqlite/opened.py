@@ -13,7 +13,7 @@ from ...core.transition import Reply
 from ...errors import ConfigError
 from ..contract import ENDED, Session, Settled, Settlement
 from . import sql
-from .connection import Place, connect, translate, translated
+from .connection import Place, connect, is_trouble, translate, translated
 from .end import release
 from .session import pass_on
 from .settle import is_alive, settle
@@ -48,14 +48,20 @@ class SqliteOpened:
 
 @asynccontextmanager
 async def opened(place: Place, clock: Callable[[], int]) -> AsyncIterator[SqliteOpened]:
-    """Yield a transaction that has the write lock: committed at the end of the block, rolled back when that raises."""
+    """Yield a transaction that has the write lock: committed at the end of the block, rolled back when that raises.
+
+    What leaves the block is the driver's error, but for trouble of the file's, which is ours.
+    """
     connection = await asyncio.to_thread(connect, place)
     try:
         await _begin(connection, place)
         transaction = SqliteOpened(connection, place, clock)
         yield transaction
-        with translated(place):
-            connection.execute("COMMIT")
+        connection.execute("COMMIT")
+    except sqlite3.Error as error:
+        if is_trouble(error):
+            raise translate(error, place) from error
+        raise
     finally:
         connection.close()  # which rolls back what was not committed
     follow_up(transaction.after)
