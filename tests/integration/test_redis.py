@@ -363,7 +363,7 @@ async def test_enqueue_waits_for_the_disk_and_says_when_replicas_lack(server: se
         ("redis://x?wait_replicas=²", "is not an option"),
         ("redis://x?timeout=0", "at least 0.1 s"),
         ("redis://:a/b@x", "written %2F"),
-        ("redis://:12#b@x", r"'redis://:\*\*\*@x': nothing may stand behind a #; in a password it is written %23"),
+        ("redis://:12#b@x", r"'redis://\*\*\*': host and port, .* were expected; in a login / \? # @ % & are written"),
         ("redis://x:99999", "99999 is not a port"),
         ("redis://x:0", "0 is not a port"),
         ("redis://x/²", "number of a database"),
@@ -379,7 +379,7 @@ def test_a_url_that_cannot_be_right_is_refused(url: str, problem: str) -> None:
 
 
 def test_a_url_that_is_none_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"'redis://:\*\*\*@\[::1' is not a store URL: Invalid IPv6 URL"):
+    with pytest.raises(ConfigError, match=r"'redis://\*\*\*' is not a store URL: its host cannot be read"):
         open_store("redis://:secret@[::1")
 
 

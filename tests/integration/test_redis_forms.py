@@ -354,7 +354,7 @@ async def test_a_unix_socket_is_taken_with_the_client_that_uses_it(tmp_path: Pat
 
 
 def test_what_is_neither_a_url_nor_a_client_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"7 is neither a store URL nor a client or pool of redis"):
+    with pytest.raises(ConfigError, match=r"int is neither a store URL nor a client or pool of redis"):
         Holdfast(7)
 
 

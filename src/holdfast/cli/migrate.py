@@ -50,4 +50,4 @@ def migrate(source: Source, as_sql: bool, since: int) -> None:
 
 
 async def _opened(app: Holdfast) -> str:
-    return f"{app.store.url.partition('?')[0].rpartition('@')[2]}: the schema is current"
+    return f"{shown(app.store.url)}: the schema is current"

@@ -14,6 +14,7 @@ import click
 from ..app import Holdfast
 from ..errors import ConfigError
 from ..find import load_app
+from ..store import shown
 
 T = TypeVar("T")
 Function = Callable[..., Any]
@@ -39,7 +40,7 @@ class Source:
             )
         if not app.store.shared:
             raise ConfigError(
-                f"{app.store.url} is one process's own memory, and this is another process: "
+                f"{shown(app.store.url)} is one process's own memory, and this is another process: "
                 "use a store that both reach, such as sqlite:///jobs.db"
             )
         return app

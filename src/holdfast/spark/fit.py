@@ -27,6 +27,7 @@ from ..codec import Signature
 from ..codec.plain import kinds_of
 from ..errors import ConfigError
 from ..find import load_app
+from ..store import shown
 from ..task import Task
 from .option import reachable, this_machine
 from .order import Order
@@ -68,7 +69,9 @@ def fitted(order: Order, schema: StructType) -> Order:
 def _completed(order: Order, app: Holdfast, task: Task[Any, Any] | None) -> Order:
     url = order.url or app.store.url
     if not app.store.shared and not order.url:
-        raise ConfigError(f"{url!r}: Spark works in other processes, which cannot see this one's memory; use sqlite://")
+        raise ConfigError(
+            f"{shown(url)!r}: Spark works in other processes, which cannot see this one's memory; use sqlite://"
+        )
     assert order.app is not None
     order = replace(order, url=url, app=absolute_target(order.app))
     if task is None:

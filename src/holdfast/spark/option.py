@@ -13,7 +13,7 @@ import msgspec
 
 from ..errors import ConfigError
 from ..store.scan import Condition
-from ..store.url import shown
+from ..store.shown import shown
 from .schema import TABLES, Table
 
 OnGap = Literal["fail", "count"]
@@ -43,6 +43,9 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
     partitions: int = 2
     on_gap: OnGap = "fail"
     limit: int | None = None
+
+    def __repr__(self) -> str:
+        return f"<ReadOptions {self.table} of {shown(self.url)}>"
 
     @property
     def which(self) -> tuple[Condition, ...]:
@@ -102,12 +105,15 @@ def _count(wanted: Mapping[str, str], name: str) -> int | None:
 
 def reachable(url: str) -> str:
     """Return a URL that means the same in an executor, which runs in another folder. Memory cannot be reached."""
-    parts = urlsplit(url)
-    if parts.scheme == "memory":
+    scheme = url.partition("://")[0]
+    if scheme == "memory":
         raise ConfigError(
             f"{shown(url)!r}: Spark works in other processes, which cannot see this one's memory; use sqlite://"
         )
-    if parts.scheme != "sqlite" or parts.netloc or not parts.path.strip("/"):
+    if scheme != "sqlite":
+        return url
+    parts = urlsplit(url)
+    if parts.netloc or not parts.path.strip("/"):
         return url
     path = Path(unquote(parts.path.removeprefix("/"))).absolute()
     return f"sqlite:///{quote(str(path))}" + (f"?{parts.query}" if parts.query else "")
@@ -120,7 +126,7 @@ def this_machine() -> str:
 
 def require_machine(url: str, machine: str) -> None:
     """A file is read only on the machine that planned to."""
-    if urlsplit(url).scheme == "sqlite" and machine != this_machine():
+    if url.partition("://")[0] == "sqlite" and machine != this_machine():
         raise ConfigError(
             f"{shown(url)!r} is a file of {machine}, and this executor is on {this_machine()}; "
             "use redis:// or postgresql://, or a local master"

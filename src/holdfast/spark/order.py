@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
 
 from ..codec import codec
 from ..core.duration import to_ms
@@ -15,6 +14,7 @@ from ..core.size import DEFAULT_SIZE, check_size
 from ..errors import ConfigError
 from ..option import check_text
 from ..registry import check_queue_name
+from ..store import shown
 
 HOLD = 24 * 3600.0
 """For how long, in seconds, a write's ids and results are held after its jobs are over."""
@@ -40,7 +40,7 @@ OPTIONS = (
 class Order:
     """One job for each row: of which task, in which queue and store, and what the columns mean."""
 
-    url: str = ""
+    url: str = field(default="", repr=False)
     app: str | None = None
     task: str | None = None
     queue: str = ""
@@ -77,7 +77,7 @@ class Order:
     @property
     def chunk_size(self) -> int:
         """How many rows go to the store at once."""
-        return self.chunk or (FILE_CHUNK if urlsplit(self.url).scheme == "sqlite" else CHUNK)
+        return self.chunk or (FILE_CHUNK if self.url.partition("://")[0] == "sqlite" else CHUNK)
 
     @property
     def what(self) -> str:
@@ -118,9 +118,9 @@ def _value(field: str, text: str) -> Any:
         raise ConfigError(f'option("until", {text!r}): "commit" or "hold"')
     if field == "codec":
         codec(text)
-    if field == "url" and urlsplit(text).scheme == "memory":
+    if field == "url" and text.partition("://")[0] == "memory":
         raise ConfigError(
-            f"{text!r}: Spark works in other processes, which cannot see this one's memory; use sqlite://"
+            f"{shown(text)!r}: Spark works in other processes, which cannot see this one's memory; use sqlite://"
         )
     return text
 

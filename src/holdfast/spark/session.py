@@ -8,13 +8,12 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from ..errors import ConfigError
-from ..store.url import shown
+from ..store.shown import shown
 from .archive import Archive
 from .java import Java, find_java
 from .master import refuse_unreachable
@@ -130,7 +129,7 @@ def is_local(master: str) -> bool:
 
 def refuse_remote(url: str, spark: SparkSession) -> None:
     """A store that only this machine, or this process, can reach is refused where the executors are elsewhere."""
-    scheme = urlsplit(url).scheme
+    scheme = url.partition("://")[0]
     if scheme == "memory":
         raise ConfigError(
             f"{shown(url)!r}: Spark works in other processes, which cannot see this one's memory; use sqlite://"

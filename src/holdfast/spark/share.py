@@ -12,7 +12,7 @@ from ..core.state import FINISHED
 from ..errors import LogGap
 from ..store.scan import Condition, Part, Plan, Scan, lost, open_scan
 from ..store.scan import Table as StoredTable
-from ..store.url import shown
+from ..store.shown import shown
 from .arrow import batch, gap_row, stored_columns
 from .option import ReadOptions, require_machine, this_machine
 from .schema import Table

@@ -17,7 +17,8 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from ..errors import ConfigError, LogGap
-from .url import open_store, shown
+from .shown import shown
+from .url import open_store
 
 Table = Literal["events", "jobs"]
 Op = Literal["=", "in", "<", "<=", ">", ">=", "starts", "null", "set"]

@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from ..errors import ConfigError, MissingExtra, UnknownScheme
 from .contract import Store
+from .shown import ESCAPES, shown
 
 Factory = Callable[..., Store]
 
@@ -43,24 +44,14 @@ def open_store(url: Any, **options: Any) -> Store:
     """Return the store that a URL names, or that a client or pool of the caller's points to, not yet opened."""
     if not isinstance(url, str):
         return _of_object(url)(url, **options)
-    if "://" not in url:
-        raise ConfigError(f"{url!r} is not a store URL; try sqlite:///jobs.db or memory://")
+    scheme, mark, _ = url.partition("://")
+    if not mark or not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]{0,30}", scheme):
+        raise ConfigError(f"{shown(url)!r} is not a store URL; try sqlite:///jobs.db or memory://")
     try:
-        scheme = urlsplit(url).scheme
-    except ValueError as error:
-        raise ConfigError(f"{shown(url)!r} is not a store URL: {error}") from None
-    return _factory(scheme, url)(url, **options)
-
-
-def shown(url: str) -> str:
-    """Return a URL with its passwords hidden, fit for logs and errors."""
-    head, mark, rest = url.partition("://")
-    login, at, place = rest.rpartition("@")
-    if rest.startswith("/") or "/" in login.partition("?")[0] * ("?" in login):
-        login, at, place = "", "", rest  # the @ is part of a path, or of an option
-    user, colon, _ = login.partition(":")
-    hidden = f"{head}{mark}{user}{colon and ':***'}{at}{place}"
-    return re.sub(r"(?i)([?&](?:ssl|sentinel_)?password=)[^&]*", r"\1***", hidden)
+        urlsplit(url)
+    except ValueError:  # whose words may hold a part of it
+        raise ConfigError(f"{shown(url)!r} is not a store URL: its host cannot be read; {ESCAPES}") from None
+    return _factory(scheme.lower(), url)(url, **options)
 
 
 def same_jobs(one: Store, other: Store) -> bool:
@@ -91,7 +82,8 @@ def _of_object(given: Any) -> Factory:
         if scheme is not None:
             return _load(scheme, _BUILT_IN[scheme])
     raise ConfigError(
-        f"{given!r} is neither a store URL nor a client or pool of {', '.join(_DRIVERS)}; try sqlite:///jobs.db or memory://"
+        f"url: {type(given).__name__} is neither a store URL nor a client or pool of {', '.join(_DRIVERS)}; "
+        "try sqlite:///jobs.db or memory://"
     )
 
 

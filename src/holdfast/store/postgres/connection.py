@@ -10,6 +10,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import cache
 from typing import Any, TypeVar
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
@@ -24,7 +25,7 @@ from ...errors import (
     StoreFull,
     StoreReadOnly,
 )
-from ..url import shown
+from ..shown import ESCAPES, option, shown, written
 
 T = TypeVar("T")
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
@@ -70,6 +71,9 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     direct: bool = False
     """It was found out that no pooler lies between: what is set in a session stays there."""
 
+    def __repr__(self) -> str:
+        return f"<Place {self}>"  # and no password
+
     def __str__(self) -> str:
         parts = urlsplit(self.conninfo)
         return f"postgresql://{parts.netloc.rpartition('@')[2]}{parts.path}?schema={self.schema}"
@@ -77,21 +81,24 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 def parse(url: str) -> Place:
     """Return the place that a URL names, or say what is wrong with it."""
+    if written(url) is None:
+        raise ConfigError(f"{shown(url)!r}: host and port, then /database and ?options, were expected; {ESCAPES}")
     parts = urlsplit(url)
     given: dict[str, Any] = {}
     theirs = []
     for name, value in _pairs(parts.query):
         if name in _OPTIONS:
             given["schema" if name == "namespace" else name] = _option(url, name, value)
-        else:
+        elif name in libpq_options():
             theirs.append((name, value))
+        else:
+            raise ConfigError(f"{shown(url)!r}: {option(parts.query, name, value)} is not an option here; {_known()}")
     query = f"?{urlencode(theirs, quote_via=quote)}" if theirs else ""
     conninfo = f"postgresql://{parts.netloc}{parts.path}{query}"
     try:
         psycopg.conninfo.conninfo_to_dict(conninfo)
-    except psycopg.ProgrammingError as error:
-        known = ", ".join(f"{name}={form}" for name, (form, _) in _OPTIONS.items())
-        raise ConfigError(f"{shown(url)!r}: {error}; besides libpq's own options, known are {known}") from None
+    except psycopg.ProgrammingError:  # whose words may hold a part of it
+        raise ConfigError(f"{shown(url)!r}: libpq cannot read it; {ESCAPES}; {_known()}") from None
     return Place(conninfo=conninfo, **given)
 
 
@@ -113,10 +120,22 @@ _OPTIONS = {
 }
 
 
+def _known() -> str:
+    return (
+        f"besides libpq's own options, known are {', '.join(f'{name}={form}' for name, (form, _) in _OPTIONS.items())}"
+    )
+
+
+@cache
+def libpq_options() -> frozenset[str]:
+    """Return the names of the options that libpq has."""
+    return frozenset(option.keyword.decode() for option in psycopg.pq.Conninfo.get_defaults())
+
+
 def _option(url: str, name: str, value: str) -> Any:
     form, pattern = _OPTIONS[name]
     if not re.fullmatch(pattern, value):
-        raise ConfigError(f"{shown(url)!r}: {name}={value!r} is not {name}={form}")
+        raise ConfigError(f"{shown(url)!r}: {option('', name, value)} is not {name}={form}")
     if form == "on|off":
         return value == "on"
     return value if form == "NAME" else float(value) if form == "SECONDS" else int(value)

@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 import psycopg
 
 from ...errors import ConfigError
+from .connection import libpq_options
 
 _PLACE = ("user", "password", "host", "port", "dbname")
 
@@ -22,9 +23,13 @@ def url_of(existing: Any) -> str:
     if _package(existing) == "sqlalchemy" and hasattr(existing, "url"):
         return _url(existing, _of_engine(existing))
     raise ConfigError(
-        f"{existing!r} is neither a URL nor a pool or an engine for PostgreSQL: "
+        f"{_kind(existing)} is neither a URL nor a pool or an engine for PostgreSQL: "
         "give a psycopg_pool pool, an SQLAlchemy engine, or postgresql://user@host/database"
     )
+
+
+def _kind(value: Any) -> str:
+    return type(value).__name__  # what a pool or an engine says of itself may hold a password
 
 
 def _package(value: Any) -> str:
@@ -33,22 +38,20 @@ def _package(value: Any) -> str:
 
 def _of_pool(pool: Any) -> dict[str, Any]:
     if not isinstance(pool.conninfo, str):
-        raise ConfigError(f"{pool!r} finds out where to connect by a function: give Holdfast a URL instead")
+        raise ConfigError(f"this {_kind(pool)} finds out where to connect by a function: give Holdfast a URL instead")
     given = dict(pool.kwargs) if isinstance(pool.kwargs, dict) else {}
-    known = {name: value for name, value in given.items() if name in _libpq_options()}
+    known = {name: value for name, value in given.items() if name in libpq_options()}
     return {**psycopg.conninfo.conninfo_to_dict(pool.conninfo), **known}
-
-
-def _libpq_options() -> set[str]:
-    return {option.keyword.decode() for option in psycopg.pq.Conninfo.get_defaults()}
 
 
 def _of_engine(engine: Any) -> dict[str, Any]:
     url = engine.url
     if url.get_backend_name() != "postgresql":
-        raise ConfigError(f"{engine!r} is no engine for PostgreSQL: give Holdfast the URL of its store instead")
+        raise ConfigError(
+            f"this {_kind(engine)} is no engine for PostgreSQL: give Holdfast the URL of its store instead"
+        )
     # What only the engine's driver knows, such as asyncpg's own options, says nothing of where the database is.
-    known = {name: value for name, value in url.query.items() if name in _libpq_options()}
+    known = {name: value for name, value in url.query.items() if name in libpq_options()}
     place = (url.username, url.password, url.host, url.port, url.database)
     return {**known, **{name: value for name, value in zip(_PLACE, place, strict=True) if value is not None}}
 
@@ -56,7 +59,7 @@ def _of_engine(engine: Any) -> dict[str, Any]:
 def _url(existing: Any, options: dict[str, Any]) -> str:
     user, password, host, port, database = (str(options.pop(name, None) or "") for name in _PLACE)
     if "," in host:
-        raise ConfigError(f"{existing!r} has several hosts: give Holdfast a URL with all of them instead")
+        raise ConfigError(f"this {_kind(existing)} has several hosts: give Holdfast a URL with all of them instead")
     who = quote(user, safe="") + (f":{quote(password, safe='')}" if password else "")
     at = (f"{who}@" if who else "") + quote(host, safe=":" if host.startswith("[") else "")
     where = at + (f":{port}" if port else "")

@@ -37,7 +37,9 @@ def place_of(client: Any) -> Place:
             sentinel_tls=_is_tls(asked),
         )
     if not hasattr(pool, "connection_kwargs"):
-        raise ConfigError(f"{client!r} is no client or pool of redis-py: give a URL, or a client that is one")
+        raise ConfigError(
+            f"{type(client).__name__} is no client or pool of redis-py: give a URL, or a client that is one"
+        )
     settings = pool.connection_kwargs
     host = (str(settings.get("host", "localhost")), int(settings.get("port", 6379)))
     return _place("single", settings, (host,), tls=_is_tls(pool))

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 import msgspec
 
 from ...errors import ConfigError
-from ..url import shown
+from ..shown import ESCAPES, option, shown, written
 
 Kind = Literal["single", "cluster", "sentinel"]
 _KINDS: dict[str, Kind] = {"": "single", "cluster": "cluster", "sentinel": "sentinel"}
@@ -107,6 +107,9 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         found = {name: getattr(place, name) for name in _OPTIONS if getattr(place, name) != getattr(usual, name)}
         return {name: int(value) if isinstance(value, bool) else value for name, value in found.items()}
 
+    def __repr__(self) -> str:
+        return f"<Place {self}>"  # and no password
+
     def __str__(self) -> str:
         if self.socket is not None:
             return f"unix://{self.socket}"
@@ -119,8 +122,8 @@ def parse(url: str) -> Place:
     base, _, form = parts.scheme.partition("+")
     if form not in _KINDS:
         raise ConfigError(f"{shown(url)!r}: {form!r} is not a form; try redis+cluster:// or redis+sentinel://")
-    if parts.fragment:
-        raise ConfigError(f"{shown(url)!r}: nothing may stand behind a #; in a password it is written %23")
+    if written(url) is None:
+        raise ConfigError(f"{shown(url)!r}: host and port, then /database and ?options, were expected; {ESCAPES}")
     kind, tls = _KINDS[form], base in ("rediss", "valkeys")
     login, _, hosts = parts.netloc.rpartition("@")
     username, _, password = login.partition(":")
@@ -165,7 +168,7 @@ def _hosts(url: str, texts: list[str], kind: Kind) -> tuple[tuple[str, int], ...
 def _host(url: str, text: str, kind: Kind) -> tuple[str, int]:
     found = re.fullmatch(r"(\[[^]]*\]|[^:]*)(?::([0-9]+))?", text)
     if found is None:
-        raise ConfigError(f"{shown(url)!r}: no host and port; in a password, / ? # @ are written %2F %3F %23 %40")
+        raise ConfigError(f"{shown(url)!r}: no host and port; {ESCAPES}")
     port = int(found[2] or (26379 if kind == "sentinel" else 6379))
     if not 0 < port < 65536:
         raise ConfigError(f"{shown(url)!r}: {port} is not a port; those go from 1 to 65535")
@@ -185,7 +188,7 @@ def _path(url: str, kind: Kind, path: str) -> dict[str, Any]:
 
 def _db(url: str, text: str) -> int:
     if not re.fullmatch("[0-9]{0,9}", text):
-        raise ConfigError(f"{shown(url)!r}: {text!r} is not the number of a database")
+        raise ConfigError(f"{shown(url)!r}: what stands behind the / is not the number of a database")
     return int(text or 0)
 
 
@@ -204,4 +207,5 @@ def _option(url: str, name: str, value: str) -> Any:
         return value == "1"
     if name in ("ca", "sentinel_username", "sentinel_password") and value:
         return value
-    raise ConfigError(f"{shown(url)!r}: {name}={value!r} is not an option here; known are {_KNOWN}")
+    what = option(urlsplit(url).query, name, value)
+    raise ConfigError(f"{shown(url)!r}: {what} is not an option here; known are {_KNOWN}")

@@ -24,6 +24,7 @@ from ...errors import (
     StoreReadOnly,
     StoreTooNew,
 )
+from ..shown import option, shown
 from . import sql
 from .column import is_utf8
 
@@ -54,15 +55,19 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 def parse(url: str) -> Place:
     """Return the place that a URL names, or say what is wrong with it."""
     parts = urlsplit(url)
+    if "#" in url:
+        raise ConfigError(f"{shown(url)!r}: what stands behind a # is not read; in a path it is written %23")
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     given = {name: _option(url, name, value) for name, value in options.items()}
     if parts.scheme == "memory":
+        if not re.fullmatch(r"[\w.-]*", parts.netloc) or parts.path.strip("/"):
+            raise ConfigError(f"{shown(url)!r}: a name in memory is of letters, digits, _ . and -: memory://NAME")
         return Place(path=None, name=parts.netloc, **given)
     if parts.netloc:
-        raise ConfigError(f"{url!r}: write sqlite:///relative/path.db or sqlite:////absolute/path.db")
+        raise ConfigError(f"{shown(url)!r}: write sqlite:///relative/path.db or sqlite:////absolute/path.db")
     path = unquote(parts.path.removeprefix("/"))
     if not path:
-        raise ConfigError(f"{url!r} names no file; try sqlite:///jobs.db, or memory://")
+        raise ConfigError(f"{shown(url)!r} names no file; try sqlite:///jobs.db, or memory://")
     return Place(path=path, **given)
 
 
@@ -79,7 +84,8 @@ def _option(url: str, name: str, value: str) -> Any:
         return int(value)
     known = "namespace=NAME, synchronous=off|normal|full|extra, busy_timeout=SECONDS, history=EVENTS, "
     known += f"wal_limit=BYTES (from {LEAST_WAL_LIMIT})"
-    raise ConfigError(f"{url!r}: {name}={value!r} is not an option here; known are {known}")
+    what = option(urlsplit(url).query, name, value)
+    raise ConfigError(f"{shown(url)!r}: {what} is not an option here; known are {known}")
 
 
 def connect(place: Place) -> sqlite3.Connection:
