@@ -1,11 +1,15 @@
 """A file that is full, locked, damaged, too new or not there: one clear line each, and what to do next."""
 
-# ruff: noqa: ASYNC240
+# ruff: noqa: ASYNC220, ASYNC222, ASYNC240
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import signal
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +30,14 @@ from holdfast import (
 )
 from holdfast.store.sqlite import connection
 from holdfast.store.sqlite.connection import parse, translate
+
+WRITER = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("BEGIN IMMEDIATE")
+print("writes", flush=True)
+sys.stdin.read()
+"""
 
 
 @contextlib.contextmanager
@@ -108,8 +120,28 @@ async def test_a_file_that_is_locked_for_too_long(url: str, path: Path) -> None:
             other.execute("ROLLBACK")
             await queue.enqueue(3)
     assert str(caught.value) == (
-        f"{path} was locked by another process for over 0.05 s; end its long transaction, or raise busy_timeout"
+        f"{path} was locked by this process ({os.getpid()}) for over 0.05 s; end its long transaction, or raise "
+        "busy_timeout"
     )
+
+
+async def test_a_process_that_is_frozen_in_its_transaction_is_named(url: str, path: Path) -> None:
+    app = Holdfast(f"{url}?busy_timeout=0.05")
+    async with app:
+        await app.queue("mail").enqueue(1)
+        command = [sys.executable, "-c", WRITER, str(path)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
+            assert writer.stdout is not None
+            try:
+                assert writer.stdout.readline() == "writes\n"
+                writer.send_signal(signal.SIGSTOP)
+                os.waitpid(writer.pid, os.WUNTRACED)
+                named = rf"was locked by process {writer.pid} \(python.*, stopped\) for over 0\.05 s"
+                with pytest.raises(StoreBusy, match=named):
+                    await app.queue("mail").enqueue(2)
+            finally:
+                writer.kill()
+        await app.queue("mail").enqueue(3)
 
 
 async def test_a_file_that_is_locked_for_a_moment_costs_only_that_moment(app: Holdfast, path: Path) -> None:

@@ -137,7 +137,7 @@ async def test_a_reader_that_stays_is_named_and_the_log_is_bounded_and_shrinks(
             with pytest.raises(StoreFull, match=rf"wal_limit={LEAST_WAL_LIMIT} on no new jobs are taken in: {named}"):
                 await app.queue("mail").enqueue_many((LARGE for _ in range(1_000)), chunk=1)
             assert log_size(path) < LEAST_WAL_LIMIT + 2_000_000
-            assert await app.queue("mail").cancel("no-such-job"), "what is no new job goes on"
+            assert (await app.queue("mail").cancel("no-such-job")).reply == "missing", "what is no new job goes on"
             await eventually(lambda: f"process {reader.pid} (python" in caplog.text)
         await eventually(lambda: log_size(path) == 0)
         await app.queue("mail").enqueue(2)

@@ -6,10 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from benchmarks import curve, health, peers, report, rounds, target, wake
+from benchmarks import curve, health, health_sqlite, peers, report, rounds, target, wake
 from benchmarks.environment import NotInstallable
 from benchmarks.measure import bytes_each
 from benchmarks.meter import spent
@@ -162,6 +163,16 @@ def test_the_curve_goes_up_by_tens_and_with_keys_only_as_far_as_memory_is_worth_
 def test_the_speed_of_the_whole_is_that_of_equal_parts_one_after_the_other() -> None:
     assert health.whole([100, 50]) == pytest.approx(2 / (1 / 100 + 1 / 50))
     assert health.claim_growth({1_000: 2.0, 10_000: 3.0}) == 1.5
+
+
+def test_a_store_that_has_reached_its_length_is_flat_and_the_bound_of_the_log_counts() -> None:
+    console = Console(quiet=True)
+    flat = health_sqlite.Course(jobs=10, seconds=1, wal_mb=[9, 20, 21], file_mb=[1, 7, 7], worker_mb=[30, 36, 37])
+    assert health_sqlite.show(console, {"low load": flat})
+    grown = health_sqlite.Course(jobs=10, seconds=1, wal_mb=[9, 20, 21], file_mb=[1, 7, 9], worker_mb=[30, 36, 37])
+    assert not health_sqlite.show(console, {"low load": flat, "high load": grown})
+    long = health_sqlite.Course(jobs=10, seconds=1, wal_mb=[9, 65, 21], file_mb=[1, 7, 7], worker_mb=[30, 36, 37])
+    assert not health_sqlite.show(console, {"low load": long})
 
 
 # --- rows

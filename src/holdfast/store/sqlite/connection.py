@@ -27,6 +27,7 @@ from ...errors import (
 from ..shown import option, shown
 from . import sql
 from .column import is_utf8
+from .holder import holders
 
 OLDEST_SQLITE = (3, 35, 0)
 LEAST_WAL_LIMIT = 64 * 1024 * 1024
@@ -200,6 +201,12 @@ def schema_version(connection: sqlite3.Connection, place: Place) -> int:
     return int(row[0])
 
 
+def _writer(place: Place) -> str:
+    """Return who holds the write lock now, as far as that can be known."""
+    found = holders(place.path, "writer") if place.path is not None else []
+    return found[0] if found else "another process"
+
+
 @contextmanager
 def translated(place: Place) -> Iterator[None]:
     """Errors of SQLite become ours, with what to do next."""
@@ -226,7 +233,7 @@ def translate(error: sqlite3.Error, place: Place) -> StoreError:
     text = str(error)
     if "locked" in text or "busy" in text:
         return StoreBusy(
-            f"{place} was locked by another process for over {place.busy_timeout:g} s; "
+            f"{place} was locked by {_writer(place)} for over {place.busy_timeout:g} s; "
             "end its long transaction, or raise busy_timeout"
         )
     if "full" in text:

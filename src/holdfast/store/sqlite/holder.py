@@ -49,6 +49,8 @@ def _parse(line: str) -> Lock | None:
 
 
 def _name(pid: int) -> str:
+    if pid == os.getpid():
+        return f"this process ({pid})"
     try:
         name = Path(f"/proc/{pid}/comm").read_text().strip()
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

@@ -19,8 +19,10 @@ SPARE = 2
 LOG_HEADER, FRAME_HEADER = 32, 24
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 5.0
-SHARE_OF_WAITING = 20
-"""Of the time between two tries, a twentieth at most is spent in waiting for readers, with the write lock held."""
+STEP = LONG // 4
+"""After so many bytes more it is tried again, whatever the pause: who writes fast must not wait for a clock."""
+FIRST_WAIT_MS, LONGEST_WAIT_MS = 20, 500
+"""For how long one try waits, first for the write lock and then, holding it, for readers; twice as long each time."""
 NEW_JOBS, EVERYTHING = 1, 2
 """At how many times its limit the log takes in no new jobs, and nothing at all."""
 WARN_AFTER = 10.0
@@ -47,6 +49,8 @@ class WriteAheadLog:
         """The log is short: whatever was in the way no longer is."""
         self._long = LONG
         self._pause = self._next_try = 0.0
+        self._wait_ms = FIRST_WAIT_MS
+        self._tried_at = 0
         self._taken_in = -1
         self._stuck_since: float | None = None
 
@@ -68,6 +72,8 @@ class WriteAheadLog:
             if self._pause:
                 self._forget()
             return None
+        if self._known >= self._tried_at + STEP:
+            return 0.0
         return max(0.0, self._next_try - time.monotonic())
 
     def is_due(self) -> bool:
@@ -117,6 +123,7 @@ class WriteAheadLog:
             self._warn("%s could not be taken into the file, the next try may be better: %s", self._path, error)
         self._pause = min(LONGEST_PAUSE, max(FIRST_PAUSE, 2 * self._pause))
         self._next_try = time.monotonic() + self._pause
+        self._tried_at = self.size()
         self._complain()
 
     def _take_in(self, connection: sqlite3.Connection) -> bool:
@@ -128,7 +135,8 @@ class WriteAheadLog:
     def _cut(self, connection: sqlite3.Connection) -> bool:
         """Copy the rest, and begin the log anew. Whoever reads may finish, for a moment; meanwhile nobody writes."""
         full = self._long < LONG or self.size() > SPARE * LONG
-        connection.execute(f"PRAGMA busy_timeout = {round(1000 * self._pause / SHARE_OF_WAITING)}")
+        connection.execute(f"PRAGMA busy_timeout = {self._wait_ms}")
+        self._wait_ms = min(LONGEST_WAIT_MS, 2 * self._wait_ms)
         try:
             statement = f"PRAGMA wal_checkpoint({'TRUNCATE' if full else 'RESTART'})"
             busy, _, _ = connection.execute(statement).fetchone()
