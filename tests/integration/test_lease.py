@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from support import PATIENCE, Flaky, Running, burst, eventually, transitions, working
 
-from holdfast import Counters, Holdfast, Job, Retry, State, StoreBusy, StoreError
+from holdfast import Counters, Holdfast, Job, Retry, State, StoreBusy, StoreError, page
 from holdfast.store import open_store
-from holdfast.store.contract import Session
+from holdfast.store.contract import Session, Turn
 from holdfast.worker import Report
 from holdfast.worker.lease import Heartbeat
 
@@ -484,3 +484,27 @@ async def test_a_heartbeat_that_cannot_have_an_event_loop_begins_when_it_can(
             await heartbeat.stop()
     assert not heard[0].evicted
     assert "heartbeats cannot be sent" in caplog.text
+
+
+async def test_a_claim_that_is_answered_after_its_lease_starts_no_handler(
+    app: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its worker was frozen in between, so that the job is others' by now: what it would do, would be done twice."""
+    ahead, ran, claim = [0.0], [], app.store.settle_and_claim
+
+    @app.task()
+    async def work(job: Job) -> None:
+        ran.append(job.attempt)
+
+    async def frozen(*args: Any, **kwargs: Any) -> Turn:
+        turn = await claim(*args, **kwargs)
+        if turn.claimed and not ahead[0]:
+            await evict(app)
+            ahead[0] = 60.0
+        return turn
+
+    monkeypatch.setattr(app.store, "settle_and_claim", frozen)
+    monkeypatch.setattr("holdfast.worker.pump.now", lambda: page.now() + ahead[0])
+    async with working(app):
+        await (await work.enqueue()).result(PATIENCE)
+    assert ran == [2]

@@ -11,10 +11,13 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
+import msgspec
+
 from ..core.state import State
 from ..errors import StoreError
 from ..executor import PoolOptions
 from ..hook import Hooks
+from ..page import now
 from ..registry import Registry
 from ..store.contract import Filter, Released, Session, Settlement, Store, Turn
 from .alarm import Alarm
@@ -165,9 +168,14 @@ class Pump(Persistent):
             self._unsure = False
         ask = flight.ask
         idle = not self.running and len(self._flights) <= 1
-        return await self._store.settle_and_claim(
+        asked_at = now()
+        turn = await self._store.settle_and_claim(
             session, flight.settlements, ask.queues, ask.room, park=self.claiming, idle=idle
         )
+        if turn.claimed and now() - asked_at > session.lease_ms / 1000:
+            # This worker was held up for longer than its lease: others may have these jobs by now, so ask once more.
+            return msgspec.structs.replace(turn, claimed=[], unsure=True)
+        return turn
 
     async def _look_for_hungry(self, session: Session) -> None:
         """It is known which queues have jobs waiting that are too large for the room of the moment."""

@@ -42,6 +42,10 @@ class Place:
     def start(self) -> None:
         """The store answers."""
 
+    def mend(self) -> None:
+        """The store is whole again after its disk was full, by whatever its operator has to do."""
+        self.start()
+
     def close(self) -> None:
         """Nothing of it is left."""
 
@@ -136,6 +140,22 @@ class Redis(Server):
         }  # fmt: skip
         return [self._binary, *(word for name, value in settings.items() for word in (f"--{name}", str(value)))]
 
+    def mend(self) -> None:
+        """The append-only file is written anew: after a short write its end may be unreadable to the server itself."""
+        import redis
+
+        self.start()
+        with redis.Redis(port=self.port or 0, socket_timeout=PATIENCE) as client:
+            deadline = time.monotonic() + PATIENCE
+            rewritten = False
+            while not rewritten and time.monotonic() < deadline:
+                with suppress(redis.ResponseError):  # one is under way already
+                    client.bgrewriteaof()
+                    rewritten = True
+                time.sleep(0.1)
+            while _rewriting(client) and time.monotonic() < deadline:
+                time.sleep(0.1)
+
     def _answers(self) -> bool:
         import redis
 
@@ -144,6 +164,11 @@ class Redis(Server):
                 return bool(client.ping())
         except redis.RedisError:
             return False
+
+
+def _rewriting(client: Any) -> bool:
+    told = client.info("persistence")
+    return bool(told["aof_rewrite_in_progress"] or told["aof_rewrite_scheduled"])
 
 
 class Postgres(Server):

@@ -64,13 +64,13 @@ async def latency(field: Field) -> None:
 
 
 async def full_disk(field: Field) -> None:
-    """Nothing can be written. A server that gave up is started again once there is room."""
+    """Nothing can be written. Once there is room, the operator does what the store's docs ask for."""
     field.place.disk.fill()
     try:
         await field.wait(0.5, 2.0)
     finally:
         field.place.disk.free()
-        await asyncio.to_thread(field.place.start)
+        await asyncio.to_thread(field.place.mend)
 
 
 async def clock_step(field: Field) -> None:
