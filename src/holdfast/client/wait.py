@@ -32,7 +32,10 @@ class Waiting:
         self._early: dict[Run, Finished] = {}
         """Ends that were heard of before the answer to the enqueue, and so before anybody waited."""
         self.loop: asyncio.AbstractEventLoop | None = None
-        self._leaving: set[asyncio.Task[None]] = set()
+        self._leaving: dict[Run, asyncio.Task[None]] = {}
+        """The store is being told that nobody waits for these runs any more."""
+        self._left: dict[Run, None] = {}
+        """Runs that were waited for in vain: a watch that came with an enqueue may have been ended by that."""
 
     async def listener(self) -> Listener:
         """Return the one ear, which is in the loop of the client."""
@@ -49,7 +52,7 @@ class Waiting:
 
     def close(self) -> None:
         """Nobody hears anything any more."""
-        for task in self._leaving:
+        for task in self._leaving.values():
             task.cancel()
         if self._listener is not None:
             self._listener.close()
@@ -104,6 +107,7 @@ class Waiting:
     ) -> JobRecord | bytes | None:
         """Return the record of a run that is over, or its result where that was told. A lost word costs a poll."""
         told = self._early.pop(which, None)
+        watched = watched and which not in self._left
         waiters = self._waiters.setdefault(which, set())
         future = _waiter(waiters)
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -113,7 +117,7 @@ class Waiting:
                 if told is not None and told.result is not None:
                     over = True
                     return told.result
-                gone = not (watched or look) and not await self._looking.store.watch(listener, *which)
+                gone = not (watched or look) and not await self._watch(listener, which)
                 record = await self._looking.store.get(*which) if look or gone else None
                 if (gone and record is None) or (record is not None and record.outcome.finished):
                     over = True
@@ -136,20 +140,34 @@ class Waiting:
             waiters.discard(future)
             if not waiters:
                 self._waiters.pop(which, None)
-                if not over:
+                if over:
+                    self._left.pop(which, None)
+                else:
                     self._unwatch(listener, which)
+
+    async def _watch(self, listener: Listener, which: Run) -> bool:
+        """The listener hears of the run's end; False when it has ended. A late `unwatch` must not end this watch."""
+        if (leaving := self._leaving.get(which)) is None:
+            pass
+        elif asyncio.get_running_loop() is self.loop:
+            await asyncio.wait([leaving])
+        elif self.loop is not None:
+            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asyncio.wait([leaving]), self.loop))
+        return await self._looking.store.watch(listener, *which)
 
     def _unwatch(self, listener: Listener, which: Run) -> None:
         """Nobody waits for the run any more, and the store is told so, while whoever gave up goes on."""
+        if asyncio.get_running_loop() is not self.loop or listener is not self._listener or which in self._leaving:
+            return
+        self._left[which] = None
+        if len(self._left) > MOST_EARLY:
+            del self._left[next(iter(self._left))]
+        task = self._leaving[which] = asyncio.create_task(self._leave(listener, which))
+        task.add_done_callback(lambda _: self._leaving.pop(which, None))
 
-        async def unwatch() -> None:
-            with suppress(StoreError):  # a word that nobody wants does no harm
-                await self._looking.store.unwatch(listener, *which)
-
-        if asyncio.get_running_loop() is self.loop and listener is self._listener:
-            task = asyncio.create_task(unwatch())
-            self._leaving.add(task)
-            task.add_done_callback(self._leaving.discard)
+    async def _leave(self, listener: Listener, which: Run) -> None:
+        with suppress(StoreError):  # a word that nobody wants does no harm
+            await self._looking.store.unwatch(listener, *which)
 
 
 def _waiter(waiters: set[Waiter]) -> Waiter:
