@@ -45,8 +45,20 @@ class Results(Case):
         await bench.settle(worker, complete(await bench.take(worker, "queue")))
         await bench.settle(worker, complete(await bench.take(worker, "job", result_ttl_ms=20_000)))
         await bench.settle(worker, complete(await bench.take(worker, "worker"), result_ttl_ms=30_000))
-        for id, seconds in (("queue", 10), ("job", 20), ("worker", 30)):
+        both = await bench.take(worker, "both", result_ttl_ms=20_000)
+        await bench.settle(worker, complete(both, result_ttl_ms=30_000))
+        for id, seconds in (("queue", 10), ("job", 20), ("worker", 30), ("both", 30)):
             assert (await bench.get(id)).expires_at_ms == bench.now + seconds * 1000
+
+    async def test_a_failed_job_holds_its_id_by_the_same_ttl(self, bench: Bench) -> None:
+        worker = await bench.session()
+        await bench.store.configure(QUEUE, {"result_ttl_ms": 10_000})
+        await bench.settle(worker, fail(await bench.take(worker, "queue")))
+        await bench.settle(worker, fail(await bench.take(worker, "job", result_ttl_ms=20_000)))
+        bench.clock.advance(10)
+        assert ((await bench.add("queue")).status, (await bench.add("job")).status) == ("queued", "duplicate")
+        bench.clock.advance(10)
+        assert (await bench.add("job")).status == "queued"
 
     async def test_the_ttl_can_be_changed_afterwards(self, bench: Bench) -> None:
         worker = await bench.session()
