@@ -27,6 +27,8 @@ class Cause(StrEnum):
     CORRUPT = "corrupt"
     CANCELLED = "cancelled"
     BLOCKER = "blocker"
+    WORKER = "worker"
+    """The worker's own trouble, which costs the job nothing."""
 
 
 COUNTER = {
@@ -35,7 +37,7 @@ COUNTER = {
     Cause.STALL: "stalls",
     Cause.RELEASE: "releases",
 }
-"""The counter that each cause eats. A permanent failure eats `failures` and ends at once."""
+"""The counter that each cause eats. A permanent failure eats `failures` and ends at once; the worker's trouble none."""
 
 
 class Counters(msgspec.Struct, frozen=True, kw_only=True):

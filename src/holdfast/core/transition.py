@@ -125,7 +125,7 @@ TRANSITIONS: dict[str, Transition] = {
         _from(State.ACTIVE),
         (State.WAITING, State.SCHEDULED),
         _LEASE,
-        "drop lease, count release or stall (at its limit: fail), keep its place, merge the successor, append event",
+        "drop lease, count release, stall or none (at limit: fail), keep its place, merge the successor, append event",
         fenced=True,
     ),
     "cancel": Transition(

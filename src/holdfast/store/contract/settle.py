@@ -87,7 +87,8 @@ class Snoozed(msgspec.Struct, frozen=True, tag="snooze"):
 
 
 class Released(msgspec.Struct, frozen=True, tag="release"):
-    """The worker hands the job back, unfinished: a release; or a stall, when the process that ran it died."""
+    """The worker hands the job back, unfinished: a release; a stall, when the process that ran it died; or, when the
+    trouble is the worker's own, free of charge (`Cause.WORKER`)."""
 
     lease: Lease
     delay_ms: int = 0

@@ -173,7 +173,9 @@ def _complete(tx: Tx, session: Session, row: Row, entry: Complete) -> State:
 
 
 def come_back(tx: Tx, row: Row, cause: Cause, error: ErrorRecord | None, *, exit: str, delay: int = 0) -> State:
-    """retry, release, reap: the run counts its cause and waits again, or fails at its limit."""
+    """retry, release, reap: the run counts its cause, if it costs anything, and waits again, or fails at its limit."""
+    if cause is Cause.WORKER:
+        return _hand_back(tx, row, cause, error, exit, delay)
     policy = effective(tx.policy(row["queue"], row["task"]), overrides(row))
     counter = COUNTER[cause]
     counted = row[counter] + 1
@@ -190,9 +192,14 @@ def come_back(tx: Tx, row: Row, cause: Cause, error: ErrorRecord | None, *, exit
         wait = policy.retry.backoff_ms(counted, spread)
         _put_back(tx, row, exit, error, run_at=tx.now + wait, cause=cause)
     else:
-        run_at = tx.now + delay if delay else row["run_at_ms"]
         stalled = exit == "release" and cause is Cause.STALL
-        _put_back(tx, row, exit, error, run_at=run_at, cause=cause if stalled else None)
+        return _hand_back(tx, row, cause if stalled else None, error, exit, delay)
+    return State(tx.job(row["run"])["state"])  # type: ignore[index]
+
+
+def _hand_back(tx: Tx, row: Row, cause: Cause | None, error: ErrorRecord | None, exit: str, delay: int) -> State:
+    """The run waits in its old place, or for a while."""
+    _put_back(tx, row, exit, error, run_at=tx.now + delay if delay else row["run_at_ms"], cause=cause)
     return State(tx.job(row["run"])["state"])  # type: ignore[index]
 
 

@@ -267,6 +267,11 @@ def stall(claimed: Claimed | Lease) -> Released:
     return Released(_lease(claimed), error=ERROR, cause=Cause.STALL)
 
 
+def free(claimed: Claimed | Lease, seconds: float = 0) -> Released:
+    """Return the settlement of a worker that hands a job back for a trouble of its own."""
+    return Released(_lease(claimed), round(seconds * 1000), cause=Cause.WORKER)
+
+
 def _lease(claimed: Claimed | Lease) -> Lease:
     return claimed if isinstance(claimed, Lease) else claimed.lease
 

@@ -13,7 +13,7 @@ from ...core.policy import Cause, Counters, Overrides, Policy, Retry
 from ...core.state import State
 from ...errors import ConfigError, PolicyConflict
 from ...store.contract import Claimed, Declaration, Filter, Session
-from .bench import AT_ONCE, ERROR, FOREVER, QUEUE, TASK, Bench, complete, fail, release, retry, snooze, stall
+from .bench import AT_ONCE, ERROR, FOREVER, QUEUE, TASK, Bench, complete, fail, free, release, retry, snooze, stall
 from .case import Case
 
 CAUSES = {"failures": Cause.FAILURE, "timeouts": Cause.TIMEOUT, "stalls": Cause.STALL, "releases": Cause.RELEASE}
@@ -53,6 +53,16 @@ class Counting(Case):
             (claimed,) = await bench.claim(worker)
             assert (await bench.settle(worker, snooze(claimed, 0))).state is State.SCHEDULED
         assert (await bench.get("j")).counters == Counters(attempts=5)
+
+    async def test_the_workers_own_trouble_costs_nothing_and_has_no_limit(self, bench: Bench) -> None:
+        worker = await bench.session()
+        await bench.add("j", overrides=Overrides(retry=Retry(failures=1, stalls=1, timeouts=1, releases=1)))
+        for _ in range(5):
+            (claimed,) = await bench.claim(worker)
+            assert (await bench.settle(worker, free(claimed))).state is State.WAITING
+        (claimed,) = await bench.claim(worker)
+        assert (await bench.settle(worker, free(claimed, 3))).state is State.SCHEDULED
+        assert (await bench.get("j")).counters == Counters(attempts=6)
 
     async def test_the_defaults_are_three_and_a_hundred_releases(self, bench: Bench) -> None:
         worker = await bench.session()

@@ -11,7 +11,7 @@ from ...core.job import ErrorRecord, Progress
 from ...core.policy import Cause, Counters
 from ...core.state import State
 from ...store.contract import Claimed, Filter, Session
-from .bench import DAY, ERROR, QUEUE, TASK, UPDATE, Bench, complete, fail, release, retry, snooze, stall
+from .bench import DAY, ERROR, QUEUE, TASK, UPDATE, Bench, complete, fail, free, release, retry, snooze, stall
 from .case import Case
 
 JOB: dict[str, Any] = {"priority": 7, "key": "ann"}
@@ -179,6 +179,16 @@ class Effects(Case):
         worker, claimed = await running(bench)
         assert (await bench.settle(worker, release(claimed, 3))).state is State.SCHEDULED
         assert (await bench.get("j")).run_at_ms == bench.now + 3000
+
+    async def test_release_for_the_workers_own_trouble(self, bench: Bench) -> None:
+        worker, claimed = await running(bench)
+        assert (await bench.settle(worker, free(claimed))).state is State.WAITING
+        job = await bench.get("j")
+        assert (job.state, job.run_at_ms, job.error) == (State.WAITING, claimed.run_at_ms, None)
+        assert job.counters == Counters(attempts=1)
+        last = await _last(bench)
+        assert (last.transition, last.cause, last.worker) == ("release", "worker", worker.id)
+        assert (await bench.settle(worker, free(claimed))).state is State.WAITING, "the reply was lost"
 
     async def test_release_of_a_job_whose_process_died(self, bench: Bench) -> None:
         worker, claimed = await running(bench)

@@ -110,11 +110,12 @@ class Model(Producing):
         return self._put_back(now, run, run_at, State.SCHEDULED)
 
     def _come_back(self, now: int, run: Run, cause: Cause, *, wait: bool = False, delay: int = 0) -> State:
-        counter = COUNTER[cause]
-        nth = getattr(run.counters, counter) + 1
-        if verdict(self.retry, cause, nth) == "fail":
-            return self._fail(now, run, counter)
-        run.counters = counted(run.counters, counter)
+        nth = 0
+        if counter := COUNTER.get(cause):
+            nth = getattr(run.counters, counter) + 1
+            if verdict(self.retry, cause, nth) == "fail":
+                return self._fail(now, run, counter)
+            run.counters = counted(run.counters, counter)
         if wait:
             return self._put_back(now, run, now + self.retry.backoff_ms(nth), State.SCHEDULED)
         run_at = now + delay if delay else run.run_at

@@ -1,6 +1,6 @@
 -- release: active -> waiting | scheduled
 -- guard: the caller holds the lease
--- effects: drop lease, count release or stall (at its limit: fail), keep its place, merge the successor, append event
+-- effects: drop lease, count release, stall or none (at limit: fail), keep its place, merge the successor, append event
 
 CREATE OR REPLACE FUNCTION holdfast.release(p_now bigint, j holdfast.job, p_run_at bigint, p_error bytea,
     p_cause text, p_type text, p_signature text) RETURNS void LANGUAGE plpgsql AS $$

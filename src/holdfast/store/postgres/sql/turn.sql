@@ -17,6 +17,7 @@ BEGIN
         WHEN 'stall' THEN v_counted := j.stalls + 1; v_limit := p.stalls; v_name := 'stalls'; n.stalls := v_counted;
         WHEN 'release' THEN v_counted := j.releases + 1; v_limit := p.releases; v_name := 'releases'; n.releases := v_counted;
         WHEN 'failure' THEN v_counted := j.failures + 1; v_limit := p.failures; v_name := 'failures'; n.failures := v_counted;
+        WHEN 'worker' THEN v_counted := 0;  -- it costs nothing, and has no limit
         ELSE v_counted := 1; v_limit := 1; v_name := 'failures';
     END CASE;
     IF v_counted >= v_limit THEN

@@ -1,6 +1,6 @@
 -- release: active -> waiting | scheduled
 -- guard: the caller holds the lease
--- effects: drop lease, count release or stall (at its limit: fail), keep its place, merge the successor, append event
+-- effects: drop lease, count release, stall or none (at limit: fail), keep its place, merge the successor, append event
 
 -- :put_back
 UPDATE holdfast_job

@@ -53,6 +53,7 @@ ends = st.sampled_from(
         "release",
         "release later",
         "stall",
+        "free",
         "go on",
         "go on",
         "go on",
@@ -115,5 +116,6 @@ def settlement(lease: Lease, how: str) -> Settlement:
         "release": lambda: Released(lease),
         "release later": lambda: Released(lease, 1500),
         "stall": lambda: Released(lease, error=ERROR, cause=Cause.STALL),
+        "free": lambda: Released(lease, cause=Cause.WORKER),
     }
     return ways[how]()
