@@ -30,6 +30,7 @@ class Fake:
         self.usage = wire.Usage(0, 0.0)
         self.ready, self.gone, self.short_lived = True, False, False
         self.pid = 1
+        self.why_unstarted = ""
         self.is_given_up = False
         self._changed = changed
 

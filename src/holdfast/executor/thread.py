@@ -11,6 +11,8 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
+from .trouble import CannotStart
+
 Errand = tuple[Callable[[], Any], asyncio.AbstractEventLoop, asyncio.Future[Any]]
 
 
@@ -33,15 +35,21 @@ class ThreadExecutor:
         future: asyncio.Future[Any] = loop.create_future()
         call = partial(contextvars.copy_context().run, _call, fn, args, kwargs)
         self._under_way += 1
-        if self._started < min(self._under_way, self._most):
-            self._started += 1
-            name = f"holdfast-handler-{self._started}"
-            threading.Thread(target=_serve, args=(self._inbox,), name=name, daemon=True).start()
-        self._inbox.put((call, loop, future))
         try:
+            if self._started < min(self._under_way, self._most):
+                self._start_one()
+            self._inbox.put((call, loop, future))
             return await future
         finally:
             self._under_way -= 1
+
+    def _start_one(self) -> None:
+        name = f"holdfast-handler-{self._started + 1}"
+        try:
+            threading.Thread(target=_serve, args=(self._inbox,), name=name, daemon=True).start()
+        except (RuntimeError, MemoryError) as error:
+            raise CannotStart(f"no thread could be started: {error}") from error
+        self._started += 1
 
     def close(self) -> None:
         """The threads end; those whose handlers still run, when these return."""

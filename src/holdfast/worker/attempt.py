@@ -15,6 +15,7 @@ from ..executor import Executors, run_inline
 from ..executor.call import arguments, completed
 from ..executor.failure import describe, is_permanent, kinds
 from ..executor.process.ending import Died, Evacuated
+from ..executor.trouble import CannotStart
 from ..job import Job, Report, WaitedFor, _current
 from ..registry import Registry
 from ..store.contract import Abort, Claimed, Complete, Failed, Lease, Released, Retried, Settled, Settlement, Snoozed
@@ -231,6 +232,8 @@ class Attempt:
         if reason == "timeout":
             told = error if isinstance(error, TimedOut) else TimedOut("the handler ran for longer than its time-out")
             return Retried(self.lease, describe(told, Cause.TIMEOUT), Cause.TIMEOUT)
+        if isinstance(error, CannotStart) or (isinstance(error, Evacuated) and reason is None):
+            return Released(self.lease, cause=Cause.WORKER)
         if isinstance(error, asyncio.CancelledError | Aborted) and reason == "shutdown":
             return Released(self.lease)
         if isinstance(error, Evacuated) or (isinstance(error, Died) and reason is not None):

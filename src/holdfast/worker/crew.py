@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from typing import Any
 
 from ..continuation import Blocker
+from ..core.policy import Cause
 from ..core.transition import Reply
 from ..errors import ConfigError
 from ..executor import Executors, Pool, PoolOptions, ThreadExecutor
+from ..executor.trouble import CannotStart
 from ..hook import Happening, Hooks
 from ..registry import Registry
 from ..store.contract import Abort, BlockerRecord, Claimed, Lease, Released, Settlement, Store
 from ..task import Task
 from .alarm import Alarm
 from .attempt import Attempt
+from .barred import Barred
 from .capacity import need_of
 from .completion import Desk
 from .report import Telling
@@ -43,6 +47,7 @@ class Crew(Telling):
         self._zombies: set[Attempt] = set()
         self._finished: list[Settlement] = []
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._barred = Barred(hooks, self._ring_later, time.monotonic)
         self.unknown: set[str] = set()
         """What jobs wanted that nobody here knows, in words."""
         self.on_start: Callable[[list[Claimed]], None] = lambda jobs: None
@@ -83,6 +88,13 @@ class Crew(Telling):
             attempt.start(loop, self.registry, self.executors)
         self._note_drained()
 
+    def _ring_later(self, seconds: float) -> None:
+        asyncio.get_running_loop().call_later(seconds, self.look_again)
+
+    def look_again(self) -> None:
+        """What could not be claimed a moment ago, perhaps can be by now."""
+        self.alarm.ring()
+
     def _note_drained(self) -> None:
         if not self.running and not self._is_claiming():
             self.drained.set()
@@ -104,7 +116,7 @@ class Crew(Telling):
             self.unknown.add(problem)
             log.error("queue %s: %s in this worker; such jobs are released", claimed.lease.queue, problem)
             self._hooks.tell(Happening(name="worker_error", queue=claimed.lease.queue, detail=problem))
-        self._finished.append(Released(claimed.lease, delay_ms=UNKNOWN_TASK_DELAY_MS))
+        self._finished.append(Released(claimed.lease, delay_ms=UNKNOWN_TASK_DELAY_MS, cause=Cause.WORKER))
         return None
 
     async def _store_progress(self, lease: Lease, progress: Any, checkpoint: bytes | None) -> Reply:
@@ -136,6 +148,10 @@ class Crew(Telling):
             self.alarm.ring()
             return
         self._in_processes -= attempt.handler.in_process
+        if isinstance(attempt.error, CannotStart):
+            self._barred.bar(lease.queue, attempt.error)
+        elif self._barred:
+            self._barred.works(lease.queue)
         if attempt.done is not None:
             self._count(*attempt.done)  # it has told the store itself
         elif settlement is None:

@@ -121,7 +121,7 @@ class Pump(Persistent):
         """Return what to claim next, besides what is being claimed."""
         if not self.claiming:
             return NOTHING
-        return self._choice.ask(session.queues, self._free())
+        return self._choice.ask(self._barred.served(session.queues), self._free())
 
     def _on_landing(self) -> None:
         if self._listening:  # or else it will look by itself, and a bell would cost a turn for nothing
@@ -167,7 +167,7 @@ class Pump(Persistent):
             flight.ask = self.capacity.cut(flight.ask, self._free())
             self._unsure = False
         ask = flight.ask
-        idle = not self.running and len(self._flights) <= 1
+        idle = not self.running and len(self._flights) <= 1 and not self._barred
         asked_at = now()
         turn = await self._store.settle_and_claim(
             session, flight.settlements, ask.queues, ask.room, park=self.claiming, idle=idle
@@ -179,7 +179,7 @@ class Pump(Persistent):
 
     async def _look_for_hungry(self, session: Session) -> None:
         """It is known which queues have jobs waiting that are too large for the room of the moment."""
-        served = [queue for queue in session.queues if queue not in self._choice.paused]
+        served = [queue for queue in self._barred.served(session.queues) if queue not in self._choice.paused]
         blocked = self.capacity.blocked(self._choice.order(served), self._free())
         self._round.hungry = [queue for queue in blocked if await self._has_waiting(queue)]
 
@@ -198,6 +198,9 @@ class Pump(Persistent):
                 self.idle = False
                 self._start(given)
                 return
+        self.look_again()
+
+    def look_again(self) -> None:
         self._called = True
         self.alarm.ring()
 

@@ -13,6 +13,7 @@ from ..executor import Executors
 from ..executor.failure import clipped
 from ..executor.process import wire
 from ..executor.process.order import Order
+from ..executor.trouble import CannotStart
 from ..job import Job, Report
 from ..store.contract import Abort, Claimed, Continuation
 from ..task import Task
@@ -58,7 +59,7 @@ class Remote:
         if frame.ttl_ms is not None:
             job.keep_result(frame.ttl_ms / 1000)
         if isinstance(frame, wire.Raised):
-            raise _raised(frame)
+            raise _raised(frame, trusted=task.runs_in != "sandbox")
         if frame.then is not None and task.runs_in == "sandbox":
             raise ConfigError(f"{job!r}: a sandboxed handler cannot continue its chain, or it could enqueue anything")
         return Encoded(frame.result, frame.then)
@@ -91,8 +92,10 @@ def _crossing(job: Job) -> dict[str, Any] | None:
     return job.context
 
 
-def _raised(frame: wire.Raised) -> Exception:
+def _raised(frame: wire.Raised, *, trusted: bool) -> Exception:
     """Return what the handler raised, as far as this process can know it."""
+    if frame.kind == "trouble" and trusted:
+        return CannotStart(frame.error.message)
     if frame.kind == "aborted":
         return Aborted(frame.error.fields.get("reason", "cancelled"))
     if frame.kind == "snooze":

@@ -38,6 +38,7 @@ from ..call import Callee, arguments, blocker, completed, found
 from ..failure import describe, is_permanent, kinds
 from ..inline import run_inline
 from ..thread import ThreadExecutor
+from ..trouble import CannotStart, is_want
 from . import wire
 from .deadline import watch
 from .ending import LEASE_OVER, WORKER_GONE
@@ -113,7 +114,7 @@ class Shift:
         """However the handler ends, the worker hears of it once."""
         _current.set(job)
         try:
-            callee = self._callees.get(frame.handler) or await self._find(frame)
+            callee = self._callees.get(frame.handler) or await self._found(frame)
             self._say(wire.Began(frame.number))
             args, kwargs = arguments(callee, frame.claimed, job)
             if inspect.iscoroutinefunction(callee.fn):
@@ -133,6 +134,15 @@ class Shift:
             self._say(ended)
         except MemoryError as error:  # for the result, which a sandbox had memory to make but not to send
             self._say(self._raised(frame.number, job, error))
+
+    async def _found(self, frame: wire.Run) -> Callee:
+        """Return what runs a job. What the machine lacks to import it is not the handler's fault, as is all else."""
+        try:
+            return await self._find(frame)
+        except Exception as error:
+            if is_want(error):
+                raise CannotStart(f"its module could not be imported: {error}") from error
+            raise
 
     async def _find(self, frame: wire.Run) -> Callee:
         """Return what runs a job, its app open. Whoever comes meanwhile waits."""
@@ -166,6 +176,8 @@ class Shift:
                 return wire.Raised(number, "snooze", describe(error), job.result_ttl_ms, usage, at, delay)
             except ConfigError as wrong:
                 error = wrong
+        if isinstance(error, CannotStart) and not self._sandboxed:  # what a sandbox lacks is what its task gave it
+            return wire.Raised(number, "trouble", describe(error), job.result_ttl_ms, usage)
         permanent = is_permanent(error)
         record = describe(error, Cause.PERMANENT if permanent else Cause.FAILURE, hint=self._explain(error))
         word: Literal["permanent", "failure"] = "permanent" if permanent else "failure"
@@ -247,7 +259,7 @@ async def serve(line: socket.socket, deadline: int, hello: wire.Hello, explain: 
                 await resource.open()
                 resources.push_async_callback(resource.close)
         except Exception as error:
-            say(wire.Broken(describe(error)))
+            say(wire.Broken(describe(error), trouble=True))
             return
         line.setblocking(False)
         await loop.create_connection(lambda: link, sock=line)
@@ -313,7 +325,7 @@ def main() -> None:
         try:
             explain = enter(hello.sandbox, hello.mark)
         except Exception as error:
-            line.sendall(wire.packed(wire.Broken(describe(error))))
+            line.sendall(wire.packed(wire.Broken(describe(error), trouble=is_want(error))))
             return
     asyncio.run(serve(line, deadline, hello, explain, memory))
 

@@ -43,7 +43,7 @@ class Died(HoldfastError):
         is_over_limit: bool = False,
         memory: int | None = None,
     ) -> None:
-        super().__init__(f"{_blame(alone, times)}: {why or _how(code, memory)}")
+        super().__init__(f"{_blame(alone, times)}: {why or how_it_ended(code, memory)}")
         self.code = code
         self.is_over_limit = is_over_limit
         """Its sandbox ended it, for what it had too much of."""
@@ -61,10 +61,10 @@ def _blame(alone: bool, times: int) -> str:
     return "it killed its process" + (f" {times} times" if times > 1 else "")
 
 
-def _how(code: int, memory: int | None) -> str:
+def how_it_ended(code: int, memory: int | None = None) -> str:
     """Return how a process ended, which had so many bytes of memory in its sandbox, if in one."""
     if memory is not None and code in OUT_OF_MEMORY:
-        return f"{_how(code, None)}, perhaps for lack of memory: its sandbox allows {memory >> 20} MB"
+        return f"{how_it_ended(code)}, perhaps for lack of memory: its sandbox allows {memory >> 20} MB"
     if code >= 0:
         return f"exit code {code}"
     try:

@@ -62,6 +62,8 @@ class Pool:
         """Processes that take no new jobs, and have not ended yet."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._pause = FIRST_PAUSE
+        self._trying: set[int] = set()
+        """Places where a process could not start, and will be tried again."""
         self._closed = False
         self._deadline: Deadline | None = None
         self._spares = Spares()
@@ -233,13 +235,18 @@ class Pool:
         if self._closed or process.sandbox is not None:
             return  # a sandbox is started for the next job that needs it
         if process.short_lived:
-            self._begin(self._try_again(place))
+            if place in self._trying:
+                return
+            self._trying.add(place)
+            self._begin(self._try_again(place, process.why_unstarted))
         else:
             self._fill(place, None)
 
-    async def _try_again(self, place: int) -> None:
+    async def _try_again(self, place: int, why: str) -> None:
         pause, self._pause = self._pause, min(self._pause * 2, LONGEST_PAUSE)
+        log.error("worker_error: a process could not start, another try follows in %.1f s: %s", pause, why)
         await asyncio.sleep(pause)
+        self._trying.discard(place)
         if self.room.places[place] is None and not self._closed:
             self._fill(place, None)
 

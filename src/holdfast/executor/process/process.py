@@ -8,12 +8,13 @@ import signal
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from ...core.job import ErrorRecord
 from ...core.sandbox import Sandbox
 from ...store.contract import Abort
+from ..failure import describe
+from ..trouble import CannotStart
 from . import wire
 from .clerk import Clerk
-from .ending import LEASE_OVER, Died, Evacuated, Unstartable
+from .ending import LEASE_OVER, Died, Evacuated, Unstartable, how_it_ended
 from .meter import Meter
 from .order import Order, Running
 from .said import repeat
@@ -43,7 +44,7 @@ class Process:
         self._idle = asyncio.Event()
         self._idle.set()
         self._life = asyncio.get_running_loop().create_task(self._live())
-        self._broken: ErrorRecord | None = None
+        self._broken: wire.Broken | None = None
         self._below: list[Known] = []
         """What it had started when it was told to end."""
         self._meter: Meter | None = None
@@ -53,6 +54,7 @@ class Process:
         """The longest frame that it may send."""
         self._imported: set[wire.Handler] = set()
         self._ending = self._doomed = False
+        self._code: int | None = None
         self._spawning = asyncio.Event()
         """Set when there is a process of the system."""
         self.sandbox: Sandbox | None = hello.sandbox
@@ -83,7 +85,7 @@ class Process:
     def run(self, number: int, order: Order) -> asyncio.Future[wire.Returned | wire.Raised]:
         """Return the answer to come. The job is on its way to the process, which may still be starting, or be gone."""
         if self.gone:
-            raise Evacuated() if self._broken is None else Unstartable(self._broken)
+            raise self._unstarted() or Evacuated()
         done: asyncio.Future[wire.Returned | wire.Raised] = asyncio.get_running_loop().create_future()
         running = self.runs[number] = Running(order, done)
         self.started += 1
@@ -150,7 +152,7 @@ class Process:
         elif isinstance(frame, wire.Said):
             repeat(frame)
         elif isinstance(frame, wire.Broken):
-            self._broken = frame.error
+            self._broken = frame
         else:
             self._left.set()
 
@@ -171,8 +173,8 @@ class Process:
         code: int | None = None
         try:
             code = await self._spawned()
-        except OSError as error:
-            self._broken = ErrorRecord(type=type(error).__name__, message=str(error))
+        except Exception as error:
+            self._broken = wire.Broken(describe(error), trouble=True)
         finally:
             self._end_of(code)
 
@@ -215,6 +217,7 @@ class Process:
 
     def _end_of(self, code: int | None) -> None:
         self.gone = True
+        self._code = code
         if self._meter is not None:
             self._meter.stop()
         self.short_lived = not self.ready and not self._ending
@@ -224,9 +227,24 @@ class Process:
                 running.done.set_exception(self._why(running, code, alone))
         self._changed(self)
 
-    def _why(self, running: Running, code: int | None, alone: bool) -> Exception:
+    @property
+    def why_unstarted(self) -> str:
+        """What kept it from starting, in words."""
+        return str(self._unstarted() or "it ended before it was ready")
+
+    def _unstarted(self) -> Exception | None:
+        """Return why it never began to work: its worker's trouble, or, in a sandbox, perhaps its task's."""
         if self._broken is not None:
-            return Unstartable(self._broken)
+            error = self._broken.error
+            told = f"its process could not start: {error.type}: {error.message}"
+            return CannotStart(told) if self._broken.trouble else Unstartable(error)
+        if self.short_lived and self.sandbox is None and self._code is not None and self._code != LEASE_OVER:
+            return CannotStart(f"its process ended before it was ready: {how_it_ended(self._code)}")
+        return None
+
+    def _why(self, running: Running, code: int | None, alone: bool) -> Exception:
+        if (unstarted := self._unstarted()) is not None:
+            return unstarted
         if self._ending or code == LEASE_OVER or code is None:
             return Evacuated()
         over = self._meter.why(code) if self._meter is not None else ""

@@ -98,6 +98,8 @@ class Broken(_Frame, frozen=True):
     """From the process: it cannot start, and this is why."""
 
     error: ErrorRecord
+    trouble: bool = False
+    """It is the worker's own, and not the fault of a task's sandbox."""
 
 
 class Usage(_Frame, frozen=True):
@@ -121,7 +123,7 @@ class Raised(_Frame, frozen=True):
     """From the process: the handler raised."""
 
     number: int
-    kind: Literal["failure", "permanent", "snooze", "aborted"]
+    kind: Literal["failure", "permanent", "snooze", "aborted", "trouble"]
     error: ErrorRecord
     ttl_ms: int | None
     usage: Usage
