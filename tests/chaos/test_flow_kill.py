@@ -18,6 +18,7 @@ import flow_app  # noqa: E402
 import places  # noqa: E402
 
 from holdfast import Holdfast  # noqa: E402
+from holdfast.testing.replay import replay  # noqa: E402
 
 
 def sweep(url: str) -> list[tuple[str, int, str, int]]:
@@ -49,6 +50,7 @@ async def check(url: str, flows: list[int]) -> None:
             ended[event.id] += event.transition in ("complete", "fail", "cancel")
         assert set(ended.values()) == {1}
         assert 0 <= len(ended) - (2 * flow_app.ITEMS + 4) * len(flows) <= len(flows), "an early answer saves a job"
+        await replay(app.store)
 
 
 async def finish(app: Holdfast, number: int) -> None:

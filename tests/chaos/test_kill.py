@@ -19,6 +19,7 @@ from support import eventually
 
 from holdfast import Holdfast
 from holdfast.core.state import UNFINISHED, State
+from holdfast.testing.replay import replay
 
 FOLDER = Path(__file__).parent
 SECONDS = float(os.environ.get("CHAOS_SECONDS", "20"))
@@ -80,6 +81,7 @@ def test_kill_dash_nine_loses_nothing(tmp_path: Path) -> None:
             while await unfinished(app):
                 await app.worker(slots=20, lease=1.0, poll=0.2).run(burst=True)
             await check(app, ledger.read_text(), number, kills)
+            await replay(app.store)
 
     asyncio.run(scenario())
 

@@ -21,6 +21,7 @@ from support import eventually
 from tick_app import NAMES, PERIOD, make_app
 
 from holdfast import Holdfast, Schedule
+from holdfast.testing.replay import replay
 
 SECONDS = float(os.environ.get("CHAOS_SECONDS", "20"))
 STORES = ("sqlite", "redis", "postgresql")
@@ -87,6 +88,7 @@ async def test_every_tick_is_fired_once_though_workers_are_killed(url: str) -> N
         await app.worker(lease=1.0, poll=0.1).run(burst=True)
         schedules = [await app.schedules.pause(name) for name in NAMES]
         enqueued = [event.id async for event in app.events() if event.transition == "enqueue"]
+        await replay(app.store)
     assert len(enqueued) == len(set(enqueued))
     for schedule in schedules:
         check(schedule, [id for id in enqueued if id.startswith(f"{schedule.name}/")])

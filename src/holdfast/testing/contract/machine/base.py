@@ -8,8 +8,7 @@ from typing import Any
 
 from hypothesis.stateful import RuleBasedStateMachine
 
-from ....core.policy import Counters, Policy
-from ....core.state import State
+from ....core.policy import Policy
 from ....store.contract import (
     Declaration,
     Lease,
@@ -18,6 +17,7 @@ from ....store.contract import (
 )
 from ...clock import ManualClock
 from ...model import Model
+from ...replay import Replay
 from ..bench import QUEUE, TASK, Bench
 from ..harness import Harness
 from .step import LEASE_MS, RETRY, SETTINGS, T, queue_settings
@@ -45,9 +45,7 @@ class Base(RuleBasedStateMachine):
         self.held: dict[str, list[Lease]] = {}
         self.done: list[tuple[Session, Settlement]] = []
         self.position: str | None = None
-        self.states: dict[int, State | None] = {}
-        self.counted: dict[int, Counters] = {}
-        self.claims: dict[int, int] = {}
+        self.replay = Replay()
         self.payloads = self.taken = 0
         self._run(self._open())
 

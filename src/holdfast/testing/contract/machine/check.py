@@ -52,17 +52,15 @@ class Checking(Base):
         page = self._run(self.store.events(self.position, queue=QUEUE, limit=1000))
         self.position = page.position
         for event in page.events:
-            self.states[event.run] = event.state
-            self.counted[event.run] = event.counters
-            self.claims[event.run] = self.claims.get(event.run, 0) + (event.transition == "claim")
-        there = {number: state for number, state in self.states.items() if state is not None}
-        assert there == {run.run: run.state for run in self.model.runs.values()}
-        for run in self.model.runs.values():
-            assert self.counted[run.run] == run.counters
-            assert self.claims[run.run] == run.counters.attempts, "an attempt for each claim"
+            self.replay.add(event)
+        self.replay.check()
+        there = {number: run for (_, number), run in self.replay.runs.items() if run.state is not None}
+        right = {run.run: (run.state, run.counters) for run in self.model.runs.values()}
+        assert {number: (run.state, run.counters) for number, run in there.items()} == right
 
     def teardown(self) -> None:
         try:
+            self._run(self.bench.replayed())
             left = self._run(self.bench.leftovers())
             assert not left, f"after every job had gone, these were left: {dict(left)}"
         finally:
