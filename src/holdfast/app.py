@@ -25,6 +25,7 @@ from .errors import ConfigError
 from .flow import DAY, Flow
 from .hook import Hook, Hooks
 from .job import Job
+from .log import shield
 from .option import check_text
 from .queue import FINISHED, Queue, known_state
 from .registry import Middleware, Registry, check_path, check_queue_name
@@ -39,6 +40,7 @@ from .task import Call, Executor, Task
 if TYPE_CHECKING:
     from .worker import Worker
 
+shield()
 P = ParamSpec("P")
 R = TypeVar("R")
 DEFAULT_URL = "sqlite:///holdfast.db"

@@ -230,3 +230,16 @@ async def endless(number: int) -> None:
 @app.task(queue="beside", executor="process", size=25)
 def beside(number: int) -> int:
     return number
+
+
+FORGED = "fine\n2026-01-01 00:00:00 ERROR holdfast: forged\r\x1b[2J\x9b\u202e\u2028"
+
+
+@app.task(executor="process", retry=Retry(failures=1))
+def forges() -> None:
+    """What it logs and raises would be lines of others, and steer a terminal."""
+    logging.getLogger("strange\nname").warning(FORGED)
+    try:
+        raise ValueError(FORGED)
+    except ValueError:
+        logging.getLogger("shop").exception("it went wrong")

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import io
 import itertools
+import logging
 import os
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -571,3 +574,23 @@ def test_worker_options_that_cannot_be_right(app: Holdfast, option: str) -> None
     app.task(retry=Retry())(len)
     with pytest.raises(ConfigError, match=f"{option}=0: a whole number from 1"):
         app.worker(**{option: 0})
+
+
+async def test_what_a_process_logs_forges_no_line_and_steers_no_terminal(tasks: ModuleType) -> None:
+    heard = io.StringIO()
+    handler = logging.StreamHandler(heard)
+    handler.setFormatter(logging.Formatter("LINE %(name)s %(message)s"))
+    logging.getLogger().addHandler(handler)
+    try:
+        async with working(tasks.app, pool=1):
+            await tasks.forges.options(job_id="a\nb").call()
+            await eventually(lambda: "it went wrong" in heard.getvalue())
+    finally:
+        logging.getLogger().removeHandler(handler)
+    lines = heard.getvalue().split("\n")
+    assert all(line.startswith(("LINE ", "  ")) for line in lines if line)
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u202e]", heard.getvalue())
+    told = r"fine\n2026-01-01 00:00:00 ERROR holdfast: forged\r\x1b[2J\x9b\u202e\u2028 [default/a\nb]"
+    assert rf"LINE strange\nname {told}" in lines
+    assert "  Traceback (most recent call last):" in lines
+    assert "  2026-01-01 00:00:00 ERROR holdfast: forged\\r\\x1b[2J\\x9b\\u202e\\u2028" in lines

@@ -13,7 +13,7 @@ from ..store.contract import ChainRecord, Deleted
 from . import form
 from .group import Group, NotDone
 from .job import timed
-from .show import clean, json_out, more, span, table
+from .show import json_out, more, say, span, table
 from .source import Source, json_option, source_options
 from .value import plain
 
@@ -121,7 +121,7 @@ def complete(source: Source, queue: str, job_id: str, result: str, as_json: bool
     if reply is not Reply.OK:
         raise NotDone(f"{queue}/{job_id} is not completed: it is over already; `holdfast chains show` says how")
     if not as_json:
-        click.echo(clean(f"{queue}/{job_id}: completed"))
+        say(f"{queue}/{job_id}: completed")
 
 
 @chains.command()
@@ -145,7 +145,7 @@ def delete(source: Source, queue: str, job_id: str, cascade: bool, as_json: bool
         raise NotDone(_refusal(queue, job_id, deleted))
     if not as_json:
         others = f", and {deleted.chains - 1} that waited for it" if deleted.chains > 1 else ""
-        click.echo(clean(f"{queue}/{job_id}: deleted{others}"))
+        say(f"{queue}/{job_id}: deleted{others}")
 
 
 def _refusal(queue: str, job_id: str, deleted: Deleted) -> str:

@@ -15,7 +15,7 @@ from ..errors import ConfigError, PayloadError
 from ..task import Task
 from . import form
 from .group import Command
-from .show import json_out
+from .show import json_out, json_text, say
 from .source import Source, json_option, source_options
 from .value import as_bytes, as_seconds, pairs, plain
 
@@ -100,9 +100,9 @@ async def _answer(app: Holdfast, handle: Handle[Any], order: Order) -> dict[str,
 
 
 def _print(answer: dict[str, Any]) -> None:
-    click.echo(f"{answer['status']}: {answer['queue']}/{answer['id']} run {answer['run']} ({answer['state']})")
+    say(f"{answer['status']}: {answer['queue']}/{answer['id']} run {answer['run']} ({answer['state']})")
     if "result" in answer:
-        click.echo(msgspec.json.encode(answer["result"]).decode())
+        click.echo(json_text(answer["result"]))
 
 
 async def _plain(app: Holdfast, order: Order) -> Handle[Any]:

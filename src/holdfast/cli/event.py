@@ -9,10 +9,11 @@ import click
 
 from ..app import Holdfast
 from ..core.event import Event
+from ..core.visible import visible
 from ..store.contract import EventPage
 from . import form
 from .group import Command
-from .show import clean, clock, json_line, note, span
+from .show import clock, json_line, note, span
 from .source import Source, json_option, source_options
 
 POLL = 0.2
@@ -91,4 +92,4 @@ def _line(event: Event) -> str:
     ]
     told = " ".join(f"{name}={str(value).replace(' ', '')}" for name, value in facts if value is not None)
     job = f"{event.queue}/{event.id}#{event.run}"
-    return clean(f"{clock(event.at_ms)} {event.transition:<9} {event.state or 'gone':<9} {job} {told}").rstrip()
+    return visible(f"{clock(event.at_ms)} {event.transition:<9} {event.state or 'gone':<9} {job} {told}").rstrip()

@@ -12,9 +12,10 @@ from ..app import Holdfast
 from ..core.event import Event
 from ..core.job import JobRecord
 from ..core.state import State
+from ..core.visible import visible, visible_lines
 from . import form
 from .group import Group
-from .show import clean, console, json_out, more, span, table
+from .show import console, json_out, json_text, more, span, table
 from .source import Source, json_option, source_options
 
 T = TypeVar("T")
@@ -151,11 +152,12 @@ def _print_error(error: dict[str, Any] | None) -> None:
     if error is None:
         return
     out = console()
-    out.print(f"\n{clean(error['type'])}: {clean(error['message'])} ({error['kind']})", style="red")
+    message = visible_lines(error["message"]).replace("\n", "\n    ")
+    out.print(f"\n{visible(error['type'])}: {message} ({visible(error['kind'])})", style="red")
     if error["fields"]:
-        out.print(clean(_json(error["fields"])))
+        out.print(json_text(error["fields"]))
     if error["traceback"]:
-        out.print(clean(error["traceback"].rstrip()), soft_wrap=True)
+        out.print(visible_lines(error["traceback"].rstrip()), soft_wrap=True)
 
 
 def _print_timeline(timeline: list[dict[str, Any]]) -> None:

@@ -13,7 +13,7 @@ from .group import Group
 from .lake_look import report, vacuum
 from .lake_path import path_option
 from .lake_run import run
-from .show import json_out, note
+from .show import json_out, note, say
 from .source import Source, json_option, source_options
 
 
@@ -65,7 +65,7 @@ def replay(source: Source, path: Path, where: str, name: str, dry_run: bool, as_
         json_out({"chosen": told.chosen, "before": told.before, **counts, "lacking": told.lacking, "dry_run": dry_run})
         return
     for queue, old, new in told.ids:
-        click.echo(f"{queue}/{old} -> {new}")
+        say(f"{queue}/{old} -> {new}")
     words = ", ".join(f"{count:,} {word}" for word, count in counts.items() if count) or "none queued"
     before = f", {told.before:,} replayed before" if told.before else ""
     click.echo(f"{told.chosen:,} chosen: {words}{' (dry run)' if dry_run else ''}{before}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import signal
 import sys
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import LakeBusy
+from ..log import to_stderr
 from .lake_path import path_option
 from .show import json_line, note
 from .source import Source, json_option, must_exist, source_options
@@ -56,7 +56,7 @@ def run(source: Source, path: Path, once: bool, every: float, master: str | None
     from ..spark.lake import Lake, follow, lake_folder
     from ..spark.plainly import in_a_line
 
-    logging.basicConfig(level="WARNING", format="%(levelname)s: %(message)s")
+    to_stderr("WARNING", "%(levelname)s: %(message)s")
     app = source.app()
     asyncio.run(must_exist(app))
     stop = _Stop()

@@ -13,7 +13,7 @@ import msgspec
 
 from ..errors import ConfigError
 from ..store import shown
-from .show import json_line
+from .show import json_line, say
 
 if TYPE_CHECKING:
     from ..spark.fleet import Fleet, WorkerReport
@@ -35,9 +35,7 @@ def run_fleet(order: Order) -> None:
     if order.as_json:
         json_line({"event": "started", **told, "slots": order.slots})
     else:
-        click.echo(
-            f"fleet {made.name}: {order.processes} workers of {order.slots} slots serve {', '.join(made.queues)}"
-        )
+        say(f"fleet {made.name}: {order.processes} workers of {order.slots} slots serve {', '.join(made.queues)}")
     with _signals(made):
         reports = made.drain() if order.burst else made.wait()
     for report in reports:

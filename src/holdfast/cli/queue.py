@@ -16,7 +16,7 @@ from ..settings import QUEUE_SETTINGS
 from ..store.contract import QueueInfo
 from . import form
 from .group import Command, Group
-from .show import json_out, note, span, table
+from .show import json_out, note, say, span, table
 from .source import Source, json_option, source_options
 from .value import pairs, plain, rate, seconds
 
@@ -177,7 +177,7 @@ def limit_key(source: Source, name: str, key: str, limit: str, as_json: bool) ->
     if as_json:
         json_out({"name": name, "key": key, "concurrency": number})
     else:
-        click.echo(f"{name}: {key} " + ("follows the queue" if number is None else f"runs {number} at once"))
+        say(f"{name}: {key} " + ("follows the queue" if number is None else f"runs {number} at once"))
 
 
 @click.command(cls=Command)
@@ -219,4 +219,4 @@ def _set_paused(source: Source, name: str, paused: bool, as_json: bool) -> None:
     if as_json:
         json_out({"name": name, "paused": paused})
     else:
-        click.echo(f"{name}: {'paused' if paused else 'resumed'}")
+        say(f"{name}: {'paused' if paused else 'resumed'}")

@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from .. import __version__
+from ..core.visible import visible_lines
 from ..errors import ConfigError, HoldfastError, PayloadError, ScheduleMissing
 from .chain import chains
 from .doctor import doctor
@@ -27,6 +28,7 @@ from .queue import pause, queues, resume
 from .schedule import schedules
 from .session import workers
 from .setting import settings
+from .show import say
 from .steer import cancel, delete, promote, requeue
 from .task import tasks
 from .worker import worker
@@ -79,8 +81,8 @@ def report(error: BaseException, *, debug: bool) -> int:
         click.echo("holdfast: interrupted", err=True)
         return INTERRUPTED
     if debug:
-        traceback.print_exception(error)
-    click.echo(f"holdfast: {one_line(_told(error))}", err=True)
+        click.echo(visible_lines("".join(traceback.format_exception(error))), nl=False, err=True)
+    say(f"holdfast: {one_line(_told(error))}", err=True)
     if isinstance(error, ScheduleMissing):
         return TROUBLE  # as for a job that is not there
     return USAGE if isinstance(error, click.ClickException | ConfigError | PayloadError) else TROUBLE

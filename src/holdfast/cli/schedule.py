@@ -14,7 +14,7 @@ from ..schedule import CHANGEABLE
 from . import form
 from .group import Group
 from .plan import call_of, rule_options, rules_of, spec_of
-from .show import clean, clock, iso, json_out, table
+from .show import clock, iso, json_out, say, table
 from .source import Source, json_option, source_options
 
 SHOWN_TICKS = 5
@@ -210,7 +210,7 @@ def _told(found: Schedule, word: str, as_json: bool) -> None:
         json_out({"queue": found.queue, "name": found.name, "paused": found.paused, "next_at": iso(found.next_at_ms)})
     else:
         due = f", next {clock(found.next_at_ms)}" if found.next_at_ms else ""
-        click.echo(clean(f"{found.name}: {word}{due}"))
+        say(f"{found.name}: {word}{due}")
 
 
 @command_on_one
@@ -234,7 +234,7 @@ def trigger(source: Source, name: str, queue: str | None, as_json: bool) -> None
         json_out(answer)
     else:
         which = f"{answer['queue']}/{answer['id']} run {answer['run']}"
-        click.echo(clean(f"{answer['status']}: {which} ({answer['state']})"))
+        say(f"{answer['status']}: {which} ({answer['state']})")
 
 
 @command_on_one
@@ -255,4 +255,4 @@ def remove(source: Source, name: str, queue: str | None, as_json: bool) -> None:
         json_out({"name": name, "removed": True, "declared": declared})
     else:
         comes_back = "; the code declares it, so that the next worker brings it back" if declared else ""
-        click.echo(clean(f"{name}: removed{comes_back}"))
+        say(f"{name}: removed{comes_back}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
@@ -15,7 +14,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+from ..core.visible import visible, visible_json
+
 _STYLE = {
     "waiting": "cyan", "scheduled": "blue", "blocked": "magenta", "active": "yellow", "completed": "green",
     "failed": "red", "cancelled": "bright_black", "ok": "green", "problem": "bold red",
@@ -32,14 +32,9 @@ def console(*, err: bool = False) -> Console:
     return Console(file=stream, width=width, markup=False, highlight=False, emoji=False)
 
 
-def clean(text: str) -> str:
-    """Return text that cannot steer a terminal: what jobs carry may come from anywhere."""
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
-
-
 def cell(value: Any) -> Text:
     """Return a value as a table shows it; words that are states have their colour."""
-    text = "" if value is None else clean(str(value)).replace("\n", " ")
+    text = "" if value is None else visible(str(value))
     return Text(text, style=_STYLE.get(text, ""), overflow="fold")
 
 
@@ -61,17 +56,27 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, header: bool
 
 def json_out(value: Any) -> None:
     """A value is printed as JSON, indented."""
-    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+    click.echo(visible_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()))
 
 
 def json_line(value: Any) -> None:
     """A value is printed as one line of JSON."""
-    click.echo(msgspec.json.encode(value).decode())
+    click.echo(json_text(value))
+
+
+def json_text(value: Any) -> str:
+    """Return a value as JSON that steers no terminal."""
+    return visible_json(msgspec.json.encode(value).decode())
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """One line is printed, whatever names and ids in it hold."""
+    click.echo(visible(text), err=err)
 
 
 def note(text: str) -> None:
     """Something that people want to know, and that is no data, stands on stderr."""
-    click.echo(f"holdfast: {text}", err=True)
+    say(f"holdfast: {text}", err=True)
 
 
 def more(cursor: str | None) -> None:

@@ -17,7 +17,7 @@ from ..errors import ConfigError
 from ..queue import FINISHED, Queue
 from ..store.contract import Cancelled, Filter
 from .group import Command, NotDone
-from .show import clean, console, json_out, table
+from .show import console, json_out, say, table
 from .source import Source, json_option, source_options
 
 Running = Literal["refuse", "signal", "kill"]
@@ -56,7 +56,7 @@ def cancel(source: Source, queue: str, ids: tuple[str, ...], running: str, as_js
         )
     else:
         for job_id, answer in zip(ids, answers, strict=True):
-            click.echo(clean(f"{queue}/{job_id}: {_outcome(answer, running)}"))
+            say(f"{queue}/{job_id}: {_outcome(answer, running)}")
     if any(answer.reply is not Reply.OK for answer in answers):
         click.get_current_context().exit(1)
 
@@ -230,4 +230,4 @@ def _answer(reply: Reply, queue: str, job_id: str, done: str, wrong: str, as_jso
     if reply is not Reply.OK:
         raise NotDone(f"{queue}/{job_id} is not {done}: {wrong}")
     if not as_json:
-        click.echo(clean(f"{queue}/{job_id}: {done}"))
+        say(f"{queue}/{job_id}: {done}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import sys
 from collections.abc import Callable
@@ -16,12 +15,13 @@ import msgspec
 from ..app import Holdfast
 from ..errors import ConfigError, HoldfastError, MissingExtra
 from ..find import load_app
+from ..log import to_stderr
 from ..store import shown
 from ..worker.fleet import PIPE, Fleet, stop_with_parent
 from ..worker.report import Report
 from ..worker.worker import Worker
 from .group import Command
-from .show import json_line, note
+from .show import json_line, note, say
 from .value import as_bytes, as_names, as_seconds, seconds
 
 RESTARTS_IN_BURST = 3
@@ -175,7 +175,7 @@ def worker(**given: Any) -> None:
       holdfast worker shop:app --on spark --workers 20 --master spark://head:7077 --drain
     """
     order = _ordered(given)
-    logging.basicConfig(level=order.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    to_stderr(order.log_level.upper(), "%(asctime)s %(levelname)s %(name)s: %(message)s")
     if order.processes < 1:
         raise ConfigError(f"--processes={order.processes}: a whole number from 1")
     if order.on == "spark":
@@ -234,7 +234,7 @@ def _say_started(order: Order, app: Holdfast, worker: Worker) -> None:
         json_line({"event": "started", **told, "slots": order.slots})
     else:
         queues = ", ".join(worker.queues)
-        click.echo(f"worker {worker.name} serves {queues} with {order.slots} slots on {shown(app.store.url)}")
+        say(f"worker {worker.name} serves {queues} with {order.slots} slots on {shown(app.store.url)}")
     sys.stdout.flush()
 
 
@@ -244,7 +244,7 @@ def _say_stopped(order: Order, worker: Worker, report: Report) -> None:
         json_line({"event": "stopped", "worker": worker.name, "pid": os.getpid(), **counts})
     else:
         done = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-        click.echo(f"worker {worker.name} stopped: {done or 'no job came'}")
+        say(f"worker {worker.name} stopped: {done or 'no job came'}")
     sys.stdout.flush()
 
 
@@ -256,7 +256,7 @@ def _fleet(order: Order) -> int:
     if not app.store.shared:
         raise ConfigError(f"--processes: {shown(app.store.url)} is one process's own memory; use sqlite:///jobs.db")
     restarts = RESTARTS_IN_BURST if order.burst else None
-    fleet = Fleet(order.child, order.processes, lambda text: click.echo(text, err=True), most_restarts=restarts)
+    fleet = Fleet(order.child, order.processes, lambda text: say(text, err=True), most_restarts=restarts)
     return asyncio.run(fleet.run())
 
 

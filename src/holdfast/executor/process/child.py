@@ -225,7 +225,10 @@ class _Forward(logging.Handler):
         try:
             job = _current.get()
             where = f" [{job.queue}/{job.id}]" if job is not None else ""
-            self._say(wire.Said(record.name[:MOST_NAME], record.levelno, self.format(record)[:MOST_LINE] + where))
+            message = record.getMessage()
+            trace = self.format(record)[len(message) :].strip("\n")
+            said = wire.Said(record.name[:MOST_NAME], record.levelno, message[:MOST_LINE] + where, trace[-MOST_LINE:])
+            self._say(said)
         except Exception:  # as in any handler of `logging`: a bad record is told on stderr, and ends nobody
             self.handleError(record)
 

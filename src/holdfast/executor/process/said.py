@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from ...core.visible import indented, visible
 from . import wire
 
 MOST_NAME = 200
@@ -14,12 +15,15 @@ MOST_LINE = 16_000
 def repeat(said: wire.Said) -> None:
     """The line is in this process's log under its own logger's name.
 
-    Nobody is made a logger for it, as those stay for ever: a sandbox could have as many as it likes.
+    It is one line, whatever the process wrote, and a traceback stands indented below it. Nobody is made a logger for
+    it, as those stay for ever: a sandbox could have as many as it likes.
     """
-    name = said.logger[:MOST_NAME]
+    name = visible(said.logger[:MOST_NAME])
     logger = _nearest(name)
     if logger.isEnabledFor(said.level):
-        logger.handle(logger.makeRecord(name, said.level, "", 0, "%s", (said.message,), None))
+        record = logger.makeRecord(name, said.level, "", 0, "%s", (visible(said.message[:MOST_LINE]),), None)
+        record.exc_text = indented(said.trace[-MOST_LINE:]) if said.trace else None
+        logger.handle(record)
 
 
 def _nearest(name: str) -> logging.Logger:

@@ -155,6 +155,8 @@ class Said(_Frame, frozen=True):
     logger: str
     level: int
     message: str
+    trace: str = ""
+    """The traceback that belongs to it."""
 
 
 class Left(_Frame, frozen=True):

@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from html import escape
+
+from .safe import text
 
 WIDTH, HEIGHT = 560, 190
 LEFT, RIGHT, TOP, BOTTOM = 48, 8, 10, 24
@@ -99,22 +100,22 @@ def _frame(axis: Axis, lines: Sequence[Line], top: float, show: Show, inside: st
         value = top * part / 4
         y = _y(value, top)
         grid.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" class="grid"/>')
-        grid.append(f'<text x="{LEFT - 6}" y="{y + 3.5:.1f}" class="tick end">{escape(show(value))}</text>')
+        grid.append(f'<text x="{LEFT - 6}" y="{y + 3.5:.1f}" class="tick end">{text(show(value))}</text>')
     marks = sorted({0, axis.count // 3, 2 * axis.count // 3, axis.count - 1} & set(range(axis.count)))
     for index in marks:
         side = "" if index == 0 else " end" if index == axis.count - 1 and axis.count > 1 else " middle"
         x = axis.x(0) if index == 0 else axis.x(index + 1 if side == " end" else index + 0.5)
         grid.append(f'<text x="{x:.1f}" y="{HEIGHT - 6}" class="tick{side}">{axis.at(index)}</text>')
     legend = "".join(
-        f'<span class="key"><i style="background:var({line.colour})"></i>{escape(line.name)}</span>' for line in lines
+        f'<span class="key"><i style="background:var({line.colour})"></i>{text(line.name)}</span>' for line in lines
     )
-    names = escape(", ".join(line.name for line in lines))
+    names = text(", ".join(line.name for line in lines))
     drawn = f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{names}">{"".join(grid)}{inside}</svg>'
     return f'<div class="legend">{legend}</div>{drawn}'
 
 
 def _title(axis: Axis, index: int, told: str) -> str:
-    return f"<title>{axis.at(index)}: {escape(told)}</title>"
+    return f"<title>{axis.at(index)}: {text(told)}</title>"
 
 
 def _y(value: float, top: float) -> float:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from html import escape
 from importlib.resources import files
 from typing import Any
 
 from .chart import Axis, Line, bars, curves
 from .report import Report, Row
+from .safe import text
 
 Cell = tuple[str, Callable[[Row], Any]]
 
@@ -18,7 +18,7 @@ def page(report: Report) -> str:
     """Return the whole page."""
     style = files(__package__).joinpath("page.css").read_text()
     body = [_head(report), _tiles(report), _gaps(report), _queues(report), _charts(report), _tables(report)]
-    title = f"Holdfast: {escape(report.path)}"
+    title = f"Holdfast: {text(report.path)}"
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -32,7 +32,7 @@ def _head(report: Report) -> str:
         told = "Nothing has happened in this time."
     else:
         told = f"{when(report.first)} to {when(report.last)}, read up to {when(report.read_at)} (UTC)"
-    return f"<header><h1>Holdfast lake</h1><p>{escape(report.path)}</p><p>{told}</p></header>"
+    return f"<header><h1>Holdfast lake</h1><p>{text(report.path)}</p><p>{told}</p></header>"
 
 
 def _tiles(report: Report) -> str:
@@ -130,12 +130,12 @@ def _tables(report: Report) -> str:
 def _table(title: str, columns: Sequence[Cell], rows: Sequence[Row]) -> str:
     if not rows:
         return ""
-    head = "".join(f"<th>{escape(name)}</th>" for name, _ in columns)
+    head = "".join(f"<th>{text(name)}</th>" for name, _ in columns)
     body = "".join(
-        "<tr>" + "".join(f"<td>{escape(str(value(row) or ''))}</td>" for _, value in columns) + "</tr>" for row in rows
+        "<tr>" + "".join(f"<td>{text(str(value(row) or ''))}</td>" for _, value in columns) + "</tr>" for row in rows
     )
     return (
-        f'<section><h2>{escape(title)}</h2><div class="wide"><table><thead><tr>{head}</tr></thead>'
+        f'<section><h2>{text(title)}</h2><div class="wide"><table><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div></section>"
     )
 
@@ -179,7 +179,7 @@ def _lines(axis: Axis, rows: Iterable[Row], wanted: Sequence[tuple[str, str, str
 
 
 def _panel(title: str, chart: str) -> str:
-    return f'<figure class="panel"><figcaption>{escape(title)}</figcaption>{chart}</figure>'
+    return f'<figure class="panel"><figcaption>{text(title)}</figcaption>{chart}</figure>'
 
 
 def when(at: datetime | None) -> str:
