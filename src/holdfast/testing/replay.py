@@ -78,7 +78,7 @@ class Replay:
             for problem in wrong_with(before, event):
                 self._complain(event, before, problem)
         worker = event.worker if event.transition == "claim" else before and before.worker
-        after = Replayed(event.id, event.state, event.counters, event.key, worker)
+        after = Replayed(before.id if before else event.id, event.state, event.counters, event.key, worker)
         self.runs[run] = after
         self._count(event, before, after)
 
@@ -209,6 +209,8 @@ def wrong_with(before: Replayed | None, event: Event) -> list[str]:
         found.append(f"it cannot come from {before.state}")
     if event.state not in targets(event, before.state):
         found.append(f"it cannot lead to {event.state}")
+    if event.cause == Cause.CORRUPT:  # nobody knows what its record was
+        return found
     if event.id != before.id:
         found.append(f"the run was of {before.id!r}")
     if event.counters not in counted(before, event) or event.attempt != event.counters.attempts:
@@ -246,10 +248,11 @@ def counted(before: Replayed, event: Event) -> list[Counters]:
     if event.transition == "reap":
         return [_more(same, "stalls")]
     if event.transition == "release":
-        return [_more(same, "stalls" if event.cause == Cause.STALL else "releases")]
+        name = COUNTER.get(Cause(event.cause or "release"))
+        return [same if name is None else _more(same, name)]
     if event.transition == "retry":
         return [_more(same, COUNTER[Cause(event.cause or "failure")])]
-    if event.transition == "fail" and before.state is State.ACTIVE and event.cause != Cause.CORRUPT:
+    if event.transition == "fail" and before.state is State.ACTIVE:
         return [_more(same, COUNTER.get(Cause(event.cause or "failure"), "failures"))]
     return [same]
 
