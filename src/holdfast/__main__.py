@@ -14,7 +14,12 @@ def main() -> None:
 
     if signal.getsignal(signal.SIGINT) is _end:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    run()
+    try:
+        run()
+    finally:
+        from .cli.ending import end_soon
+
+        end_soon()
 
 
 def _end(number: int, frame: object) -> None:

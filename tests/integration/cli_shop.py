@@ -27,6 +27,7 @@ import dataclasses
 import os
 import signal
 import pathlib
+import threading
 
 from holdfast import Holdfast, Job, Retry
 
@@ -74,6 +75,34 @@ async def until_told(job: Job) -> None:
     print("running", flush=True)
     print("told", await job.signal.wait(), flush=True)
     job.signal.check()
+
+
+@app.task(queue="slow")
+async def deaf(job: Job) -> None:
+    print("running", flush=True)
+    while True:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            pass
+
+
+@app.task(queue="slow", executor="thread")
+def deaf_thread(job: Job) -> None:
+    print("running", flush=True)
+    threading.Event().wait()
+
+
+@app.task(queue="slow")
+async def deaf_helper(job: Job) -> None:
+    print("running", flush=True)
+    await asyncio.to_thread(threading.Event().wait)
+
+
+@app.task(queue="slow")
+async def leaves_a_thread(job: Job) -> None:
+    threading.Thread(target=threading.Event().wait, name="for ever").start()
+    print("running", flush=True)
 """
 
 

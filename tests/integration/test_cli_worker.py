@@ -93,6 +93,39 @@ def test_a_second_signal_skips_the_drain(shop: Shop, start: Start) -> None:
     assert shop.json("jobs", "show", "slow", "a")["state"] == "waiting"
 
 
+@pytest.mark.parametrize(
+    ("task", "did", "named"),
+    [
+        ("deaf", "1 released, 1 left", "slow/a"),
+        ("deaf_thread", "1 released, 1 left", "slow/a"),
+        ("deaf_helper", "1 released", "thread asyncio_0"),
+        ("leaves_a_thread", "1 completed", "thread for ever"),
+    ],
+)
+def test_a_worker_ends_whatever_its_handlers_do(shop: Shop, start: Start, task: str, did: str, named: str) -> None:
+    shop.ok("enqueue", task, "--id", "a")
+    process = start("worker", "--name", "w", "--drain", "0", "--grace", "0.2")
+    process.line("running")
+    process.signal(signal.SIGTERM)
+    code, out, err = process.end()
+    assert (code, out) == (1, f"worker w stopped: 1 started, {did}\n")
+    assert err.splitlines()[-1].startswith(
+        "holdfast: the worker has stopped, and what does not end by itself ends with it: "
+    )
+    assert named in err.splitlines()[-1]
+    assert shop.json("jobs", "show", "slow", "a")["state"] in ("waiting", "completed")
+
+
+def test_a_fleet_ends_though_a_handler_does_not(shop: Shop, start: Start) -> None:
+    shop.ok("enqueue", "deaf", "--id", "a")
+    process = start("worker", "--processes", "2", "--drain", "0", "--grace", "0.2")
+    process.line("running")
+    process.signal(signal.SIGTERM)
+    code, _, err = process.end()
+    assert code == 1
+    assert "slow/a" in err
+
+
 def test_a_worker_that_was_declared_dead_ends_with_an_error_where_it_is_told_to(shop: Shop, start: Start) -> None:
     words = ("--on-evicted", "exit", "--lease", "1", "--grace", "0.5", "--poll", "100ms", "--wedged-after", "1m")
     process = start("worker", "--name", "w", *words)

@@ -20,6 +20,7 @@ from ..store import shown
 from ..worker.fleet import PIPE, Fleet, stop_with_parent
 from ..worker.report import Report
 from ..worker.worker import Worker
+from .ending import close
 from .group import Command
 from .show import json_line, note, say
 from .value import as_bytes, as_names, as_seconds, seconds
@@ -196,8 +197,11 @@ def worker(**given: Any) -> None:
     app = order.app()
     if PIPE not in os.environ:  # the fleet has said it already
         order.note_unknown(app)
-    with asyncio.Runner(loop_factory=_loop_factory(order.uvloop)) as runner:
-        runner.run(_work(order, app))
+    runner, left = asyncio.Runner(loop_factory=_loop_factory(order.uvloop)), list[str]()
+    try:
+        runner.run(_work(order, app, left))
+    finally:
+        close(runner, order.grace, left)
 
 
 def _ordered(given: dict[str, Any]) -> Order:
@@ -207,8 +211,8 @@ def _ordered(given: dict[str, Any]) -> Order:
     return Order(**{**given, "drain": drain, "burst": given["burst"] or until_empty})
 
 
-async def _work(order: Order, app: Holdfast) -> None:
-    """The worker has run; a line says what it serves, and a line what it did."""
+async def _work(order: Order, app: Holdfast, left: list[str]) -> None:
+    """The worker has run; a line says what it serves, and one what it did. `left` names handlers that do not stop."""
     worker = order.worker(app)
     first = iter((True,))
 
@@ -222,6 +226,7 @@ async def _work(order: Order, app: Holdfast) -> None:
     worker.hooks.add("lease_lost", evicted.append)
     report = await worker.run(burst=order.burst, signals=True)
     _say_stopped(order, worker, report)
+    left += report.left
     if report.stuck:
         raise HoldfastError(f"{report.stuck} threads did not return after their time-out: start the worker again")
     if evicted and order.on_evicted == "exit":
@@ -243,6 +248,7 @@ def _say_stopped(order: Order, worker: Worker, report: Report) -> None:
     if order.as_json:
         json_line({"event": "stopped", "worker": worker.name, "pid": os.getpid(), **counts})
     else:
+        counts["left"] = len(report.left)
         done = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
         say(f"worker {worker.name} stopped: {done or 'no job came'}")
     sys.stdout.flush()

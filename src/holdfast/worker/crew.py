@@ -187,14 +187,25 @@ class Crew(Telling):
 
     def give_up_all(self) -> None:
         """What still runs is handed back."""
-        for attempt in list(self.running.values()):
+        running = list(self.running.values())
+        self._leave([attempt for attempt in running if attempt.in_thread])
+        for attempt in running:
             attempt.give_up()
         self.alarm.ring()
 
     def abandon_all(self) -> None:
         """What still runs is handed back, and its handlers are left alone."""
-        for attempt in list(self.running.values()):
+        running = list(self.running.values())
+        self._leave(running)
+        for attempt in running:
             attempt.abandon()
+
+    def _leave(self, attempts: list[Attempt]) -> None:
+        """It is known which handlers may still run when the worker has ended."""
+        names = [f"{attempt.lease.queue}/{attempt.lease.id}" for attempt in attempts]
+        self.report.left += names
+        if names:
+            log.error("handlers_left: these do not stop, and their jobs are handed back: %s", ", ".join(names))
 
     def close(self) -> None:
         """No handler starts any more."""

@@ -29,6 +29,8 @@ class Report(msgspec.Struct, kw_only=True):
     """Attempts whose end did not count, because the lease was gone."""
     stuck: int = 0
     """Threads that did not return after their time-out, for which the worker ended (`on_stuck="exit"`)."""
+    left: list[str] = []
+    """Handlers that did not stop at the end, by queue and id: their jobs were handed back, and they may still run."""
 
 
 _WORD = {"complete": "completed", "retry": "retried", "fail": "failed", "snooze": "snoozed", "release": "released"}

@@ -26,7 +26,6 @@ async def shut_down(pump: Pump, drain: float, grace: float, hurry: asyncio.Event
         pump.give_up_all()
         await _first(grace, pump.drained)
     if pump.running:
-        log.error("%d handlers do not even heed being cancelled: they are left alone", len(pump.running))
         pump.abandon_all()
     pump.last_try = time.monotonic() + grace
     pump.alarm.ring()
