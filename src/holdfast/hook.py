@@ -72,14 +72,21 @@ class Hooks:
                 outcome = hook(happening)
                 if inspect.isawaitable(outcome):
                     self._start(happening.name, outcome)
-            except (Exception, SystemExit):
+            except KeyboardInterrupt:
+                raise
+            except BaseException:  # also a CancelledError, which would end the worker as if somebody had cancelled it
                 log.exception("a hook for %s raised", happening.name)
 
     def _start(self, name: str, outcome: Any) -> None:
         async def run() -> None:
             try:
                 await outcome
-            except (Exception, SystemExit):
+            except (KeyboardInterrupt, GeneratorExit):
+                raise
+            except BaseException as error:
+                task = asyncio.current_task()
+                if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                    raise  # the program ends
                 log.exception("a hook for %s raised", name)
 
         task = asyncio.get_running_loop().create_task(run())

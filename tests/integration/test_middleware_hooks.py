@@ -214,3 +214,26 @@ async def _state(app: Holdfast, id: str) -> State:
 def test_an_unknown_hook_is_refused(app: Holdfast) -> None:
     with pytest.raises(ConfigError, match=r"'done' is nothing that a hook can hear of; known are \*, enqueue"):
         app.on("done")(print)
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError, SystemExit, GeneratorExit])
+@pytest.mark.parametrize("kind", ["def", "async def"])
+async def test_whatever_a_hook_raises_ends_no_worker(
+    app: Holdfast, caplog: pytest.LogCaptureFixture, error: type[BaseException], kind: str
+) -> None:
+    @app.task()
+    async def job() -> str:
+        return "done"
+
+    def hook(happening: Happening) -> None:
+        raise error
+
+    async def async_hook(happening: Happening) -> None:
+        raise error
+
+    app.on("complete")(hook if kind == "def" else async_hook)
+    async with working(app) as running:
+        assert [await job.call() for _ in range(3)] == ["done"] * 3
+        assert not running.task.done()
+        if error is not GeneratorExit or kind == "def":
+            await eventually(lambda: "a hook for complete raised" in caplog.text)

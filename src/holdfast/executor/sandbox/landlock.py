@@ -30,7 +30,8 @@ class _Ruleset(ctypes.Structure):
 
 
 class _Beneath(ctypes.Structure):
-    _pack_ = 1
+    """Packed in the kernel's header; its fields lie the same without `_pack_`, of which Python 3.14 warns."""
+
     _fields_ = (("allowed", ctypes.c_uint64), ("parent", ctypes.c_int32))
 
 
