@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import garbage
+import psycopg
 from servers import postgres
 
 from holdfast.store import Store
 from holdfast.store.postgres import PostgresStore
+from holdfast.store.postgres.migration import script
 from holdfast.testing.contract import Clock, Harness
 
-STAY = {"queue", "policy", "key_limit", "event", "meta", "pulse", "front"}
+STAY = {"queue", "policy", "key_limit", "event", "meta", "pulse", "front", "corrupt", "schedule"}
+FOUND_BY = {"run", "place", "seq", "xid", "grip", "chain", "tail", "absorbed_to", "requeued_as", "blocker", "key"}
+"""By these records are found: with another value it is another record, and the one that was there is lost."""
+PLAUSIBLE = {("job", "priority = -1"), ("job", "run_at_ms = -1"), ("lane", "ready_at_ms = NULL")}
+"""What a job might have had from the start."""
 _numbers = itertools.count(1)
 
 
@@ -52,6 +59,41 @@ class PostgresHarness(Harness):
 
     async def lose(self, store: Store, queue: str, id: str) -> None:
         await self._rows(store, f'DELETE FROM "{self.schema}".job WHERE queue = %s AND id = %s', queue, id)
+
+    def ways(self, kind: str) -> Sequence[str]:
+        with psycopg.connect(postgres().url().partition("?")[0], autocommit=True) as connection:
+            table = f"ways_{os.getpid()}"
+            connection.execute(script(table))  # type: ignore[arg-type]
+            columns = connection.execute(
+                "SELECT column_name, data_type, is_nullable FROM information_schema.columns"
+                " WHERE table_schema = %s AND table_name = %s AND is_generated = 'NEVER' ORDER BY ordinal_position",
+                (table, kind),
+            ).fetchall()
+            connection.execute(f'DROP SCHEMA "{table}" CASCADE')  # type: ignore[arg-type]
+        return [
+            f"{name} = {value}"
+            for name, type, nullable in columns
+            for value in (
+                *garbage.POSTGRES.get(type, ()),
+                *(garbage.STATES if name.endswith("state") else ()),
+                *(("NULL",) if nullable == "YES" else ()),
+            )
+            if name not in FOUND_BY
+            and (kind, f"{name} = {value}") not in PLAUSIBLE
+            and (kind, name) != ("request", "at_ms")
+        ]
+
+    async def spoil(self, store: Store, kind: str, way: str, queue: str, id: str) -> None:
+        where = {
+            "job": "queue = %(queue)s AND id = %(id)s", "queue": "name = %(queue)s",
+            "request": "id = 'request-' || %(queue)s", "blocker": "queue = %(queue)s AND run > 0",
+            "session": f'id IN (SELECT id FROM "{self.schema}".serving WHERE queue = %(queue)s)',
+        }  # fmt: skip
+        statement = (
+            f'UPDATE "{self.schema}".{kind} SET {way.replace("%", "%%")} WHERE {where.get(kind, "queue = %(queue)s")}'
+        )
+        assert isinstance(store, PostgresStore)
+        await store._rows(statement, {"queue": queue, "id": id})
 
     async def reset_log(self, store: Store) -> None:
         await self._rows(store, f'DELETE FROM "{self.schema}".event')

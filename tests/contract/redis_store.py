@@ -6,7 +6,7 @@ import itertools
 import os
 import struct
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,46 @@ from holdfast.testing.contract import Clock, Harness
 sys.path.insert(0, str(Path(__file__).parent.parent))
 import servers
 
-STAY = {"queue", "policies", "declared", "adjusted", "limits", "events", "inbox", "readers"}
+GARBAGE = {
+    "empty": b"", "a byte": b"\xc1", "text": b"rubbish", "bytes": b"\xff\x00\xfe" * 9, "a list": b"\x93\x01\x02\x03",
+    "a map": b"\x81\xa1a\x01", "json": b'{"a": 1}', "half": b"{\"a\": ", "a number": b"-1", "too large": b"9" * 40,
+}  # fmt: skip
+PLACES = {
+    "successor": ("successors",), "policy": ("policies", "declared"), "adjustment": ("adjusted",), "lane": ("lanes",),
+    "key_limit": ("limits", "running"), "session": ("sessions",), "watch": ("watchers",), "blocker": ("blockers",),
+    "schedule": ("schedules",), "request": ("requests",), "job": ("jobs",),
+}  # fmt: skip
+"""Which hashes of a queue hold records of each kind."""
+SETTINGS = (
+    "settings",
+    "declared",
+    "operator",
+    "turn",
+    "keyless_turn",
+    "tokens",
+    "tokens_at",
+    "shift",
+    "revision",
+    "version",
+)
+STAY = {
+    "aside",
+    "untold",
+    "corrupt",
+    "schedules",
+    "ticks",
+    "queue",
+    "policies",
+    "declared",
+    "adjusted",
+    "limits",
+    "events",
+    "inbox",
+    "readers",
+}
 """What a queue has of its own: it belongs to no job, session, key or call."""
 _numbers = itertools.count(1)
-_HEAD = struct.Struct(">cBHB6s")
+_HEAD = struct.Struct(">cBHB6sI")
 
 
 class RedisHarness(Harness):
@@ -78,6 +114,43 @@ class RedisHarness(Harness):
         run = await self._ask(store, queue, "HGET", self._keys.of(queue, "ids"), short(id))
         await self._ask(store, queue, "HDEL", self._keys.of(queue, "jobs"), run)
 
+    def ways(self, kind: str) -> Sequence[str]:
+        if kind == "job":
+            cuts = [f"cut to {size}" for size in (1, 5, 10, 14, 16, 20, 24, 28)]
+            return [*(f"jobs: {each}" for each in GARBAGE), *cuts, "cut by 1", "one more", "no text", "no state"]
+        if kind == "queue":
+            return [f"{field}: {each}" for field in SETTINGS for each in GARBAGE]
+        if kind == "event":
+            return [f"events: {each}" for each in GARBAGE]
+        if kind == "message":
+            return [f"outbox: {each}" for each in GARBAGE]
+        if kind == "abort":
+            return [f"aborts: {each}" for each in GARBAGE]
+        return [f"{name}: {each}" for name in PLACES.get(kind, ()) for each in GARBAGE]
+
+    async def spoil(self, store: Store, kind: str, way: str, queue: str, id: str) -> None:
+        name, _, garbage = way.partition(": ")
+        if kind == "job":
+            run = await self._ask(store, queue, "HGET", self._keys.of(queue, "ids"), short(id))
+            raw = await self._ask(store, queue, "HGET", self._keys.of(queue, "jobs"), run)
+            await self._ask(
+                store, queue, "HSET", self._keys.of(queue, "jobs"), run, _spoilt(way, raw, GARBAGE.get(garbage))
+            )
+        elif kind == "queue":
+            await self._ask(store, queue, "HSET", self._keys.of(queue, "queue"), name, GARBAGE[garbage])
+        elif kind == "event":
+            epoch = await self._ask(store, queue, "HGET", self._keys.of(queue, "queue"), "epoch")
+            at = epoch.decode() + "-*"
+            await self._ask(store, queue, "XADD", self._keys.of(queue, "events"), at, "i", "x", "e", GARBAGE[garbage])
+        elif kind == "message":
+            await self._ask(store, queue, "ZADD", self._keys.of(queue, "outbox"), 1, GARBAGE[garbage])
+        elif kind == "abort":
+            await self._ask(store, queue, "HSET", self._keys.of(queue, "aborts"), "1/1", GARBAGE[garbage])
+        else:
+            key = self._keys.of(queue, name)
+            for field in await self._ask(store, queue, "HKEYS", key) or [b"t" if name == "adjusted" else b"o1"]:
+                await self._ask(store, queue, "HSET", key, field, GARBAGE[garbage])
+
     async def reset_log(self, store: Store) -> None:
         for queue in await self._queues(store):
             await self._ask(store, queue, "DEL", self._keys.of(queue, "events"))
@@ -110,6 +183,19 @@ class RedisHarness(Harness):
     async def _ask(self, store: Store, queue: str, *command: Any) -> Any:
         assert isinstance(store, RedisStore)
         return await store._server.ask(command, self._keys.declared(queue))
+
+
+def _spoilt(way: str, raw: bytes, garbage: bytes | None) -> bytes:
+    if garbage is not None:
+        return garbage
+    if way == "one more":
+        return raw + b"x"
+    if way == "no state":
+        return b"?" + raw[1:]
+    if way == "no text":
+        return raw.replace(b"bad", b"b\xffd").replace(b"\xa1a", b"\xa1\xff")
+    size = int(way.rpartition(" ")[2])
+    return raw[:-size] if "by" in way else raw[:size]
 
 
 def valkey(folder: Path) -> Harness:

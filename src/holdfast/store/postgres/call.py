@@ -28,7 +28,7 @@ from ..contract import (
     Snoozed,
     Turn,
 )
-from ..row import claimed, corrupt, stored_error
+from ..row import claimed, corrupt, readable_settings, stored_error
 from .array import blobs, numbers, texts
 
 _json = msgspec.json.Encoder().encode
@@ -259,7 +259,7 @@ class Reader:
             claimed=claimed,
             next_at_ms=info.next,
             now_ms=info.now,
-            settings={queue: self.settings(bytes(raw)) for queue, raw in (info.settings or {}).items()},
+            settings={queue: self.settings(queue, bytes(raw)) for queue, raw in (info.settings or {}).items()},
             more=info.more,
             aborts=aborts(info.aborts),
             unsure=known != link,
@@ -269,13 +269,13 @@ class Reader:
         """The session is over."""
         self._links.pop(session, None)
 
-    def settings(self, raw: bytes) -> QueueSettings:
+    def settings(self, queue: str, raw: bytes) -> QueueSettings:
         """Return a queue's settings."""
         known = self._known.get(raw)
         if known is None:
             if len(self._known) > 1000:
                 self._known.clear()
-            known = self._known[raw] = msgspec.json.decode(raw, type=QueueSettings)
+            known = self._known[raw] = readable_settings(queue, raw)
         return known
 
 

@@ -16,13 +16,26 @@ from psycopg.rows import dict_row, tuple_row
 from ...errors import ConfigError, StoreClosed
 from . import migration, sql
 from .array import texts
-from .connection import TRY_AGAIN, Connection, Pool, connect, found_out, is_lost, parse, patiently, translate
+from .connection import (
+    TRY_AGAIN,
+    Connection,
+    Pool,
+    connect,
+    found_out,
+    is_garbage,
+    is_lost,
+    parse,
+    patiently,
+    translate,
+)
 from .existing import url_of
 from .join import Identity
 from .listen import Doubt, Switchboard
 
 T = TypeVar("T")
 Rows = list[Any]
+MOST_MENDED = 5
+"""How often a call is made again because rows that it stumbled on were set aside."""
 LOST_CALLS = 3
 """How often a call that may be repeated is tried when its connection is lost."""
 
@@ -127,6 +140,8 @@ class Calling:
                     if self._pool is not None:
                         await self._pool.forget_idle()
                     again = repeatable and lost < LOST_CALLS
+                elif is_garbage(error):
+                    again = tries < MOST_MENDED and await self._mend()
                 else:
                     again = error.sqlstate in TRY_AGAIN
                 if not again or time.monotonic() > deadline:
@@ -135,6 +150,23 @@ class Calling:
                 raise ConfigError(f"PostgreSQL keeps UTF-8 alone: {error}") from None
             tries += 1
             await asyncio.sleep(min(0.001 * 2**tries, 0.1) * random.uniform(0.5, 1.0))
+
+    async def _mend(self) -> bool:
+        """True when some row held what we never write, and was set aside."""
+        assert self._pool is not None
+        statement = self._named("SELECT holdfast.set_aside(%s::bigint, %s)")
+        async with self._pool.connection(patient=True) as connection:
+            cursor = await connection.execute(statement, (self._now(), False))
+            row = await cursor.fetchone()
+        return bool(row and row[0])
+
+    async def _shown(self, name: str, show: Callable[[Rows], T], **values: Any) -> T:
+        """Return what `show` makes of rows; what cannot be read is set aside first, and hides nothing."""
+        try:
+            return show(await self._look(name, **values))
+        except (ValueError, TypeError, KeyError, msgspec.MsgspecError):
+            await self._rows(self._named("SELECT holdfast.set_aside(%s::bigint, %s)"), (self._now(), True))
+        return show(await self._look(name, **values))
 
     async def _rows(
         self, statement: str, values: Any, *, repeatable: bool = True, named: bool = False, patient: bool = True

@@ -340,6 +340,11 @@ def is_trouble(error: psycopg.Error) -> bool:
     return is_lost(error) or (error.sqlstate or "")[:2] in ("40", "53", "57", "58") or error.sqlstate in TRY_AGAIN
 
 
+def is_garbage(error: psycopg.Error) -> bool:
+    """True for an error that a row can raise which holds what we never write; nothing of the call was done."""
+    return bool(error.sqlstate) and str(error.sqlstate)[:2] in ("22", "23", "20") and "NUL" not in str(error)
+
+
 def translate(error: psycopg.Error, place: Place) -> StoreError | ConfigError:
     """Return our error for one of PostgreSQL's, with what to do next."""
     lines = str(error).strip().splitlines() or [type(error).__name__]

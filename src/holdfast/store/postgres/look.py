@@ -9,11 +9,10 @@ import msgspec
 
 from ...core.chain import OPEN, BlockerRef, ChainRef
 from ...core.job import ErrorRecord, JobRecord, run_number
-from ...core.limit import QueueSettings
-from ...core.policy import Policy, adjusted
+from ...core.policy import Policy
 from ...core.state import State
-from ..contract import BlockerRecord, ChainRecord, EventPage, Filter, QueueInfo, Session, SessionInfo
-from ..row import Row, decoded, event
+from ..contract import BlockerRecord, ChainRecord, EventPage, Filter, QueueInfo, SessionInfo
+from ..row import Row, decoded, event, known_session, readable_adjustment, readable_policy, readable_settings
 from ..row import record as job_record
 from .array import texts
 from .position import Position, cut, end_of, is_of_another
@@ -86,8 +85,8 @@ def queue(row: Row) -> QueueInfo:
     return QueueInfo(
         name=row["name"],
         counts={state: counts.get(state, 0) for state in State},
-        settings=msgspec.json.decode(row["settings"], type=QueueSettings),
-        overrides=msgspec.json.decode(row["operator"]),
+        settings=readable_settings(row["name"], row["settings"]),
+        overrides=decoded(row["operator"], dict[str, Any]) or {},
         key_overrides=msgspec.json.decode(row["keys"]) if row["keys"] else {},
         workers=row["workers"],
         oldest_waiting_ms=row["oldest"],
@@ -97,7 +96,7 @@ def queue(row: Row) -> QueueInfo:
 def session(row: Row) -> SessionInfo:
     """Return a worker as the store knows it."""
     return SessionInfo(
-        session=msgspec.json.decode(row["info"], type=Session),
+        session=known_session(row["id"], row["info"]),
         started_at_ms=row["started_at_ms"],
         heard_at_ms=row["heard_at_ms"],
         expires_at_ms=row["expires_at_ms"],
@@ -106,10 +105,10 @@ def session(row: Row) -> SessionInfo:
     )
 
 
-def policy(declared: str | None, operator: str | None) -> Policy:
+def policy(queue: str, task: str, declared: str | None, operator: str | None) -> Policy:
     """Return a task's policy in force."""
-    stored = msgspec.json.decode(declared, type=Policy) if declared else Policy()
-    return adjusted(stored, msgspec.json.decode(operator)) if operator else stored
+    stored = readable_policy(queue, task, declared) if declared else Policy()
+    return readable_adjustment(queue, task, stored, operator) if operator else stored
 
 
 def events(rows: Sequence[Row], position: str | None, limit: int) -> EventPage | None:

@@ -16,7 +16,7 @@ MINOR = 8
 FUNCTIONS = (
     "prelude", "keep", "lane", "unblock", "update", "complete", "chain", "retry", "release", "snooze", "fail", "cancel",
     "promote", "delete", "requeue", "enqueue", "fresh", "claim", "extend", "progress", "reap", "reader", "expire",
-    "turn", "join", "schedule",
+    "turn", "join", "schedule", "aside",
 )  # fmt: skip
 _STATEMENT = re.compile(r"^-- :(\w+)\n(.*?);\s*$", re.MULTILINE | re.DOTALL)
 _NAMED = re.compile(r"(?<!:):([a-z]+)\b")

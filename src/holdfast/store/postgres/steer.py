@@ -127,7 +127,11 @@ class Steering:
         tasks = await self._run(
             "SELECT task, version, declared::text FROM holdfast.policy WHERE queue = %s", (declaration.queue,)
         )
-        known = {task: (version, policy(declared, None)) for task, version, declared in tasks if declared is not None}
+        known = {
+            task: (version, policy(declaration.queue, task, declared, None))
+            for task, version, declared in tasks
+            if declared is not None
+        }
         return all(
             task in known and known[task][0] >= declaration.version and known[task][1] == wanted
             for task, wanted in declaration.tasks.items()
@@ -165,7 +169,7 @@ class Steering:
     async def _put_task(
         self, queue: str, task: str, version: int, declared: str | None, operator: str | None
     ) -> Policy:
-        wanted = policy(declared, operator)
+        wanted = policy(queue, task, declared, operator)
         on_queue, on_task = wanted.on_failure or (None, None)
         await self._run(
             _POLICY,

@@ -20,6 +20,7 @@ from ..contract import (
     Cancelled,
     Claimed,
     Conflict,
+    Corrupt,
     Declaration,
     Deleted,
     Due,
@@ -260,7 +261,13 @@ class PostgresStore(Enqueuing):
         statement = self._named("SELECT * FROM holdfast.reap(%s::bigint, %s, %s::integer, %s)")
         values = (self._now(), queue, limit, but or "")
         ((sessions, returned, failed, shifted, more),) = await self._rows(statement, values)
-        return Reaped(sessions=tuple(sessions), returned=returned, failed=failed, shifted_ms=shifted, more=more)
+        told = await self._rows(
+            self._named("SELECT * FROM holdfast.tell_corrupt(%s::bigint)"), (self._now(),), named=True
+        )
+        return Reaped(
+            sessions=tuple(sessions), returned=returned, failed=failed, shifted_ms=shifted, more=more,
+            corrupt=tuple(Corrupt(**row) for row in told),
+        )  # fmt: skip
 
     async def expire(self, queue: str, limit: int = 1000) -> Expired:
         statement = self._named("SELECT * FROM holdfast.expire(%s::bigint, %s, %s::integer, %s::bigint, %s::bigint)")

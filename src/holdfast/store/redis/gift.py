@@ -27,6 +27,8 @@ class Gifts:
         """The number of the latest gift that is known here."""
         self.waiting: list[Claimed] = []
         """What was given, and not handed on yet."""
+        self.broken: list[int] = []
+        """Runs among what was given that cannot be read: to be set aside."""
         self._last = Turn()
         self._now_ms = 0
         self._held: frozenset[Lease] = frozenset()
@@ -41,7 +43,10 @@ class Gifts:
             rid, timeout, size = _JOB.unpack_from(text, at)
             at += _JOB.size + size
             run, timeout_ms = int.from_bytes(rid, "big"), int.from_bytes(timeout, "big") - 1
-            jobs.append(record.claimed(self.queue, run, text[at - size : at], timeout_ms, now_ms))
+            readable, _ = record.claimed_all(self.queue, (run, text[at - size : at], timeout_ms), now_ms)
+            if not readable:
+                return  # the next turn brings what there is, and sets aside what cannot be read
+            jobs += readable
         self._now_ms = now_ms
         self._take(number, jobs)
 
@@ -49,14 +54,8 @@ class Gifts:
         """What a turn says was given is waiting, unless a message was quicker."""
         number, *flat = reply
         if number > self.received:
-            parts = zip(flat[::3], flat[1::3], flat[2::3], strict=True)
-            self._take(
-                number,
-                [
-                    record.claimed(self.queue, int.from_bytes(rid, "big"), raw, timeout, now_ms)
-                    for rid, raw, timeout in parts
-                ],
-            )
+            jobs, self.broken = record.claimed_all(self.queue, flat, now_ms)
+            self._take(number, jobs)
 
     def _take(self, number: int, jobs: Sequence[Claimed]) -> None:
         self.received = number

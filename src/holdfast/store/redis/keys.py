@@ -54,7 +54,9 @@ ENDINGS = {
     "inbox": (":inbox", "hash", "sender -> the number of its last message that was applied"),
     "schedules": (":schedules", "hash", "schedule -> its revision and what it does"),
     "ticks": (":ticks", "zset", "schedules by their next tick"),
-    "corrupt": (":corrupt", "hash", "run -> a record that could not be read, set aside"),
+    "corrupt": (":corrupt", "hash", "run -> a record that could not be read, as it was"),
+    "aside": (":aside", "list", "what could not be read and was set aside, the newest 1,000"),
+    "untold": (":untold", "list", "what of it no worker has been told of yet"),
     "readers": (
         ":readers",
         "hash",

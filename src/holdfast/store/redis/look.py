@@ -11,11 +11,11 @@ import msgspec
 from ...core.chain import ChainRef
 from ...core.event import Event
 from ...core.job import JobRecord, run_number
-from ...core.limit import QueueSettings
 from ...core.state import State
 from ...errors import ConfigError
-from ..contract import EventPage, Filter, JobPage, QueueInfo, Session, SessionInfo
+from ..contract import Corrupt, EventPage, Filter, JobPage, QueueInfo, SessionInfo
 from ..gather import Gather
+from ..row import known_session, readable_settings
 from . import record
 from .keys import Keys, short
 from .server import Server
@@ -67,7 +67,15 @@ class Reader:
         if not found:
             return None
         number, raw, successor, at = found
-        return record.seen(queue, number, record.parse(raw), bool(successor), at)
+        parsed = record.parse_or_none(raw)
+        if parsed is not None:
+            return record.seen(queue, number, parsed, bool(successor), at)
+        await self.set_aside(queue, [number], now)
+        return await self.get(queue, id, None, now)
+
+    async def set_aside(self, queue: str, runs: Sequence[int], now: str) -> None:
+        """Runs whose records cannot be read here are dead letters; somebody will be told."""
+        await self._server.call("aside", [self._keys.declared(queue)], now, queue, *map(rid, runs))
 
     async def jobs(self, which: Filter, limit: int, cursor: str | None, now: str, *, chains: bool = False) -> JobPage:
         """Return jobs that match, newest first; with `chains`, first jobs that continued."""
@@ -103,7 +111,10 @@ class Reader:
             at, *flat = await self._server.look("records", [self._keys.declared(queue)], now, *map(rid, runs))
             seen[0] += len(flat) // 3
             for run, raw, successor in zip(flat[::3], flat[1::3], flat[2::3], strict=True):
-                parsed = record.parse(raw)
+                parsed = record.parse_or_none(raw)
+                if parsed is None:
+                    await self.set_aside(queue, [run], now)
+                    continue
                 gone = parsed.life.expires_at is not None and parsed.life.expires_at <= at
                 if gone or not _matches(which, parsed) or (parsed.rest.requeued_as and not requeued):
                     continue
@@ -144,7 +155,7 @@ class Reader:
         commands = [["HMGET", self._keys.of(queue, name), *stored] for name in ("ids", "past")]
         held, past = await self._server.ask_all(commands, self._keys.declared(queue))
         runs = {int.from_bytes(each, "big") for each in held if each}
-        return runs.union(*(msgspec.msgpack.decode(each, type=list[int]) for each in past if each))
+        return runs.union(*(_runs(each) for each in past if each))
 
     async def _runs_in(self, queue: str, states: tuple[State, ...]) -> set[int]:
         commands: list[list[Any]] = [
@@ -187,9 +198,13 @@ class Reader:
         return QueueInfo(
             name=name,
             counts=dict(zip(_ORDER, counts, strict=True)),
-            settings=msgspec.json.decode(settings, type=QueueSettings),
-            overrides=msgspec.json.decode(operator),
-            key_overrides={key.decode(): int(each) for key, each in zip(limits[::2], limits[1::2], strict=True)},
+            settings=readable_settings(name, settings),
+            overrides=record.decoded(operator, dict[str, Any]) or {},
+            key_overrides={
+                key.decode("utf-8", "replace"): int(each)
+                for key, each in zip(limits[::2], limits[1::2], strict=True)
+                if each.isdigit()
+            },
             workers=workers,
             oldest_waiting_ms=oldest if oldest >= 0 else None,
         )
@@ -206,16 +221,21 @@ class Reader:
                 one[4], one[5] = max(one[4], dead), one[5] + active
         infos = [
             SessionInfo(
-                session=msgspec.json.decode(info, type=Session),
+                session=known_session(id.decode("utf-8", "replace"), info),
                 started_at_ms=started,
                 heard_at_ms=heard,
                 expires_at_ms=expires,
                 active=active,
                 alive=not dead and expires > at,
             )
-            for info, started, heard, expires, dead, active in found.values()
+            for id, (info, started, heard, expires, dead, active) in found.items()
         ]
         return sorted(infos, key=lambda info: info.started_at_ms)
+
+    async def corrupt(self, queue: str) -> list[Corrupt]:
+        """Return what of a queue was set aside, the newest first."""
+        key = self._keys.of(queue, "aside")
+        return [corrupt_of(queue, text) for text in await self._server.ask(["LRANGE", key, 0, -1], key)]
 
     # --- the log
 
@@ -310,7 +330,10 @@ class _Log:
 def _page(logs: list[_Log], known: dict[str, Spot], limit: int) -> EventPage:
     now_at = {queue: str(spot) for queue, spot in known.items()}
     now_at.update({log.queue: str(log.after) for log in logs})
-    decoded = [[(log.queue, at, record.event(log.queue, "", fields)) for at, fields in log.entries] for log in logs]
+    decoded = [
+        [(log.queue, at, event) for at, fields in log.entries if (event := record.event_or_none(log.queue, fields))]
+        for log in logs
+    ]
     merged = heapq.merge(*decoded, key=lambda item: item[2].at_ms)
     events: list[Event] = []
     for queue, at, event in merged:
@@ -323,9 +346,24 @@ def _page(logs: list[_Log], known: dict[str, Spot], limit: int) -> EventPage:
     return EventPage(
         events=events,
         position=text_of(now_at),
-        gap=sum(log.gap for log in logs),
+        gap=sum(log.gap + len(log.entries) for log in logs) - sum(map(len, decoded)),
         reset=any(log.reset for log in logs),
     )
+
+
+def _runs(text: bytes) -> list[int]:
+    try:
+        return msgspec.msgpack.decode(text, type=list[int])
+    except msgspec.MsgspecError:
+        return []
+
+
+def corrupt_of(queue: str, text: bytes) -> Corrupt:
+    """Return what is said of a record that was set aside."""
+    try:
+        return msgspec.convert({"queue": queue, **msgspec.json.decode(text)}, Corrupt)
+    except record.UNREADABLE:
+        return Corrupt(kind="note", queue=queue, id="", detail="what was said of a record cannot be read either")
 
 
 def text_of(position: dict[str, str]) -> str:

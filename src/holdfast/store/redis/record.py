@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ from ...core.state import State
 from ..contract import Claimed, Lease
 from .keys import long
 
-_HEAD = struct.Struct(">cBHB6s")
+_HEAD = struct.Struct(">cBHB6sI")
 _LIFE = struct.Struct(">I7s7s7s7sB")
 _RUN_AT, _PRIORITY, _LIFE_THERE, _RESULT, _REST, _LONG_TASK, _CHAIN = 1, 2, 4, 8, 16, 32, 64
 EVENT = struct.Struct(">c6sI7s7sH6s6sH")
@@ -87,8 +88,8 @@ _from_bytes = int.from_bytes
 
 def parse(raw: bytes) -> Record:
     """Return a record from its bytes."""
-    letter, flags, id_size, task_size, enqueued = _HEAD.unpack_from(raw)
-    at, priority, life, rest = 11, 0, _NO_LIFE, _NO_REST
+    letter, flags, id_size, task_size, enqueued, payload_size = _HEAD.unpack_from(raw)
+    at, priority, life, rest = _HEAD.size, 0, _NO_LIFE, _NO_REST
     enqueued_at = run_at = _from_bytes(enqueued, "big")
     if flags & _RUN_AT:
         run_at = _from_bytes(raw[at : at + 7], "big")
@@ -118,6 +119,8 @@ def parse(raw: bytes) -> Record:
     payload_at = task_at + task_size
     result_at = len(raw) - result_size
     checkpoint_at = result_at - (rest.checkpoint_size or 0)
+    if checkpoint_at - payload_at != payload_size:
+        raise ValueError("it was cut off, or is longer than it should be")
     return Record(
         long(raw[at:task_at]),
         raw[task_at:payload_at].decode() if task_size else None,
@@ -141,11 +144,15 @@ def _parse_chain(text: bytes) -> tuple[ChainRef, int]:
     return ChainRef(queue.decode(), id.decode(), int(run)), _from_bytes(text[:4], "big")
 
 
+UNREADABLE = (ValueError, KeyError, IndexError, TypeError, struct.error, msgspec.MsgspecError)
+"""What reading bytes that nobody of us wrote may raise."""
+
+
 def parse_or_none(raw: bytes | None) -> Record | None:
     """The same, for what may be gone or damaged."""
     try:
         return None if raw is None else parse(raw)
-    except (ValueError, KeyError, IndexError, struct.error, msgspec.MsgspecError):
+    except UNREADABLE:
         return None
 
 
@@ -206,13 +213,25 @@ def claimed(queue: str, run: int, raw: bytes, timeout_ms: int, now: int) -> Clai
     )
 
 
+def claimed_all(queue: str, flat: Sequence[Any], now: int) -> tuple[list[Claimed], list[int]]:
+    """Return jobs from (run, record, time-out), one after the other; and the runs of those that cannot be read."""
+    jobs, broken = [], []
+    for rid, raw, timeout in zip(flat[::3], flat[1::3], flat[2::3], strict=True):
+        run = rid if isinstance(rid, int) else _from_bytes(rid, "big")
+        try:
+            jobs.append(claimed(queue, run, raw, timeout, now))
+        except UNREADABLE:
+            broken.append(run)
+    return jobs, broken
+
+
 def decoded(text: str | bytes | None, type: Any) -> Any:
     """Return a JSON field; a damaged one must not hide the job from whoever looks for it."""
     if text is None:
         return None
     try:
         return msgspec.json.decode(text, type=type)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, TypeError):
         return None
 
 
@@ -339,3 +358,11 @@ def event(queue: str, position: str, fields: dict[bytes, bytes]) -> Event:
         message=said.message if transition == "progress" else None,
         payload=fields.get(b"p"),
     )
+
+
+def event_or_none(queue: str, fields: dict[bytes, bytes]) -> Event | None:
+    """The same, for an entry that may be damaged: `None` then."""
+    try:
+        return event(queue, "", fields)
+    except UNREADABLE:
+        return None

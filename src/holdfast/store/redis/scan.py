@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -137,7 +137,7 @@ class RedisScan:
             low += PAGE
             count += len(entries)
             if entries:
-                yield event_columns(part.queue, part.epoch, entries)
+                yield _columns(event_columns, part, entries)
         if part.anchored and count < part.high - part.low:
             raise lost(self.place, part.high - part.low - count)
 
@@ -199,3 +199,16 @@ class RedisScan:
         client, self._client = self._client, None
         if client is not None:
             client.close()
+
+
+def _columns(read: Callable[[str, str, Sequence[Any]], Columns], part: RedisPart, entries: Sequence[Any]) -> Columns:
+    """Return entries as columns; without those that cannot be read, where some cannot."""
+    try:
+        return read(part.queue, part.epoch, entries)
+    except record.UNREADABLE:
+        readable = [
+            (id, flat)
+            for id, flat in entries
+            if record.event_or_none(part.queue, dict(zip(flat[::2], flat[1::2], strict=False)))
+        ]
+        return read(part.queue, part.epoch, readable) if readable else {}

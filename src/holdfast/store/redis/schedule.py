@@ -22,7 +22,8 @@ def rows(queue: str, flat: Sequence[Any]) -> list[ScheduleRow]:
         next_at_ms = None if next_at < 0 else next_at
         found.append(
             ScheduleRow(
-                queue=queue, name=name.decode(), revision=revision.decode(), next_at_ms=next_at_ms, body=body
+                queue=queue, name=name.decode("utf-8", "replace"), revision=revision.decode("utf-8", "replace"),
+                next_at_ms=next_at_ms, body=body,
             )
         )  # fmt: skip
     return sorted(found, key=lambda row: row.name)

@@ -93,6 +93,8 @@ class Work:
             self.entries.setdefault(entry.lease.queue, []).append((index, entry))
         self.asked: dict[str, Sequence[tuple[int, Settlement]]] = {}
         self.claimed: list[Claimed] = []
+        self.broken: list[tuple[str, int]] = []
+        """What was claimed and cannot be read, by queue and run."""
         self.next_at: dict[str, int] = {}
         self.settings: dict[str, QueueSettings] = {}
         self.aborts: dict[str, list[tuple[Lease, Abort]]] = {}

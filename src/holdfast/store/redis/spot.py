@@ -53,4 +53,4 @@ def spot_at(id: bytes, fields: Sequence[bytes]) -> Spot:
 
 def mark_of(fields: Sequence[bytes]) -> str:
     """Return what tells an entry from another one with the same id: a sum over its job's id and all that it says."""
-    return f"{crc32(fields[3], crc32(fields[1])):08x}"
+    return f"{crc32(b''.join(fields[3:4]), crc32(b''.join(fields[1:2]))):08x}"  # one that is not ours may have less

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -14,6 +15,8 @@ from ...errors import ConfigError, StoreBusy
 from ..contract import Declaration
 from .keys import Keys
 from .server import Server
+
+log = logging.getLogger("holdfast")
 
 T = TypeVar("T")
 MOST_TRIES = 50
@@ -47,7 +50,12 @@ class View(msgspec.Struct):
     def policy(self, task: str) -> Policy:
         """Return the policy in force of a task."""
         declared = self.tasks.get(task)
-        return adjusted(declared.policy if declared else _EMPTY, self.adjusted.get(task, {}))
+        policy, operator = declared.policy if declared else _EMPTY, self.adjusted.get(task, {})
+        try:
+            return adjusted(policy, operator)
+        except ConfigError as error:
+            log.warning("what was set of task %s cannot be read and does not count: %s", task, error)
+            return policy
 
     def policies(self) -> dict[str, Policy]:
         """Return the policy in force of every task."""
@@ -73,17 +81,33 @@ async def read(server: Server, keys: Keys, queue: str) -> View:
     ]
     (revision, version, declared, operator), tasks, operators = await server.ask_all(commands, key)
     return View(
-        revision=int(revision or 0),
-        version=int(version or 0),
-        declared=msgspec.json.decode(declared or b"{}"),
-        operator=msgspec.json.decode(operator or b"{}"),
-        tasks={task.decode(): msgspec.json.decode(text, type=Declared) for task, text in _pairs(tasks)},
-        adjusted={task.decode(): msgspec.json.decode(text) for task, text in _pairs(operators)},
+        revision=_number(revision),
+        version=_number(version),
+        declared=_readable(declared or b"{}", dict[str, Any]) or {},
+        operator=_readable(operator or b"{}", dict[str, Any]) or {},
+        tasks={name: known for name, text in _pairs(tasks) if (known := _readable(text, Declared)) is not None},
+        adjusted={
+            name: set for name, text in _pairs(operators) if (set := _readable(text, dict[str, Any])) is not None
+        },
     )
 
 
-def _pairs(flat: list[bytes]) -> list[tuple[bytes, bytes]]:
-    return list(zip(flat[::2], flat[1::2], strict=True))
+def _readable(text: bytes, type: Any) -> Any:
+    """Return what is stored; nothing where that is garbage, as if it had never been set."""
+    try:
+        return msgspec.json.decode(text, type=type)
+    except msgspec.MsgspecError as error:
+        log.warning("a setting cannot be read and does not count; set it again: %s", error)
+        return None
+
+
+def _number(text: bytes | None) -> int:
+    return int(text) if text and text.isdigit() else 0
+
+
+def _pairs(flat: list[bytes]) -> list[tuple[str, bytes]]:
+    names = (name.decode("utf-8", "replace") for name in flat[::2])
+    return list(zip(names, flat[1::2], strict=True))
 
 
 async def change(server: Server, keys: Keys, queue: str, now: str, decide: Callable[[View], tuple[Plan, T]]) -> T:

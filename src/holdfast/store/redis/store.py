@@ -31,6 +31,7 @@ from ..contract import (
     SessionInfo,
     Store,
 )
+from ..row import set_aside
 from . import doctor, schedule, steer
 from .keys import short
 from .order import answers_to, asked, rule
@@ -150,7 +151,8 @@ class RedisStore(Producing, Working):
         await self._server.call("unwatch", [self._keys.declared(queue)], short(id), run, listener.address)
 
     async def doctor(self) -> list[Finding]:
-        return await doctor.findings(self._server)
+        corrupt = [each for name in await self._reader.names() for each in await self._reader.corrupt(name)]
+        return [*await doctor.findings(self._server), set_aside(corrupt)]
 
 
 __all__ = ["RedisStore"]

@@ -29,10 +29,12 @@ from ..contract import (
     Turn,
 )
 from ..gather import together
+from ..row import readable_settings
 from . import record, steer
 from .deliver import LARGEST, Delivering
 from .gift import Gifts
 from .keys import short
+from .look import corrupt_of
 from .settle import SETTLED, Work, aborts_of, arguments, size_of
 
 _json = msgspec.json.encode
@@ -177,9 +179,15 @@ class Working(Delivering):
         work.late = work.late or bool(reply[2])
         for queue, part in zip(queues, reply[3], strict=True):
             self._note(work, queue, part)
+        while work.broken:
+            queue, run = work.broken.pop()
+            await self._reader.set_aside(queue, [run], self._now())
         work.posted += ((name.decode(), flat) for name, flat in zip(reply[4][::2], reply[4][1::2], strict=True))
         if gifts is not None and len(reply) > 5:
             gifts.hear_again(reply[5], work.now)
+            if gifts.broken:
+                broken, gifts.broken = gifts.broken, []
+                await self._reader.set_aside(gifts.queue, broken, self._now())
 
     async def _next_queues(self, work: Work) -> list[str]:
         """Return other queues in which chains go on; in a cluster they are sent messages."""
@@ -196,15 +204,13 @@ class Working(Delivering):
         for (index, _), word in zip(work.asked.pop(queue), words, strict=True):
             work.settled[index] = SETTLED[word]
         if flat:
-            jobs = [
-                record.claimed(queue, int.from_bytes(rid, "big"), raw, timeout, work.now)
-                for rid, raw, timeout in zip(flat[::3], flat[1::3], flat[2::3], strict=True)
-            ]
+            jobs, broken = record.claimed_all(queue, flat, work.now)
             work.claimed += jobs
+            work.broken += ((queue, run) for run in broken)
             work.room -= len(jobs)
         work.next_at[queue] = next_at
         work.more = work.more or bool(more)
-        work.settings[queue] = self._decoded(settings)
+        work.settings[queue] = self._decoded(queue, settings)
         work.aborts[queue] = aborts_of(queue, aborts)
         work.waiting[queue] = bool(waiting)
         if posted:
@@ -230,12 +236,12 @@ class Working(Delivering):
             for queue in work.session.queues:
                 await self._server.call("leave", [self._keys.declared(queue)], self._now(), work.session.id)
 
-    def _decoded(self, text: bytes) -> QueueSettings:
+    def _decoded(self, queue: str, text: bytes) -> QueueSettings:
         settings = self._settings.get(text)
         if settings is None:
             if len(self._settings) > 1000:
                 self._settings.clear()
-            settings = self._settings[text] = msgspec.json.decode(text, type=QueueSettings)
+            settings = self._settings[text] = readable_settings(queue, text)
         return settings
 
     async def extend(self, session: Session) -> Extended:
@@ -274,8 +280,10 @@ class Working(Delivering):
             word, *flat = await self._server.call("held", [self._keys.declared(queue)], self._now(), session.id)
             if word == b"evicted":
                 return []
-            for run, raw, timeout in zip(flat[::3], flat[1::3], flat[2::3], strict=True):
-                found.append(record.claimed(queue, run, raw, timeout, 0))
+            jobs, broken = record.claimed_all(queue, flat, 0)
+            found += jobs
+            if broken:
+                await self._reader.set_aside(queue, broken, self._now())
         if session.id in self._gifts:
             self._gifts[session.id].known(found)
         return found
@@ -294,7 +302,7 @@ class Working(Delivering):
         gap = await self._hear()
         if self.place.kind == "cluster" and await self._is_spared(queue):
             return Reaped(shifted_ms=gap)
-        returned, failed, more, posted, sessions = await self._server.call(
+        returned, failed, more, posted, sessions, untold = await self._server.call(
             "reap", [self._keys.declared(queue)], self._now(), self._shift, queue, limit, but or ""
         )
         if posted:
@@ -305,6 +313,7 @@ class Working(Delivering):
             failed=failed,
             shifted_ms=gap,
             more=bool(more),
+            corrupt=tuple(corrupt_of(queue, text) for text in untold),
         )
 
     async def _is_spared(self, queue: str) -> bool:

@@ -26,6 +26,9 @@ BEGIN
     PERFORM holdfast.displace(j);
     PERFORM holdfast.fade(ARRAY[j.run]);
     PERFORM holdfast.append(p_now, 'fail', ARRAY[j.run], p_cause, p_ran, p_type, p_signature);
+    IF p_cause = 'corrupt' THEN
+        PERFORM holdfast.note_corrupt(p_now, 'job', j.queue, j.id, j.run, convert_from(p_error, 'UTF8')::jsonb ->> 'message');
+    END IF;
     PERFORM holdfast.enqueue_fail_handler(p_now, j, p_error);
     PERFORM holdfast.over(p_now, j, 'failed');
     PERFORM holdfast.recheck(p_now, j.queue, j.key);

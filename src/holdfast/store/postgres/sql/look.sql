@@ -78,7 +78,7 @@ SELECT q.name, (q.declared || q.operator)::text AS settings, q.operator::text AS
 FROM holdfast.queue q ORDER BY q.name;
 
 -- :sessions
-SELECT s.info, s.started_at_ms, s.heard_at_ms, s.expires_at_ms,
+SELECT s.id, s.info, s.started_at_ms, s.heard_at_ms, s.expires_at_ms,
     (SELECT count(*) FROM holdfast.holding(s.id)) AS active,
     NOT s.dead AND s.expires_at_ms > holdfast.clock(%(now)s::bigint) AS alive
 FROM holdfast.session s ORDER BY s.started_at_ms, s.id;

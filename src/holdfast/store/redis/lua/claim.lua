@@ -9,7 +9,7 @@ local function allowed_now(q, room)
   local rate = H.setting(q, 'rate')
   if not rate then return room end
   local stored = redis.call('HMGET', q.key.queue, 'tokens', 'tokens_at')
-  local tokens = H.refilled(rate, tonumber(stored[1] or ''), tonumber(stored[2] or ''), q.now)
+  local tokens = H.refilled(rate, H.number(stored[1]), H.number(stored[2]), q.now)
   return math.min(room, math.floor(tokens)), tokens
 end
 
@@ -63,8 +63,9 @@ end
 -- Whoever was served least recently comes first; jobs without a key are one group with its own turn.
 local function take_in_turns(q, room)
   local taken = {}
+  q.keys_of_taken = {}
   local stored = redis.call('HMGET', q.key.queue, 'turn', 'keyless_turn')
-  local turn, keyless = tonumber(stored[1] or 0), tonumber(stored[2] or 0)
+  local turn, keyless = H.number(stored[1], 0), H.number(stored[2], 0)
   while #taken < room do
     local ready = ready_lanes(q, room - #taken, keyless)
     if #ready == 0 then break end
@@ -77,6 +78,7 @@ local function take_in_turns(q, room)
       if held then
         taken[#taken + 1] = rid
         H.count_running(q, key, 1)
+        q.keys_of_taken[rid] = key
       elseif rid then
         H.set_aside(q, rid)
       end
@@ -126,7 +128,12 @@ end
 -- The job is the session's: its new record, its holder and its time-out. Nil when it may not start.
 local function claim_any(q, session, rid, raw)
   local fine, job = pcall(H.decode, rid, raw)
-  if not fine then return H.set_aside(q, rid, raw ~= '' and raw) end
+  if not fine then
+    local key = q.in_turns and q.keys_of_taken[rid]
+    if key then H.count_running(q, key, -1) end
+    H.set_aside(q, rid, redis.call('HGET', q.key.jobs, rid))
+    return H.recheck(q, key or nil)
+  end
   local _, retry, timeout = H.policy(q, job)
   local cause = next(job.more) and cause_to_refuse(retry, job.more)
   if cause then return refuse(q, job, cause) end

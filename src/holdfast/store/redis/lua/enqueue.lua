@@ -69,7 +69,7 @@ local function deduplicated(q, wanted)
   local text = redis.call('HGET', q.key.dedup, H.dedup_field(wanted.task, spec.key))
   local excluded = {}
   for _, id in ipairs(spec.exclude or EMPTY) do excluded[id] = true end
-  local runs = text and cmsgpack.unpack(text) or {}
+  local runs = H.unpacked(text) or {}
   for index = #runs, math.max(1, #runs - 49), -1 do
     local job = H.load(q, H.rid(runs[index]))
     if job then

@@ -4,7 +4,26 @@
 
 function H.session(q, id)
   local text = redis.call('HGET', q.key.sessions, id)
-  return text and cmsgpack.unpack(text)
+  if not text then return nil end
+  local session, mended = H.known_session(q, id, text)
+  if mended and not q.looks then
+    H.put_session(q, id, session)
+    H.note(q, 'session', id, 0, 'it cannot be read; the worker that it is of goes on')
+  end
+  return session
+end
+
+-- A session; one that cannot be read lives for another lease, under its id, and says no more of itself.
+function H.known_session(q, id, text)
+  local session = H.unpacked(text)
+  if session and type(session.expires_at) == 'number' and type(session.heard_at) == 'number'
+    and type(session.started_at) == 'number' and type(session.info) == 'string'
+    and type(session.address or '') == 'string' and type(session.lease or 0) == 'number' then
+    return session
+  end
+  return {
+    info = '', started_at = q.now, heard_at = q.now, expires_at = q.now + DEFAULT_LEASE_MS, lease = DEFAULT_LEASE_MS,
+  }, true
 end
 
 function H.put_session(q, id, session)

@@ -56,6 +56,7 @@ function H.fail(q, job, what)
   job.state, more.exit, more.error = 'failed', what.exit, what.error.text
   H.end_times(q, job, what.ttl)
   H.append(q, 'fail', job, event)
+  if what.cause == 'corrupt' then H.note(q, 'job', job.id, job.run, what.error.message or 'it cannot be read') end
   enqueue_fail_handler(q, job, what.error)
   H.over(q, job)
   H.recheck(q, more.key)

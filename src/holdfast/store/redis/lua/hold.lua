@@ -5,14 +5,29 @@ function H.holder_text(session, key)
 end
 
 function H.holder(text)
+  if #text < 2 then return '', nil end
   local size = struct.unpack('>I2', text)
   local key
   if #text > size + 2 then key = string.sub(text, size + 4) end
   return string.sub(text, 3, size + 2), key
 end
 
+local function counted_anew(q, key)
+  local count = 0
+  for _, text in ipairs(redis.call('HVALS', q.key.active)) do
+    local _, its = H.holder(text)
+    if its == key then count = count + 1 end
+  end
+  redis.call('HSET', q.key.running, key, count)
+  H.note(q, 'count of a key', key, 0, 'it was no number')
+  return count
+end
+
 function H.count_running(q, key, by)
-  if key and redis.call('HINCRBY', q.key.running, key, by) <= 0 then redis.call('HDEL', q.key.running, key) end
+  if not key then return end
+  local count = redis.pcall('HINCRBY', q.key.running, key, by)
+  if type(count) == 'table' then count = counted_anew(q, key) end -- what stood there was no number
+  if count <= 0 then redis.call('HDEL', q.key.running, key) end
 end
 
 -- The run is no longer active, whatever became of its record.
@@ -30,7 +45,7 @@ end
 function H.latest_past(q, id)
   local text = redis.call('HGET', q.key.past, id)
   if not text then return nil end
-  local runs = cmsgpack.unpack(text)
+  local runs = H.unpacked(text) or {}
   for index = #runs, 1, -1 do
     local job = H.load(q, H.rid(runs[index]))
     if job and not H.is_gone(q, job) then return job end
@@ -39,7 +54,7 @@ end
 
 function H.to_past(q, job)
   local text = redis.call('HGET', q.key.past, job.id)
-  local runs = text and cmsgpack.unpack(text) or {}
+  local runs = H.unpacked(text) or {}
   runs[#runs + 1] = job.run
   table.sort(runs)
   redis.call('HSET', q.key.past, job.id, cmsgpack.pack(runs))
@@ -56,7 +71,7 @@ end
 local function drop_from(key, field, run)
   local text = redis.call('HGET', key, field)
   if not text then return end
-  local kept = without(cmsgpack.unpack(text), run)
+  local kept = without(H.unpacked(text) or {}, run)
   if #kept > 0 then redis.call('HSET', key, field, cmsgpack.pack(kept)) else redis.call('HDEL', key, field) end
 end
 
@@ -72,7 +87,7 @@ end
 function H.holding(q, id)
   local rid = redis.call('HGET', q.key.ids, id)
   if not rid then return nil end
-  local job = H.load(q, rid)
+  local job = H.load(q, rid) or H.load(q, rid) -- one that was set aside a moment ago is a dead letter now
   if not job then
     redis.call('HDEL', q.key.ids, id)
     return nil
@@ -103,7 +118,7 @@ end
 function H.note_dedup(q, job)
   local field = H.dedup_field(job.task, job.more.dedup)
   local text = redis.call('HGET', q.key.dedup, field)
-  local runs = text and without(cmsgpack.unpack(text), job.run) or {}
+  local runs = without(H.unpacked(text) or {}, job.run)
   runs[#runs + 1] = job.run
   table.sort(runs)
   redis.call('HSET', q.key.dedup, field, cmsgpack.pack(runs))

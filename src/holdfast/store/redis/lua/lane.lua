@@ -1,12 +1,16 @@
 -- Lanes: keys take turns, and a key is ready exactly when it has a job, room and a token.
 
 local function has_room(q, key)
-  local limit = tonumber(redis.call('HGET', q.key.limits, key) or '') or H.setting(q, 'key_concurrency')
-  return not limit or tonumber(redis.call('HGET', q.key.running, key) or 0) < limit
+  local limit = H.number(redis.call('HGET', q.key.limits, key)) or H.setting(q, 'key_concurrency')
+  if limit and limit < 0 then limit = H.setting(q, 'key_concurrency') end
+  return not limit or H.number(redis.call('HGET', q.key.running, key), 0) < limit
 end
 
 local function next_turn(q)
-  return redis.call('HINCRBY', q.key.queue, 'turn', 1)
+  local turn = redis.pcall('HINCRBY', q.key.queue, 'turn', 1)
+  if type(turn) == 'number' then return turn end
+  redis.call('HSET', q.key.queue, 'turn', 1) -- what stood there was no number
+  return 1
 end
 
 local function drop(q, key)
@@ -25,11 +29,20 @@ local function put(q, key, lane, where, score)
   for _, name in ipairs({ 'ready', 'timed', 'cooling' }) do mark(q, name, key, where == name and score or nil) end
 end
 
+-- What is stored of a lane; one that cannot be read is made anew.
+local function whole(text)
+  local lane = H.unpacked(text) or {}
+  for _, name in ipairs({ 'turn', 'tokens', 'at' }) do
+    if lane[name] and type(lane[name]) ~= 'number' then return {} end
+  end
+  return lane.tokens and lane.at and lane or { turn = lane.turn }
+end
+
 -- The lane is as its jobs, its limits and its bucket say. `served` is the turn it has just had.
 function H.recheck(q, key, served)
   if not key then return end
   local text = redis.call('HGET', q.key.lanes, key)
-  local lane = text and cmsgpack.unpack(text) or {}
+  local lane = whole(text)
   local rate = H.setting(q, 'key_rate')
   if rate then
     lane.tokens = H.refilled(rate, lane.tokens, lane.at, q.now) - (served and 1 or 0)
@@ -54,7 +67,7 @@ end
 function H.refund(q, key)
   local text = key and redis.call('HGET', q.key.lanes, key)
   if not text then return end
-  local lane = cmsgpack.unpack(text)
+  local lane = whole(text)
   if lane.tokens then
     lane.tokens = lane.tokens + 1
     redis.call('HSET', q.key.lanes, key, cmsgpack.pack(lane))

@@ -24,7 +24,9 @@
 function H.once(q, request, work)
   if request == '' or not q.epoch then return work() end -- a queue that is not there has nothing to remember it in
   local known = redis.call('HGET', q.key.requests, request)
-  if known then return cmsgpack.unpack(known) end
+  if known then
+    return H.unpacked(known) or redis.error_reply('ERR request ' .. request .. ' was answered before, and that cannot be read')
+  end
   local reply = work()
   redis.call('HSET', q.key.requests, request, cmsgpack.pack(reply))
   redis.call('RPUSH', q.key.answered, q.now .. ':' .. request)
@@ -91,7 +93,8 @@ H.serve('receive', function(keys, args)
       if not H.receive[kind] then return redis.error_reply('ERR no such kind of message: ' .. kind) end
       last = tonumber(number)
       redis.call('HSET', q.key.inbox, sender, number)
-      H.receive[kind](q, cmsgpack.unpack(body), sender)
+      local message = H.unpacked(body)
+      if message then H.receive[kind](q, message, sender) else H.note(q, 'message', sender, 0, kind .. ' cannot be read') end
     end
   end
   return q.posted and 'posted' or 'ok'
@@ -101,8 +104,14 @@ end)
 function H.undelivered(q)
   local reply = {}
   for _, text in ipairs(redis.call('ZRANGE', q.key.outbox, 0, 99)) do
-    local entry = cmsgpack.unpack(text)
-    for index = 1, 4 do reply[#reply + 1] = entry[index] end
+    local entry = H.unpacked(text)
+    if entry and type(entry[1]) == 'number' and type(entry[2]) == 'string' and type(entry[3]) == 'string'
+      and type(entry[4]) == 'string' then
+      for index = 1, 4 do reply[#reply + 1] = entry[index] end
+    else
+      redis.call('ZREM', q.key.outbox, text)
+      H.note(q, 'message', '', 0, 'it cannot be read')
+    end
   end
   return reply
 end

@@ -3,7 +3,7 @@
 -- claim and complete decide, and whatever is not plain they do the long way round, to the same effect.
 
 local WAITING, ACTIVE = 119, 97 -- w, a
-local HEAD_SIZE, LIFE, REST, CHAIN = 11, 4, 16, 64 -- as in record.lua; a plain record has no flag above the life but the chain
+local HEAD_SIZE, LIFE, REST, CHAIN = 15, 4, 16, 64 -- as in record.lua; a plain record has no flag above the life but the chain
 local ONE, NO_TIMES = '\0\0\0\1', '\0\0\0\0\0\0\0\0\0\0\0\0' -- a first attempt; neither waited nor ran
 local NORMAL = '\3\232' -- a priority of 0, which is 1000 here
 local NO_LIFE_YET = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0' -- finished, free, expires, and the length of no exit
@@ -48,7 +48,7 @@ local function head_of(raw, flags)
   if flags % 2 == 1 then
     run_at, at = string.sub(raw, at, at + 6), at + 7
   else
-    run_at = '\0' .. string.sub(raw, 6, HEAD_SIZE)
+    run_at = '\0' .. string.sub(raw, 6, 11)
   end
   local priority = NORMAL
   if flags % 4 >= 2 then priority, at = string.sub(raw, at, at + 1), at + 2 end
@@ -67,10 +67,13 @@ end
 -- A waiting job that never ran is the session's, and the log says so: its new record, its holder and its time-out.
 function H.claim_plain(q, session, rid, raw)
   local state, flags = string.byte(raw, 1, 2)
-  if state ~= WAITING or flags % CHAIN >= LIFE or #raw < HEAD_SIZE then return nil end
+  if state ~= WAITING or not flags or flags % CHAIN >= LIFE or flags > 127 or #raw < HEAD_SIZE + 9 + (flags >= CHAIN and 2 or 0) then
+    return nil -- not plain, or so short that the long way round has to say what it is
+  end
   local made = member(session)
-  local id_size, task_size = struct.unpack('>I2B', raw, 3)
+  local id_size, task_size, _, payload_size = struct.unpack('>I2BI6I4', raw, 3)
   local at, place = head_of(raw, flags)
+  if at + id_size + task_size + payload_size ~= #raw + 1 then return nil end -- cut off
   local task = string.sub(raw, at + id_size, at + id_size + task_size - 1)
   if q.wait_place ~= place then -- many have the same
     q.wait_place = place
@@ -108,7 +111,7 @@ end
 -- not plain, or not held under this token (run, attempt, id).
 function H.complete_plain(q, session, token, raw, result, watched)
   local state, flags = string.byte(raw, 1, 2)
-  if state ~= ACTIVE or flags < LIFE or flags >= 2 * LIFE then return nil end
+  if state ~= ACTIVE or not flags or flags < LIFE or flags >= 2 * LIFE then return nil end
   local made = member(session)
   local at, place = head_of(raw, flags)
   local after = at + 11 + #made.held
@@ -139,7 +142,7 @@ end
 -- record, when that goes, and its chain. Nil when it is not plain, or not held under this token.
 function H.go_on_plain(q, session, token, raw)
   local state, flags = string.byte(raw, 1, 2)
-  if state ~= ACTIVE or flags < CHAIN or flags % CHAIN < LIFE or flags % CHAIN >= 2 * LIFE then return nil end
+  if state ~= ACTIVE or not flags or flags < CHAIN or flags % CHAIN < LIFE or flags % CHAIN >= 2 * LIFE then return nil end
   local made = member(session)
   local at, place = head_of(raw, flags)
   local after = at + 11 + #made.held
@@ -175,7 +178,8 @@ function H.enqueue_plain(q, rid, id, task, payload, rest)
     q.new = new
   end
   log(q, id, '\7enqueuew' .. rid .. new.event .. tail_of(member(''), task))
-  return (rest and 'w\16' or 'w\0') .. struct.pack('>I2B', #id, #task) .. new.short .. (rest or '') .. id .. task
+  return (rest and 'w\16' or 'w\0') .. struct.pack('>I2B', #id, #task) .. new.short
+    .. struct.pack('>I4', #payload) .. (rest or '') .. id .. task
     .. payload, new.place .. rid
 end
 

@@ -9,7 +9,8 @@ local function declared_for(q, name)
   local declared = q.policies[name]
   if declared == nil then
     local text = redis.call('HGET', q.key.policies, name)
-    declared = text and H.json(text) or NOTHING
+    declared = text and H.readable(text) or NOTHING
+    if declared.retry and type(H.given(declared.retry) or NOTHING) ~= 'table' then declared = NOTHING end
     q.policies[name] = declared
   end
   return declared
@@ -63,7 +64,7 @@ function H.per_ms(rate)
 end
 
 function H.refilled(rate, tokens, at, now)
-  if not tokens then return H.capacity(rate) end
+  if not tokens or not at then return H.capacity(rate) end
   return math.min(H.capacity(rate), tokens + math.max(0, now - at) * H.per_ms(rate))
 end
 

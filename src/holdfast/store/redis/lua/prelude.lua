@@ -7,6 +7,8 @@ local MOST_PROMOTED = 200
 local MOST_WOKEN = 64
 local MOST_GIVEN = 16
 local MOST_TOLD = 8192 -- bytes of a result that go along with the word that it is there
+local MOST_SEARCHED = 200 -- times AT_ONCE ids, for that of a record that cannot be read
+local MOST_KEPT = 65536 -- bytes of such a record
 local AT_ONCE = 1000 -- arguments of one command; Lua's stack has room for 8,000
 local WITH_CHAIN = 1000 -- as in core/chain.py
 local KEPT_FOR_WATCHERS_MS = 60000
@@ -33,7 +35,7 @@ local FLAGS = {
   schedules = LOOKS, due = LOOKS,
   turn = DRAINS, extend = DRAINS, leave = DRAINS, held = DRAINS, reap = DRAINS, expire = DRAINS, delete = DRAINS, delete_chain = DRAINS, receive = DRAINS,
   cancel = DRAINS, outbox = DRAINS, hear = DRAINS, register = DRAINS, steer = DRAINS, progress = DRAINS, promote = DRAINS, watch = DRAINS, unwatch = DRAINS,
-  complete_chain = DRAINS, set_ttl = DRAINS,
+  complete_chain = DRAINS, set_ttl = DRAINS, aside = DRAINS,
 }
 
 function H.serve(name, callback)
@@ -52,6 +54,26 @@ function H.json(text)
     decoded[text] = value
     decoded_count = decoded_count + 1
   end
+  return value
+end
+
+-- What was packed, where it is a table; nothing where it is garbage.
+function H.unpacked(text)
+  if not text then return nil end
+  local fine, value = pcall(cmsgpack.unpack, text)
+  return fine and type(value) == 'table' and value or nil
+end
+
+-- The same for JSON.
+function H.readable(text)
+  local fine, value = pcall(H.json, text)
+  return fine and type(value) == 'table' and value or nil
+end
+
+-- A number that is stored as text.
+function H.number(text, default)
+  local value = text and tonumber(text)
+  if not value or value ~= value or math.abs(value) > 2 ^ 53 then return default end
   return value
 end
 
@@ -87,8 +109,9 @@ function H.queue(key, now)
   local base = string.sub(key, 1, #key - #NAME.queue)
   local q = { base = base, key = keys_of(base), now = now, has = {} }
   local found = redis.call('HMGET', q.key.queue, 'name', 'epoch', 'settings', 'shift')
-  q.name, q.epoch, q.settings_text, q.shift = found[1], found[2], found[3] or '{}', tonumber(found[4] or 0)
-  q.settings = H.json(q.settings_text)
+  q.name, q.epoch, q.settings_text, q.shift = found[1], found[2], found[3] or '{}', H.number(found[4], 0)
+  q.settings = H.readable(q.settings_text)
+  if not q.settings then q.settings, q.settings_text = NOTHING, '{}' end
   return q
 end
 
@@ -106,8 +129,17 @@ end
 -- As in core/limit.py: how long dead letters stay, in seconds, and where only somebody's decision counts.
 local FAILED_KEPT, FOR_EVER_MS = 7776000, 1e14
 
+local KINDS = {
+  concurrency = 'number', key_concurrency = 'number', result_ttl_ms = 'number', rate = 'table', key_rate = 'table',
+  retention = 'table', paused = 'boolean',
+}
+
+-- A setting of a kind that it cannot be does not count.
 function H.setting(q, name)
-  return H.given(q.settings[name])
+  local value = H.given(q.settings[name])
+  if value ~= nil and KINDS[name] and type(value) ~= KINDS[name] then return nil end
+  if type(value) == 'table' and name ~= 'retention' and type(value.count) ~= 'number' then return nil end
+  return value
 end
 
 function H.result_ttl(q)
@@ -116,7 +148,7 @@ end
 
 function H.retention(q, name, default)
   local kept = H.setting(q, 'retention')
-  return kept and H.given(kept[name]) or default
+  return kept and tonumber(H.given(kept[name])) or default
 end
 
 function H.kept_ms(q, state)

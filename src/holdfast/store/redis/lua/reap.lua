@@ -90,5 +90,7 @@ H.serve('reap', function(keys, args)
     end
   end
   local posted = redis.call('EXISTS', q.key.outbox)
-  return { tally.waiting, tally.failed, done == limit and 1 or 0, posted, names }
+  local untold = redis.call('LRANGE', q.key.untold, 0, -1)
+  redis.call('DEL', q.key.untold)
+  return { tally.waiting, tally.failed, done == limit and 1 or 0, posted, names, untold }
 end)

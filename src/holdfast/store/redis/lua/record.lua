@@ -1,7 +1,8 @@
 -- Job records: a short head, what of the rest there is (by the flags), then id, task, payload, checkpoint, result.
+-- The head has the size of the payload, so that a record that was cut off is known for one.
 -- MessagePack is slow here, so that what every job has or gets is packed by hand. `record.py` reads the same.
 
-local HEAD, HEAD_SIZE = '>c1BI2BI6', 11
+local HEAD, HEAD_SIZE = '>c1BI2BI6I4', 15
 local RUN_AT, PRIORITY, LIFE, RESULT, REST, LONG_TASK = 1, 2, 4, 8, 16, 32 -- the last: the size of its name follows
 local CHAIN = 64 -- a later job of a chain: which, and its position there
 local LIFE_FORMAT = '>I4I7I7I7I7Bc0I2c0'
@@ -32,7 +33,7 @@ local function decode_life(raw, at)
 end
 
 function H.decode(rid, raw)
-  local state, flags, id_size, task_size, enqueued_at = struct.unpack(HEAD, raw)
+  local state, flags, id_size, task_size, enqueued_at, payload_size = struct.unpack(HEAD, raw)
   local at, run_at, priority, more = HEAD_SIZE + 1, enqueued_at, 0, nil
   if flags % 2 >= RUN_AT then run_at, at = struct.unpack('>I7', raw, at) end
   if flags % 4 >= PRIORITY then
@@ -60,6 +61,7 @@ function H.decode(rid, raw)
   }
   at = at + id_size + task_size
   local size = #raw - at + 1 - (more.checkpoint_size or 0) - (result_size or 0)
+  if size ~= payload_size then error('cut off, or longer than it should be') end
   job.payload = string.sub(raw, at, at + size - 1)
   at = at + size
   if more.checkpoint_size then
@@ -137,11 +139,13 @@ function H.encode(job)
     flags = flags + LONG_TASK
     middle = middle .. struct.pack('>I2', #task)
   end
-  local head = struct.pack(HEAD, LETTER[job.state], flags, #job.id, math.min(#task, 255), job.enqueued_at)
+  local head = struct.pack(
+    HEAD, LETTER[job.state], flags, #job.id, math.min(#task, 255), job.enqueued_at, #job.payload
+  )
   return head .. middle .. job.id .. task .. job.payload .. (job.checkpoint or '') .. (job.result or '')
 end
 
--- Return the record of a run: nil when it is gone. One that is nothing we ever wrote is put aside as if it were.
+-- Return the record of a run: nil when it is gone. One that is nothing we ever wrote is set aside as if it were.
 function H.load(q, rid)
   local raw = redis.call('HGET', q.key.jobs, rid)
   if not raw then return nil end
@@ -155,14 +159,63 @@ function H.store(q, job)
   redis.call('HSET', q.key.jobs, job.rid, H.encode(job))
 end
 
-function H.set_aside(q, rid, raw)
-  if raw then
-    redis.call('HSET', q.key.corrupt, rid, raw)
-    redis.call('HDEL', q.key.jobs, rid)
+-- The id of a run whose record cannot be read: as the record has it, if that much of it is left, or else by a search.
+local function id_of(q, rid, raw)
+  local fine, id = pcall(function()
+    local _, flags, id_size, _, _ = struct.unpack(HEAD, raw)
+    return (flags % CHAIN == 0 or flags % CHAIN < LIFE) and string.sub(raw, HEAD_SIZE + 1 + (flags % 2) * 7
+      + (flags % 4 >= PRIORITY and 2 or 0), HEAD_SIZE + id_size + (flags % 2) * 7 + (flags % 4 >= PRIORITY and 2 or 0))
+  end)
+  if fine and id and redis.call('HGET', q.key.ids, id) == rid then return id end
+  local cursor = '0'
+  for _ = 1, MOST_SEARCHED do
+    local found = redis.call('HSCAN', q.key.ids, cursor, 'COUNT', AT_ONCE)
+    for index = 1, #found[2], 2 do
+      if found[2][index + 1] == rid then return found[2][index] end
+    end
+    cursor = found[1]
+    if cursor == '0' then break end
   end
-  H.append(q, 'fail', {
-    rid = rid, run = H.run_of(rid), id = '', state = 'failed', priority = 0, run_at = q.now, more = {},
-  }, { cause = 'corrupt', error_type = 'CorruptRecord', message = 'its record is gone or cannot be read' })
+end
+
+-- fail: a job whose record cannot be read is a dead letter; the record as it was is kept aside. Without a record there is
+-- nothing to keep: a pointer to it was all that was left.
+function H.set_aside(q, rid, raw)
+  local why = 'its record is gone or cannot be read'
+  if raw then
+    for _, name in ipairs({ 'scheduled', 'blocked', 'completed', 'failed', 'cancelled', 'letters' }) do
+      redis.call('ZREM', q.key[name], rid)
+    end
+    redis.call('HSET', q.key.corrupt, rid, string.sub(raw, 1, MOST_KEPT))
+    redis.call('HDEL', q.key.jobs, rid)
+    local key = H.let_go(q, rid)
+    local id = id_of(q, rid, raw)
+    local job = {
+      rid = rid, run = H.run_of(rid), id = id or 'unreadable-' .. H.run_of(rid), state = 'waiting', priority = 0,
+      enqueued_at = q.now, run_at = q.now, payload = '', more = { past = not id or nil },
+    }
+    H.fail(q, job, { error = H.error('corrupt', 'CorruptRecord', why), cause = 'corrupt', exit = 'fail', not_run = true })
+    H.recheck(q, key)
+  elseif redis.call('HEXISTS', q.key.jobs, rid) == 0 then
+    H.append(q, 'fail', {
+      rid = rid, run = H.run_of(rid), id = '', state = 'failed', priority = 0, run_at = q.now, more = {},
+    }, { cause = 'corrupt', error_type = 'CorruptRecord', message = why })
+    H.note(q, 'job', '', H.run_of(rid), why)
+  end
+end
+
+-- Somebody will be told, once, of what could not be read and was set aside; and `doctor` shows it.
+function H.note(q, kind, id, run, detail)
+  local text = cjson.encode({ kind = kind, id = H.printable(H.long(id)), run = run, detail = detail })
+  redis.call('RPUSH', q.key.untold, text)
+  redis.call('LTRIM', q.key.untold, -AT_ONCE, -1)
+  redis.call('LPUSH', q.key.aside, text)
+  redis.call('LTRIM', q.key.aside, 0, AT_ONCE - 1)
+end
+
+-- JSON takes no bytes that are no text.
+function H.printable(text)
+  return (string.gsub(text, '[%c\128-\255]', function(byte) return string.format('\\x%02x', string.byte(byte)) end))
 end
 
 -- Ids of 32 hexadecimal digits are kept as 16 bytes behind a mark; others that begin like one, behind a zero byte.

@@ -59,12 +59,14 @@ local function as_text(run, address)
   return struct.pack('>I6I2', run, #address) .. address
 end
 
+-- What of it cannot be read is no watcher: whoever wrote it polls.
 local function each_watcher(text, visit)
   local at = 1
-  while at < #text do
+  while at + 7 <= #text do
     local run, size, after = struct.unpack('>I6I2', text, at)
     at = after + size
-    visit(run, string.sub(text, after, at - 1))
+    local address = string.sub(text, after, at - 1)
+    if string.find(address, '#%d+$') then visit(run, address) end
   end
 end
 
@@ -135,6 +137,7 @@ end
 
 -- The address of the only watcher, when it waits for this run.
 local function sole(text, run)
+  if #text < 8 then return nil end
   local its, size, after = struct.unpack('>I6I2', text)
   if its == run and #text == after + size - 1 then return string.sub(text, after) end
 end
@@ -208,9 +211,13 @@ end
 function H.aborts(q, session)
   local found = {}
   if not H.any(q, 'aborts') then return found end
-  for _, text in ipairs(redis.call('HVALS', q.key.aborts)) do
-    local entry = cmsgpack.unpack(text)
-    if entry[1] == session then
+  local stored = redis.call('HGETALL', q.key.aborts)
+  for at = 1, #stored, 2 do
+    local entry = H.unpacked(stored[at + 1]) or NOTHING
+    if type(entry[3]) ~= 'number' or type(entry[4]) ~= 'number' or type(entry[5]) ~= 'string' then
+      redis.call('HDEL', q.key.aborts, stored[at])
+      H.note(q, 'abort', stored[at], 0, 'it cannot be read, and is dropped')
+    elseif entry[1] == session then
       for index = 2, 5 do found[#found + 1] = entry[index] end
     end
   end

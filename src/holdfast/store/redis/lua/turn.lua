@@ -41,7 +41,7 @@ end
 
 local function settle(q, session, entry)
   local rid = H.rid(entry.run)
-  local job = H.load(q, rid)
+  local job = H.load(q, rid) or H.load(q, rid) -- one that was set aside a moment ago is a dead letter now
   local word = H.word(job, session, entry.name, entry.run, entry.attempt, entry.id)
   if not job then
     H.forget_abort(q, entry.run, entry.attempt)

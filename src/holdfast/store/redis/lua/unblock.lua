@@ -129,12 +129,17 @@ function H.wait_for(q, job, refs, policy)
   return note(q, job, entries, policy)
 end
 
+local function entry_in(text)
+  local entry = H.unpacked(text)
+  return entry and type(entry[QUEUE]) == 'string' and type(entry[ID]) == 'string' and entry or nil
+end
+
 local function entries_of(q, job)
   local fields, entries = {}, {}
   for place = 1, job.more.waits or 0 do fields[place] = field(job.rid, place) end
   H.in_parts(fields, function(...)
     for _, text in ipairs(redis.call('HMGET', q.key.blockers, ...)) do
-      entries[#entries + 1] = text and cmsgpack.unpack(text) or false
+      entries[#entries + 1] = entry_in(text) or false
     end
   end)
   return entries, fields
@@ -220,10 +225,20 @@ function H.give_up(q, what)
   q.giving_up = nil
 end
 
+-- fail: what a blocked run waits for cannot be read.
+function H.give_up_unreadable(q, rid)
+  local job = H.load(q, rid)
+  if not job or job.state ~= 'blocked' then return end
+  H.take_away(q, job)
+  local error = H.error('corrupt', 'CorruptRecord', 'what it waits for cannot be read')
+  H.fail(q, job, { error = error, cause = 'corrupt', exit = 'fail', not_run = true })
+end
+
 -- A blocker of a run of this queue is over.
 local function done(q, rid, place, outcome)
   local text = redis.call('HGET', q.key.blockers, field(rid, place))
-  local entry = text and cmsgpack.unpack(text)
+  local entry = entry_in(text)
+  if text and not entry then return H.give_up_unreadable(q, rid) end
   if not entry or entry[STATE] then return end
   fill(entry, outcome)
   redis.call('HSET', q.key.blockers, field(rid, place), cmsgpack.pack(entry))
@@ -270,9 +285,11 @@ function H.repoint(q, run, to)
     local from = from_of(member)
     if from[1] == q.name then
       local name = field(from[2], from[3])
-      local entry = cmsgpack.unpack(redis.call('HGET', q.key.blockers, name))
-      entry[FIRST] = H.rid(to)
-      redis.call('HSET', q.key.blockers, name, cmsgpack.pack(entry))
+      local entry = entry_in(redis.call('HGET', q.key.blockers, name))
+      if entry then
+        entry[FIRST] = H.rid(to)
+        redis.call('HSET', q.key.blockers, name, cmsgpack.pack(entry))
+      end
     end
   end
 end

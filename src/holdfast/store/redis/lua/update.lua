@@ -64,14 +64,22 @@ end
 function H.successor(q, id)
   if not H.any(q, 'successors') then return nil end
   local text = redis.call('HGET', q.key.successors, id)
-  return text and cmsgpack.unpack(text)
+  local new = H.unpacked(text)
+  if new and type(new.run) == 'number' and type(new.run_at) == 'number' and type(new.enqueued_at) == 'number'
+    and type(new.payload) == 'string' then
+    return new
+  end
+  if text and not q.looks then
+    redis.call('HDEL', q.key.successors, id)
+    H.note(q, 'successor', id, 0, 'it cannot be read, and is dropped')
+  end
 end
 
 -- Successors by deduplication key, so that they are found without looking at all of them.
 local function ids_under(q, new)
   local field = 'next ' .. H.dedup_field(new.task, new.dedup)
   local text = redis.call('HGET', q.key.dedup, field)
-  return field, text and cmsgpack.unpack(text) or {}
+  return field, H.unpacked(text) or {}
 end
 
 function H.forget_successor(q, id, new)
