@@ -21,12 +21,16 @@
 
 -- First answers, for calls that are repeated because their reply was lost.
 
+function H.first_answer(request, text)
+  local fine, reply = pcall(cmsgpack.unpack, text)
+  if fine and (type(reply) == 'table' or type(reply) == 'string') then return reply end
+  return redis.error_reply('ERR request ' .. request .. ' was answered before, and that cannot be read')
+end
+
 function H.once(q, request, work)
   if request == '' or not q.epoch then return work() end -- a queue that is not there has nothing to remember it in
   local known = redis.call('HGET', q.key.requests, request)
-  if known then
-    return H.unpacked(known) or redis.error_reply('ERR request ' .. request .. ' was answered before, and that cannot be read')
-  end
+  if known then return H.first_answer(request, known) end
   local reply = work()
   redis.call('HSET', q.key.requests, request, cmsgpack.pack(reply))
   redis.call('RPUSH', q.key.answered, q.now .. ':' .. request)

@@ -22,9 +22,7 @@ H.serve('complete_chain', function(keys, args)
   local q = H.queue(keys[1], now)
   if request ~= '' then -- only a completion is remembered: a chain that went on is looked for elsewhere
     local known = redis.call('HGET', q.key.requests, request)
-    if known then
-      return H.unpacked(known) or redis.error_reply('ERR request ' .. request .. ' was answered before, and that cannot be read')
-    end
+    if known then return H.first_answer(request, known) end
   end
   local job
   if run then job = H.find(q, id, run) else job = H.answering(q, id) end

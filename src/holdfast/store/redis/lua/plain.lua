@@ -67,7 +67,8 @@ end
 -- A waiting job that never ran is the session's, and the log says so: its new record, its holder and its time-out.
 function H.claim_plain(q, session, rid, raw)
   local state, flags = string.byte(raw, 1, 2)
-  if state ~= WAITING or not flags or flags % CHAIN >= LIFE or flags > 127 or #raw < HEAD_SIZE + 9 + (flags >= CHAIN and 2 or 0) then
+  if state ~= WAITING or not flags or flags % CHAIN >= LIFE or flags > 127
+    or #raw < HEAD_SIZE + (flags % 4 > 0 and 9 or 0) + (flags >= CHAIN and 11 or 0) then
     return nil -- not plain, or so short that the long way round has to say what it is
   end
   local made = member(session)

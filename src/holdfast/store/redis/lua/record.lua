@@ -197,10 +197,11 @@ function H.set_aside(q, rid, raw)
     H.fail(q, job, { error = H.error('corrupt', 'CorruptRecord', why), cause = 'corrupt', exit = 'fail', not_run = true })
     H.recheck(q, key)
   elseif redis.call('HEXISTS', q.key.jobs, rid) == 0 then
+    local id = id_of(q, rid, '') or 'unreadable-' .. H.run_of(rid)
     H.append(q, 'fail', {
-      rid = rid, run = H.run_of(rid), id = '', state = 'failed', priority = 0, run_at = q.now, more = {},
+      rid = rid, run = H.run_of(rid), id = id, state = 'failed', priority = 0, run_at = q.now, more = {},
     }, { cause = 'corrupt', error_type = 'CorruptRecord', message = why })
-    H.note(q, 'job', '', H.run_of(rid), why)
+    H.note(q, 'job', id, H.run_of(rid), why)
   end
 end
 
