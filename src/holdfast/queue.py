@@ -16,6 +16,7 @@ from .core.policy import Policy
 from .core.size import fit_payload
 from .core.state import State
 from .core.transition import Reply
+from .core.word import check_words
 from .errors import ConfigError
 from .option import Options, check_text, refuse_own_blocker, refuse_to_wait
 from .registry import Registry
@@ -152,6 +153,7 @@ class Queue:
 
     async def keep_result(self, job_id: str, ttl: Duration) -> Reply:
         """The job's result is kept for so long, from now or from its end."""
+        check_words(job_id=job_id)
         return await self._client.store.set_result_ttl(self.name, job_id, to_ms(ttl, "ttl"))
 
     async def jobs(

@@ -11,6 +11,7 @@ from .core.duration import to_ms
 from .core.limit import HOUR_MS, QueueSettings, Rate, Retention
 from .core.policy import Policy, Retry
 from .core.size import DEFAULT_SIZE
+from .core.word import check_words
 from .errors import ConfigError
 from .store.contract import Store
 
@@ -116,6 +117,7 @@ QUEUE_SETTINGS = tuple(name.replace("result_ttl_ms", "result_ttl") for name in Q
 
 async def adjust(store: Store, queue: str, task: str, settings: Mapping[str, Any], clear: Iterable[str]) -> Policy:
     """An operator's settings of a task are in force; `timeout` is in seconds here."""
+    check_words(queue=queue, task=task)
     wanted = dict(settings)
     if "timeout" in wanted:
         timeout = wanted.pop("timeout")

@@ -11,6 +11,7 @@ import msgspec
 from ..core.duration import Duration
 from ..core.state import State
 from ..core.transition import Reply
+from ..core.word import check_words
 from ..errors import ConfigError, StoreClosed
 from ..hook import Happening, Hooks
 from ..store.contract import (
@@ -26,7 +27,7 @@ from ..store.contract import (
     Transactional,
 )
 from .ident import new_id
-from .look import Looking, checked_run
+from .look import Looking, check_filter, checked_run
 from .wait import OnProgress, Waiting
 
 
@@ -98,6 +99,7 @@ class Client(Looking):
         """The job and its successor are cancelled, or the answer says why not."""
         if running not in ("refuse", "signal", "kill"):
             raise ConfigError(f'running={running!r}: "refuse", "signal" or "kill"')
+        check_words(queue=queue, job_id=id)
         answer = await self.store.cancel(queue, id, running, new_id())
         run = answer.run
         while answer.state is State.COMPLETED:  # its chain may go on where the store could not see it in one step
@@ -118,6 +120,7 @@ class Client(Looking):
 
     async def promote(self, queue: str, id: str) -> Reply:
         """A scheduled job may run now."""
+        check_words(queue=queue, job_id=id)
         reply = await self.store.promote(queue, id)
         if reply is Reply.OK:
             self._tell("promote", queue, id, None, "waiting")
@@ -125,6 +128,7 @@ class Client(Looking):
 
     async def delete(self, queue: str, id: str) -> Reply:
         """The job is gone, in whatever state it was."""
+        check_words(queue=queue, job_id=id)
         reply = await self.store.delete(queue, id)
         if reply is Reply.OK:
             self._tell("delete", queue, id, None, None)
@@ -134,6 +138,7 @@ class Client(Looking):
         self, queue: str, id: str, run: int | None, result: bytes, result_ttl_ms: int | None = None
     ) -> Reply:
         """The chain is over with this result, whoever works on its current job."""
+        check_words(queue=queue, job_id=id)
         reply = await self.store.complete_chain(queue, id, checked_run(run), result, result_ttl_ms, new_id())
         if reply is Reply.OK:
             self._tell("complete", queue, id, run, "completed")
@@ -141,6 +146,7 @@ class Client(Looking):
 
     async def delete_chain(self, queue: str, id: str, run: int | None = None, cascade: bool = False) -> Deleted:
         """Every job of the chain is gone, or the answer says who waits for it."""
+        check_words(queue=queue, job_id=id)
         deleted = await self.store.delete_chain(queue, id, checked_run(run), cascade)
         if deleted.reply is Reply.OK:
             self._tell("delete", queue, id, run, None)
@@ -148,6 +154,7 @@ class Client(Looking):
 
     async def requeue(self, which: Filter, limit: int, dry_run: bool) -> list[tuple[str, str, int]]:
         """Finished jobs that match run anew: (queue, id, run) of each."""
+        check_filter(which)
         started = await self.store.requeue(which, limit=limit, dry_run=dry_run, request=None if dry_run else new_id())
         for queue, id, run in () if dry_run else started:
             self._tell("requeue", queue, id, run, "waiting")

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 
 from ..core.event import Event
 from ..core.job import JobRecord
+from ..core.word import check_words
 from ..errors import ConfigError, JobMissing
 from ..store.contract import ChainPage, ChainRecord, Filter, JobPage, QueueInfo, SessionInfo, Store
 
@@ -23,10 +24,12 @@ class Looking:
 
     async def find(self, queue: str, id: str, run: int | None = None) -> JobRecord | None:
         """Return a job as it stands, or `None`."""
+        check_words(queue=queue, job_id=id)
         return await self.store.get(queue, id, checked_run(run))
 
     async def status(self, queue: str, id: str, run: int | None = None) -> JobRecord:
         """Return a job as it stands; raise when there is none."""
+        check_words(queue=queue, job_id=id)
         record = await self.store.get(queue, id, checked_run(run))
         if record is None:
             raise missing(queue, id, run)
@@ -34,6 +37,7 @@ class Looking:
 
     async def chain(self, queue: str, id: str, run: int | None = None) -> ChainRecord:
         """Return the chain of a job; raise when there is none."""
+        check_words(queue=queue, job_id=id)
         record = await self.store.chain(queue, id, checked_run(run))
         if record is None:
             raise missing(queue, id, run)
@@ -43,12 +47,14 @@ class Looking:
         """Return chains of more than one job, newest first."""
         if type(limit) is not int or limit < 1:
             raise ConfigError(f"limit={limit!r}: a whole number from 1")
+        check_filter(which, cursor)
         return await self.store.chains(which, limit=limit, cursor=cursor)
 
     async def jobs(self, which: Filter, limit: int = 50, cursor: str | None = None) -> JobPage:
         """Return jobs that match, newest first."""
         if type(limit) is not int or limit < 1:
             raise ConfigError(f"limit={limit!r}: a whole number from 1")
+        check_filter(which, cursor)
         return await self.store.jobs(which, limit=limit, cursor=cursor)
 
     async def queues(self) -> list[QueueInfo]:
@@ -69,6 +75,7 @@ class Looking:
         on_gap: OnGap | None = None,
     ) -> AsyncIterator[Event]:
         """Yield events in commit order, from the beginning or after a position; `after="end"` is from now on."""
+        check_words(after=after, queue=queue, job_id=id)
         position = after
         while True:
             page = await self.store.events(position, queue=queue, id=id)
@@ -81,6 +88,15 @@ class Looking:
                 if not follow:
                     return
                 await asyncio.sleep(0.2)
+
+
+def check_filter(which: Filter, cursor: str | None = None) -> None:
+    """Raise when a filter asks for what no job can have."""
+    chain = which.chain
+    check_words(queue=which.queue, task=which.task, key=which.key, cursor=cursor)
+    check_words(**({"chain.queue": chain.queue, "chain.id": chain.id} if chain is not None else {}))
+    for id in which.ids:
+        check_words(job_id=id)
 
 
 def _warn_of_gap(missed: int | None) -> None:

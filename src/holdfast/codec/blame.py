@@ -22,9 +22,10 @@ from typing import (
 
 from ..errors import PayloadError
 from . import path as paths
+from .plain import MAX_DEPTH
 from .same import field_names
 from .shape import Shape
-from .words import Refusal, words
+from .words import Refusal, deep, words
 
 
 class Shapes(Protocol):
@@ -48,13 +49,16 @@ class Part(NamedTuple):
 def blame(codec: Shapes, value: Any, annotation: Any, path: str) -> PayloadError:
     """The error for a refused value, with the path of the smallest part that is refused by itself."""
     part = Part(value, annotation, path, "return value" if path == "result" else "parameter")
-    above: set[int] = set()
+    argument, above = part, set[int]()
     while id(part.value) not in above:
+        if len(above) > MAX_DEPTH:  # whatever is wrong further down, nobody walks a hundred thousand levels to tell it
+            return PayloadError(f"{argument.path or 'payload'} {deep()}", path=argument.path)
         above.add(id(part.value))
         worse = next((below for below in parts(part) if _refusal(codec, below)), None)
         if worse is None:
             return _error(codec, part)
         part = worse
+        argument = argument if argument.path else part
     return PayloadError(f"{part.path} contains itself: pass a value without cycles", path=part.path)
 
 

@@ -42,7 +42,7 @@ def words(refusal: Refusal) -> tuple[str, str]:
     """The path of the value and the rest of the sentence."""
     error, value = refusal.error, refusal.value
     if isinstance(error, TooDeep):
-        return refusal.path, _deep()
+        return refusal.path, deep()
     if isinstance(error, Unsupported):
         return refusal.path, _unsupported(refusal, error)
     if isinstance(error, Changed):
@@ -75,7 +75,7 @@ def _not_plain(refusal: Refusal) -> str:
     if kind is int:
         return f"is an int outside 64 bits, which {refusal.title} cannot carry as it is: pass a string"
     if kind in (dict, list):
-        return _odd_key(refusal) or _deep()
+        return _odd_key(refusal) or deep()
     return f"is {a(kind)}, which {refusal.title} cannot carry as it is: {_advice(refusal.noun, value)}"
 
 
@@ -87,7 +87,8 @@ def _advice(noun: str, value: Any) -> str:
     return f"annotate the {noun} as {kind.__name__}, or pass {instead}"
 
 
-def _deep() -> str:
+def deep() -> str:
+    """What is wrong with a value of too many levels."""
     return f"is nested deeper than {MAX_DEPTH} levels: flatten it, or pass it as text"
 
 

@@ -14,6 +14,7 @@ from ..core.duration import Duration
 from ..core.schedule import CatchUp, Overlap, Plan, Schedule
 from ..core.tick import Spec
 from ..core.transition import Reply
+from ..core.word import check_words
 from ..errors import ConfigError, ScheduleMissing, StoreBusy
 from ..registry import Registry
 from ..store.contract import ScheduleChange, ScheduleRow, Store
@@ -43,6 +44,7 @@ class Schedules:
 
     async def list(self, queue: str | None = None) -> list[Schedule]:
         """Return every schedule that can be read here, by queue and name."""
+        check_words(queue=queue)
         return [each for row in await self._store.schedules(queue) if isinstance(each := readable(row), Schedule)]
 
     async def get(self, name: str, *, queue: str | None = None) -> Schedule:
@@ -50,6 +52,7 @@ class Schedules:
         return read(await self._find(name, queue))
 
     async def _find(self, name: str, queue: str | None) -> ScheduleRow:
+        check_words(schedule=name, queue=queue)
         found = await self._store.schedules(queue, name)
         if not found:
             where = "" if queue is None else f" in queue {queue!r}"
