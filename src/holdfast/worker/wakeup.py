@@ -21,6 +21,7 @@ class WakeUps:
 
     def heard(self) -> None:
         """A wake-up came."""
+        self._missed = 0
         if self._deaf:
             self._deaf = False
             self._hooks.tell(Happening(name="wakeup_restored"))

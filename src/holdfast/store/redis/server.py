@@ -285,11 +285,11 @@ class Server:
             link.drop()
             self._slots = []
             return False
-        if text.startswith("OOM") or "command not allowed when used memory" in text:
+        if text.startswith(("OOM", "MISCONF")) or "command not allowed when used memory" in text:
             if time.monotonic() - began > min(FULL_FOR, self.place.retry_for):
                 raise self._translated(error) from error
             return False
-        temporary = ("LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "NOREPLICAS", "MISCONF")
+        temporary = ("LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "NOREPLICAS")
         if safe and (type(error).__name__.startswith(("BusyLoading", "TryAgain", "ClusterDown", "MasterDown"))):
             return False
         if safe and text.startswith((*temporary, "Redis is loading", "UNBLOCKED")):
@@ -305,6 +305,12 @@ class Server:
             return StoreError(f"{self.place} did not answer: {text}; the call may be repeated")
         if text.startswith("OOM") or "used memory" in text:
             return StoreFull(f"{self.place} has no memory left (maxmemory); nothing of this call was written ({text})")
+        if text.startswith("MISCONF"):
+            what = "append-only file" if "AOF" in text else "snapshots"
+            return StoreFull(
+                f"{self.place} cannot write its {what} to disk; nothing of this call was written ({text}); "
+                "make room on the server's disk"
+            )
         if isinstance(error, ReadOnlyError) or "read only replica" in text:
             return StoreReadOnly(f"{self.place} is a replica and cannot be written; connect to the primary")
         if isinstance(error, AuthenticationError | AuthorizationError) or text.startswith(("NOAUTH", "WRONGPASS")):
