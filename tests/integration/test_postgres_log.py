@@ -14,7 +14,7 @@ import pytest
 from servers import postgres
 
 from holdfast.store.contract import Conflict, EventPage, NewJob
-from holdfast.store.postgres import PostgresStore
+from holdfast.store.postgres import PostgresStore, sql
 from holdfast.store.postgres.position import Late, Position, cut
 from holdfast.store.scan import Plan
 
@@ -237,3 +237,38 @@ def _has(position: Position, event: tuple[int, int]) -> bool:
     number, xid = event
     late = [each for each in position.late if each.first <= xid <= each.last]
     return number <= (min(each.read for each in late) if late else position.number)
+
+
+def walked(connection: psycopg.Connection[Any], schema: str, position: str | None, limit: int) -> int:
+    """Return how many pages of the log's table one page of events costs, its index included."""
+    at = Position() if position is None else Position.parse(position)
+    values = {**at.values(), "queue": None, "id": None, "limit": limit}
+    text = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql.statements(schema)['events']}"
+    connection.execute(text, values)  # what is looked up once for each connection is not counted
+    (((found,),),) = connection.execute(text, values).fetchall()
+    return int(found["Plan"]["Shared Hit Blocks"] + found["Plan"]["Shared Read Blocks"])
+
+
+@pytest.mark.parametrize("analyzed", ["empty", "full"])
+async def test_a_page_costs_its_own_length_whatever_was_analyzed_and_whoever_is_open(url: str, analyzed: str) -> None:
+    """However long the log is, and however long a transaction has been open."""
+    store, schema = PostgresStore(url), url.partition("schema=")[2]
+    await store.open()
+    with connect() as early, connect() as here:
+        here.autocommit = True
+        if analyzed == "empty":
+            here.execute(f'ANALYZE "{schema}".event')
+        begin(early)
+        await store.enqueue("q", [job(f"j{number}") for number in range(10_000)])
+        if analyzed == "full":
+            here.execute(f'ANALYZE "{schema}".event')
+        middle = (await store.events(limit=5000)).position
+        end = (await store.events(middle, limit=10_000)).position
+        assert "." in end, "the open transaction is late"
+        for position in (None, middle, end):
+            assert walked(here, schema, position, 100) < 60, "of over 150"
+        store.join(early).enqueue("q", [job("late")])
+        early.commit()
+        assert walked(here, schema, end, 100) < 120, "it is looked for in the index alone"
+        assert told(await store.events(end)) == [("late", "enqueue")]
+    await store.close()

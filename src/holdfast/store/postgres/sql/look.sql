@@ -139,9 +139,7 @@ WITH late AS (
     WHERE CASE WHEN pg_is_in_recovery() THEN o.first::xid8 < pg_snapshot_xmin(pg_current_snapshot())
         ELSE o.first <> o.last OR pg_visible_in_snapshot(o.first::xid8, pg_current_snapshot()) END
 ), new AS (
-    SELECT e.* FROM holdfast.event e WHERE e.seq > %(number)s::bigint
-        AND (%(queue)s::text IS NULL OR e.queue = %(queue)s) AND (%(id)s::text IS NULL OR e.id = %(id)s)
-    ORDER BY e.seq LIMIT %(limit)s::bigint
+    SELECT * FROM holdfast.events_after(%(number)s::bigint, %(queue)s::text, %(id)s::text, %(limit)s::bigint)
 ), page AS MATERIALIZED (
     SELECT * FROM (SELECT * FROM late UNION ALL SELECT * FROM new) found ORDER BY seq LIMIT %(limit)s::bigint
 ), bound AS MATERIALIZED (

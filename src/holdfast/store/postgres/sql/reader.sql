@@ -24,3 +24,12 @@ CREATE OR REPLACE FUNCTION holdfast.read_by_all(p_now bigint) RETURNS bigint LAN
     SELECT min(split_part(value, ' ', 1)::bigint) FROM holdfast.meta
     WHERE name LIKE 'reader:%' AND split_part(value, ' ', 2)::bigint > p_now - holdfast.forgotten_ms()
 $$;
+
+-- The next events in the order of their numbers, which is followed, whatever was analyzed.
+CREATE OR REPLACE FUNCTION holdfast.events_after(p_number bigint, p_queue text, p_id text, p_limit bigint)
+RETURNS SETOF holdfast.event LANGUAGE sql STABLE
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+    SELECT * FROM holdfast.event WHERE seq > p_number
+        AND (p_queue IS NULL OR queue = p_queue) AND (p_id IS NULL OR id = p_id)
+    ORDER BY seq LIMIT p_limit
+$$;
