@@ -32,9 +32,7 @@ async def test_a_full_disk_of_the_append_only_file_is_store_full(binary: str, tm
         assert server.process is not None
         resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (1024, resource.RLIM_INFINITY))
         with pytest.raises(StoreFull, match="cannot write its append-only file"):
-            async with asyncio.timeout(30):
-                for number in range(10_000):
-                    await store.enqueue("q", [NewJob(id=f"n{number}", task="t", payload=b"x" * 1000)])
+            await asyncio.wait_for(_fill(store), 30)
         resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         async with asyncio.timeout(30):
             while True:
@@ -46,3 +44,8 @@ async def test_a_full_disk_of_the_append_only_file_is_store_full(binary: str, tm
     finally:
         await store.close()
         server.close()
+
+
+async def _fill(store: RedisStore) -> None:
+    for number in range(10_000):
+        await store.enqueue("q", [NewJob(id=f"n{number}", task="t", payload=b"x" * 1000)])

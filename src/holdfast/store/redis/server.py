@@ -368,6 +368,11 @@ class Server:
         raise _Mending(reply)
 
     def _unloadable(self, error: Exception) -> StoreError:
+        if isinstance(error, NoPermissionError):
+            return StoreError(
+                f"{self.place}: its functions are not there, or older than this Holdfast's, and this user may not load "
+                f"them ({error}): run holdfast migrate as a user who may (docs/reference/redis.md)"
+            )
         return StoreError(f"{self.place} does not take our functions: {error}; Redis 7.0 or Valkey 7.2 is needed")
 
     async def refresh_library(self, version: int) -> None:
