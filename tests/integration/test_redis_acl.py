@@ -37,7 +37,7 @@ async def test_the_users_of_the_docs_can_do_all_of_holdfast_and_nothing_else(bin
             server.url.replace("://", f"://{user}:secret@") + "?namespace=shop"
             for user in ("holdfast-run", "holdfast-deploy")
         )
-        with pytest.raises(StoreError, match="its functions are not there.*holdfast migrate"):
+        with pytest.raises(StoreError, match=r"its functions are not there.*holdfast migrate"):
             await RedisStore(run).open()
         store = RedisStore(deploy)
         await store.open()
