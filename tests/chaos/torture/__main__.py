@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -56,6 +57,7 @@ def plan_for(store: str, options: argparse.Namespace) -> Plan:
 
 def main() -> int:
     options = arguments()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # it ends as by Ctrl-C: everything is let go
     if options.folder is not None:
         options.folder.mkdir(parents=True, exist_ok=True)
     codes = [run(plan_for(store, options), options.folder is not None) for store in options.store or STORES]

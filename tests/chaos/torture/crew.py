@@ -7,10 +7,11 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 
-from .place import Place
+from .place import Place, die_with_parent
 from .plan import Plan
 from .proxy import Way
 
@@ -27,6 +28,8 @@ class Actor:
         """It was told to end, and is not started again."""
         self._plan, self._url = plan, url
         self.process: subprocess.Popen[bytes] | None = None
+        self._earlier: list[subprocess.Popen[bytes]] = []
+        """Its processes of before. They are not waited for until the end, so that nobody else gets their numbers."""
 
     @property
     def name(self) -> str:
@@ -39,7 +42,13 @@ class Actor:
 
     @property
     def alive(self) -> bool:
-        return self.process is not None and self.process.poll() is None
+        return self.exit_code is None
+
+    @property
+    def exit_code(self) -> int | None:
+        """How its process ended, which is left as it is; `None` while it runs."""
+        ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        return None if ended is None else ended.si_status
 
     def start(self) -> None:
         """It runs, in a session of its own."""
@@ -52,17 +61,17 @@ class Actor:
             "PYTHONPATH": os.pathsep.join((str(CHAOS), str(CHAOS.parent), os.environ.get("PYTHONPATH", ""))),
         }  # fmt: skip
         self.lives += 1
+        if self.process is not None:
+            self._earlier.append(self.process)
         with (self._plan.path / "logs" / f"{self.name}.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", f"torture.{self.role}", *arguments],
-                env=environment, stdout=log, stderr=log, start_new_session=True, cwd=CHAOS,
+                env=environment, stdout=log, stderr=log, start_new_session=True, cwd=CHAOS, preexec_fn=die_with_parent,
             )  # fmt: skip
 
     def signal(self, number: int) -> None:
         """The process has got a signal, if it still runs."""
-        with suppress(ProcessLookupError):
-            if self.process is not None:
-                self.process.send_signal(number)
+        os.kill(self.pid, number)  # which is still its own, as nobody has waited for it
 
     def children(self) -> list[int]:
         """Return the processes that it has started."""
@@ -72,19 +81,19 @@ class Actor:
 
     def wait(self, patience: float) -> str | None:
         """Return its name if it still runs when the patience is over."""
-        try:
-            if self.process is not None:
-                self.process.wait(patience)
-        except subprocess.TimeoutExpired:
-            return self.name
+        deadline = time.monotonic() + patience
+        while self.alive:
+            if time.monotonic() > deadline:
+                return self.name
+            time.sleep(0.05)
         return None
 
     def close(self) -> None:
         """It is gone, and what it started with it."""
-        if self.process is not None:
+        for process in (*self._earlier, *([self.process] if self.process else [])):
             with suppress(ProcessLookupError):
-                os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 class Crew:
@@ -115,7 +124,7 @@ class Crew:
         while True:
             await asyncio.sleep(0.2)
             for actor in self.actors:
-                finished = actor.role == "producer" and actor.process is not None and actor.process.poll() == 0
+                finished = actor.role == "producer" and actor.exit_code == 0
                 if not actor.alive and not actor.expected and not finished:
                     actor.start()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import signal
@@ -18,6 +19,13 @@ from .disk import Disk
 STORES = ("sqlite", "valkey", "redis", "postgres")
 PATIENCE = 60.0
 HERE = Path(__file__).parent
+PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None)
+
+
+def die_with_parent() -> None:
+    """This process ends with the one that started it: nothing outlives a torture, not even one that is killed."""
+    _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class Place:
@@ -91,19 +99,14 @@ class Server(Place):
         shim = {"LD_PRELOAD": str(self._shim), "TORTURE_BOARD": str(self._board)} if self._shim else {}
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(
-                self._command(),
-                stdout=log,
-                stderr=log,
-                env={**os.environ, **shim},
-                start_new_session=True,
-                **self._user(),
-            )
+                self._command(), stdout=log, stderr=log, env={**os.environ, **shim}, start_new_session=True,
+                preexec_fn=die_with_parent, **self._user(),
+            )  # fmt: skip
 
     def kill(self) -> None:
         """The server is gone, by kill -9."""
+        self._signal(signal.SIGKILL)
         if self.process is not None:
-            with suppress(ProcessLookupError):
-                os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
 
     def pause(self) -> None:
@@ -115,9 +118,10 @@ class Server(Place):
         self._signal(signal.SIGCONT)
 
     def _signal(self, number: int) -> None:
-        assert self.process is not None
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, number)
+        """All its processes get a signal. One that was waited for is gone, and its number may be somebody else's."""
+        if self.process is not None and self.process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, number)
 
     def close(self) -> None:
         self.kill()

@@ -77,16 +77,22 @@ def _size(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[0]) * resource.getpagesize()
 
 
+def _born(pid: int) -> str:
+    """Return when a process was started, which no other with its number was."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+
+
 @contextmanager
 def _limited(pid: int, which: int, soft: int) -> Iterator[None]:
     """The process has a limit meanwhile; afterwards its own again, if it is still there."""
-    before = resource.prlimit(pid, which)
+    born, before = _born(pid), resource.prlimit(pid, which)
     resource.prlimit(pid, which, (soft, before[1]))
     try:
         yield
     finally:
-        with suppress(ProcessLookupError):
-            resource.prlimit(pid, which, before)
+        with suppress(OSError):
+            if _born(pid) == born:  # else its number is somebody else's by now
+                resource.prlimit(pid, which, before)
 
 
 FAULTS = (kill_worker, stop_worker, freeze_worker, kill_child, kill_producer, descriptors, memory)
