@@ -19,10 +19,7 @@ from holdfast.core.event import Event  # noqa: E402
 from holdfast.core.policy import Counters  # noqa: E402
 from holdfast.core.state import State  # noqa: E402
 
-SHORT = ("--seconds", "15", "--every", "0.5", "--lease", "1", "--rate", "200", "--batch", "100", "--faults", ",".join((
-    "kill_worker", "stop_worker", "freeze_worker", "kill_child", "kill_producer", "full_disk", "clock_step",
-    "kill_server", "pause_server", "cut", "half_open", "latency", "write_lock", "long_read",
-)))  # fmt: skip
+SHORT = ("--seconds", "15", "--every", "0.5", "--lease", "1", "--rate", "200", "--batch", "100")
 LONGEST = 350
 LEASE = 2.0
 SECOND = 1_000_000

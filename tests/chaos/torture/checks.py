@@ -23,7 +23,7 @@ def nothing_acknowledged_is_lost(book: Book, log: Log) -> Iterator[str]:
         runs = known.get((queue, id))
         if runs is None:
             yield f"{queue}/{id} ({task}) was acknowledged, and the log does not know it"
-        elif run and run not in runs:
+        elif run and run not in runs and task != "latest":  # a successor may merge with the run before it
             yield f"{queue}/{id} run {run} ({task}) was acknowledged, and the log knows only {runs}"
 
 

@@ -10,8 +10,12 @@ from typing import Any
 
 os.environ["TORTURE_WORKER"] = str(os.getpid())  # its pool inherits it
 
+from holdfast import Happening
+
 from . import ledger
 from .app import app, plan
+
+log = logging.getLogger("torture")
 
 
 def record(store: type[Any], method: str, letter: str) -> None:
@@ -26,6 +30,14 @@ def record(store: type[Any], method: str, letter: str) -> None:
         return answer
 
     setattr(store, method, recorded)
+
+
+@app.on("retry")
+@app.on("fail")
+def tell(happening: Happening) -> None:
+    """The log says what went wrong, when it was not what a handler raises on purpose."""
+    if "Trouble" not in str(happening.detail):
+        log.error("%s of %s/%s: %s", happening.name, happening.queue, happening.id, happening.detail)
 
 
 async def main() -> None:
