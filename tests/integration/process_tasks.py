@@ -243,3 +243,25 @@ def forges() -> None:
         raise ValueError(FORGED)
     except ValueError:
         logging.getLogger("shop").exception("it went wrong")
+
+
+def _started() -> int:
+    return Path(os.environ["HOLDFAST_TEST_LEDGER"]).read_text().count("start")
+
+
+def _touch(flag: str) -> None:
+    Path(flag).touch()
+
+
+@app.task(queue="shared", executor="process", size=10, retry=SOON)
+async def shares(job: Job, flag: str, poison: bool) -> int:
+    """Ten at a time share a process. The poison kills it, at first when all of them are there."""
+    note("start", job.id)
+    while poison and job.attempt == 1 and _started() < 10:  # noqa: ASYNC110 (other handlers write it down in a file)
+        await asyncio.sleep(0.005)
+    if poison:
+        _touch(flag)
+        os._exit(3)
+    while not os.path.exists(flag):  # noqa: ASYNC110, ASYNC240
+        await asyncio.sleep(0.005)
+    return job.attempt

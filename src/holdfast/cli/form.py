@@ -44,6 +44,7 @@ def job(record: JobRecord) -> dict[str, Any]:
         "position": record.position,
         "chain_state": record.chain_state,
         "blockers": record.blockers,
+        "company": record.company,
     }
 
 

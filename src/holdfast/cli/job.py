@@ -143,6 +143,9 @@ def _marks(detail: dict[str, Any]) -> list[tuple[str, str]]:
         marks.append(("successor", "another dispatch waits for this run to end"))
     if chain := detail["chain"]:
         marks.append(("chain", f"{chain['queue']}/{chain['id']} run {chain['run']}, position {detail['position']}"))
+    if detail["company"] is not None:
+        beside = f"beside {detail['company'] - 1} others at most" if detail["company"] > 1 else "alone"
+        marks.append(("suspect", f"it stalled, and is tried again {beside}"))
     if detail["blockers"]:
         marks.append(("blockers", f"{detail['blockers']} still open"))
     return marks

@@ -88,6 +88,8 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Of a first job that continued: `active` while its chain goes on, then how the chain ended."""
     blockers: int = 0
     """How many of its blockers are still open."""
+    company: int | None = None
+    """Of a suspect, which stalled: at most so many jobs, itself included, run where it is tried next."""
 
     @property
     def outcome(self) -> State:

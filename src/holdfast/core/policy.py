@@ -191,10 +191,13 @@ def verdict(retry: Retry, cause: Cause, counted: int) -> Literal["return", "fail
     return "fail" if limit is not None and counted >= limit else "return"
 
 
-def spent(retry: Retry, counters: Counters) -> Cause | None:
-    """Return the cause whose limit a waiting run has already reached, after the limit was lowered."""
+def spent(retry: Retry, counters: Counters, *, suspect: bool = False) -> Cause | None:
+    """Return the cause whose limit a waiting run has already reached, after the limit was lowered.
+
+    A suspect is tried again whatever its stalls: it may have suffered them in company.
+    """
     for cause, name in COUNTER.items():
         limit = retry.limit(cause)
-        if limit is not None and getattr(counters, name) >= limit:
+        if limit is not None and getattr(counters, name) >= limit and not (suspect and cause is Cause.STALL):
             return cause
     return None

@@ -73,7 +73,7 @@ TRANSITIONS: dict[str, Transition] = {
     "claim": Transition(
         _from(State.WAITING),
         (State.ACTIVE,),
-        "the queue's limits allow it and the worker has room",
+        "the queue's limits allow it, the worker has room, and a suspect no more company than it may have",
         "count an attempt, give the lease, append event",
     ),
     "extend": Transition(
@@ -102,7 +102,8 @@ TRANSITIONS: dict[str, Transition] = {
         _from(State.ACTIVE),
         (State.SCHEDULED,),
         _LEASE,
-        "drop lease, count the failure or timeout (at its limit: fail), back off, merge the successor, append event",
+        "drop lease, count the failure or timeout (at its limit: fail), back off, suspect it no longer, "
+        "merge the successor, append event",
         fenced=True,
     ),
     "fail": Transition(
@@ -118,14 +119,15 @@ TRANSITIONS: dict[str, Transition] = {
         _from(State.ACTIVE),
         (State.SCHEDULED,),
         _LEASE,
-        "drop lease, set run_at, merge the successor, append event",
+        "drop lease, set run_at, suspect it no longer, merge the successor, append event",
         fenced=True,
     ),
     "release": Transition(
         _from(State.ACTIVE),
         (State.WAITING, State.SCHEDULED),
         _LEASE,
-        "drop lease, count release, stall or none (at limit: fail), keep its place, merge the successor, append event",
+        "drop lease, count release, stall or none (at limit: fail; of a stall, only alone), keep its place, "
+        "make the stalled suspect, merge the successor, append event",
         fenced=True,
     ),
     "cancel": Transition(
@@ -138,7 +140,8 @@ TRANSITIONS: dict[str, Transition] = {
         _from(State.ACTIVE),
         (State.WAITING,),
         "the holder's session has expired",
-        "drop lease, count the stall (at its limit: fail), keep its place, merge the successor, append event",
+        "drop lease, count the stall (at its limit, if it was alone: fail), keep its place, make it suspect, "
+        "merge the successor, append event",
     ),
     "requeue": Transition(
         FINISHED,

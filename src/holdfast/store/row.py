@@ -59,6 +59,7 @@ def record(row: Row, now: int, chain: ChainRef | None) -> JobRecord:
         position=row["position"],
         chain_state=None if row["chain_state"] is None else outcome(row),
         blockers=(row["blockers"] or 0) if row["state"] == "blocked" else 0,
+        company=None if row["finished_at_ms"] else row["company"],
     )
 
 
@@ -101,7 +102,12 @@ def _counters(row: Row, attempts: int) -> Counters:
 
 
 def claimed(
-    lease: Lease, now: int, fields: Sequence[Any], chain: Sequence[Any], timeout_ms: int | None = None
+    lease: Lease,
+    now: int,
+    fields: Sequence[Any],
+    chain: Sequence[Any],
+    timeout_ms: int | None = None,
+    company: int | None = None,
 ) -> Claimed:
     """Return a job that was given to a worker; `chain` is (queue, id, run of the first job, position)."""
     (task, priority, key, run_at, enqueued_at, failures, stalls, timeouts, releases, overrides, headers, error,
@@ -130,6 +136,7 @@ def claimed(
         timeout_ms=timeout_ms,
         chain=ChainRef(chain_queue, chain_id, chain_run) if chain_id is not None else None,
         position=position,
+        company=company,
     )
 
 

@@ -111,7 +111,7 @@ class _InPlace(Pump):
         settlements, self._finished = self._finished, []
         ask = Ask(SLOTS, tuple(self._choice.order(session.queues)) if room else (), room)
         self._choice.sent(ask)
-        turn = await self._turn(session, Flight(settlements, ask))
+        turn = await self._turn(session, Flight(settlements, ask, alone=True))
         if turn.evicted:
             raise JobError("drain() was declared dead while it ran a job: its handler moved the clock by over a day")
         self._after(turn, settlements)

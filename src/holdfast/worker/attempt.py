@@ -240,7 +240,9 @@ class Attempt:
             return Released(self.lease)
         if isinstance(error, Died):
             record = error.record()
-            return Retried(self.lease, record) if error.is_over_limit else Released(self.lease, 0, record, Cause.STALL)
+            if error.is_over_limit:
+                return Retried(self.lease, record)
+            return Released(self.lease, 0, record, Cause.STALL, error.company)
         if isinstance(error, Snooze):
             return self._snoozed(error)
         if is_permanent(error) or self._retry().is_permanent(kinds(error)):

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from ..executor.process.room import Need, Room
+from ..executor.process.room import UNITS, Need, Room
 from ..registry import Registry
 from ..task import Task
 
@@ -84,6 +84,13 @@ class Capacity:
         if together and free > 0 and not is_dry(SLOTS):
             found.append(Ask(SLOTS, tuple(together), free))
         return found
+
+    def most(self, queues: Collection[str], slots: int) -> int:
+        """Return how many jobs of these queues can run at once, in so many slots and in the pool."""
+        demands = [self.demand(queue) for queue in queues]
+        sizes = [need.size for demand in demands for need in demand.needs]
+        pooled = len(self._room.places) * (UNITS // min(sizes)) if sizes else 0
+        return pooled + (slots if any(demand.slots for demand in demands) else 0)
 
     def cut(self, ask: Ask, free: int) -> Ask:
         """Return the ask for no more than there is room for by now."""

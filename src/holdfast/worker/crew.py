@@ -44,6 +44,8 @@ class Crew(Telling):
         self.running: dict[Lease, Attempt] = {}
         self._in_processes = 0
         """How many of the running attempts take no slot."""
+        self._suspects = 0
+        """How many of them may have little company."""
         self._zombies: set[Attempt] = set()
         self._finished: list[Settlement] = []
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -60,6 +62,12 @@ class Crew(Telling):
     def _free(self) -> int:
         """Return how many slots are free. A thread that was given up keeps its slot until it returns."""
         return max(0, self._slots - len(self.running) + self._in_processes - len(self._zombies))
+
+    def _company(self) -> int | None:
+        """Return how many jobs may run here at most beside the suspects that do; `None` when there are none."""
+        if not self._suspects:
+            return None
+        return min(each.claimed.company for each in self.running.values() if each.claimed.company is not None)
 
     def _fits(self, claimed: Claimed) -> bool:
         handler = self.registry.handler(claimed.lease.queue, claimed.task)
@@ -82,6 +90,7 @@ class Crew(Telling):
             attempt = Attempt(claimed, handler, report, end, desk, blockers)
             self.running[claimed.lease] = attempt
             self._in_processes += handler.in_process
+            self._suspects += claimed.company is not None
             self.report.started += 1
             if hooked:
                 self._tell("claim", claimed.lease, "active")
@@ -148,6 +157,7 @@ class Crew(Telling):
             self.alarm.ring()
             return
         self._in_processes -= attempt.handler.in_process
+        self._suspects -= attempt.claimed.company is not None
         if isinstance(attempt.error, CannotStart):
             self._barred.bar(lease.queue, attempt.error)
         elif self._barred:

@@ -13,11 +13,13 @@ from .capacity import Ask
 class Flight:
     """One call of `settle_and_claim` that is on its way, with what it tells and what it keeps room for."""
 
-    __slots__ = ("ask", "call", "settlements")
+    __slots__ = ("alone", "ask", "call", "settlements")
 
-    def __init__(self, settlements: list[Settlement], ask: Ask) -> None:
+    def __init__(self, settlements: list[Settlement], ask: Ask, alone: bool) -> None:
         self.settlements = settlements
         self.ask = ask
+        self.alone = alone
+        """No other is sent before it has landed, so that it may bring a suspect."""
         self.call: Awaitable[Turn]
 
 
@@ -34,6 +36,11 @@ class Flights:
     def claim(self) -> bool:
         """True while one of them may bring a job."""
         return any(flight.ask.room for flight in self._flights)
+
+    @property
+    def room(self) -> int:
+        """How many jobs these turns may bring."""
+        return sum(flight.ask.room for flight in self._flights)
 
     @property
     def slots(self) -> int:

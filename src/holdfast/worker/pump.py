@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from typing import Protocol
 
-import msgspec
+from msgspec.structs import replace
 
 from ..core.state import State
 from ..errors import StoreError
@@ -19,11 +20,12 @@ from ..executor import PoolOptions
 from ..hook import Hooks
 from ..page import now
 from ..registry import Registry
-from ..store.contract import Filter, Released, Session, Settlement, Store, Turn
+from ..store.contract import CROWD, Filter, Released, Session, Settlement, Store, Turn
 from .alarm import Alarm
 from .capacity import Ask, Capacity
 from .choice import NOTHING, Choice
 from .flight import Flight
+from .reserve import Reserve
 from .trouble import FIRST_PAUSE, Persistent
 from .wakeup import WakeUps
 
@@ -56,6 +58,7 @@ class Pump(Persistent):
         self._called = False
         self._counts_claims = True
         self._wake_ups = WakeUps(hooks)
+        self._reserve = Reserve()
         self.idle = False
         self.empty = Alarm()
         """Rung when nothing runs and nothing is left to settle."""
@@ -69,7 +72,7 @@ class Pump(Persistent):
             while self.claiming or self.running or self._finished or self._unsure or self._flights:
                 if self._may_ask(session):
                     flight = self._ask(session)
-                    if not self._loaded or self._store.turns_at_once == 1:
+                    if flight.alone:
                         if not await self._landed(session, flight, evicted):
                             return
                         continue
@@ -83,7 +86,7 @@ class Pump(Persistent):
                     if not self._flights:
                         self._round.begin()  # whatever rings may have made room, or have brought something
                     self._listening = True
-                    await self.alarm.wait()
+                    await self.alarm.wait(self._reserve.seconds(time.monotonic()))
                     self._listening = False
         finally:
             self._flights.cancel()
@@ -95,6 +98,8 @@ class Pump(Persistent):
             pending = self._finished or self._unsure or self._called or not self._ordered
             return bool(pending) or self._wanted(session).room > 0
         if not self._loaded or self._unsure or len(self._flights) >= self._store.turns_at_once:
+            return False
+        if self._reserve.keeping:  # what is under way must land first: a suspect may have little company
             return False
         ask = self._wanted(session)
         return ask.pool or len(self._finished) + ask.room >= self._share
@@ -111,7 +116,8 @@ class Pump(Persistent):
         settlements, self._finished = self._finished, []
         if ask.room:
             self.drained.clear()
-        flight = Flight(settlements, ask)
+        alone = not self._loaded or self._store.turns_at_once == 1 or self._reserve.keeping
+        flight = Flight(settlements, ask, alone)
         flight.call = self._turn(session, flight)
         self._flights.add(flight)
         self._choice.sent(ask)
@@ -121,7 +127,12 @@ class Pump(Persistent):
         """Return what to claim next, besides what is being claimed."""
         if not self.claiming:
             return NOTHING
-        return self._choice.ask(self._barred.served(session.queues), self._free())
+        self._reserve.look(time.monotonic(), self._suspects > 0)
+        ask = self._choice.ask(self._reserve.queues(self._barred.served(session.queues)), self._free())
+        company = self._company()
+        if company is None:
+            return ask
+        return replace(ask, room=max(0, min(ask.room, company - len(self.running) - self._flights.room)))
 
     def _on_landing(self) -> None:
         if self._listening:  # or else it will look by itself, and a bell would cost a turn for nothing
@@ -151,6 +162,7 @@ class Pump(Persistent):
             return False
         self._after(turn, flight.settlements)
         self._choice.landed(flight.ask, turn)
+        self._note_suspects(flight.ask, turn)
         self._note_drained()
         if not flight.ask.pool:
             self._loaded = 0 < flight.ask.room <= len(turn.claimed)
@@ -161,20 +173,36 @@ class Pump(Persistent):
         self._ordered = True
         return True
 
+    def _note_suspects(self, ask: Ask, turn: Turn) -> None:
+        if not ask.room:
+            return
+        kept, at = self._reserve.keeping, time.monotonic()
+        self._reserve.look(at, self._suspects > 0)
+        self._reserve.told(at, ask.queues, turn.suspects, len(turn.claimed) < ask.room)
+        if kept != self._reserve.keeping:  # other jobs are asked for now than before
+            self._round.begin()
+
     async def _turn(self, session: Session, flight: Flight) -> Turn:
         if self._unsure:
             await self._take_stock(session, flight.settlements)
-            flight.ask = self.capacity.cut(flight.ask, self._free())
+            flight.ask = self.capacity.cut(flight.ask, 0 if self._suspects else self._free())
             self._unsure = False
-        ask = flight.ask
-        idle = not self.running and len(self._flights) <= 1 and not self._barred
+        ask, keeping = flight.ask, self._reserve.keeping
+        wants = flight.alone and self._reserve.wants(time.monotonic())
         asked_at = now()
         turn = await self._store.settle_and_claim(
-            session, flight.settlements, ask.queues, ask.room, park=self.claiming, idle=idle
+            session,
+            flight.settlements,
+            ask.queues,
+            ask.room,
+            park=self.claiming and not keeping,
+            idle=not self.running and len(self._flights) <= 1 and not self._barred,
+            held=len(self.running) if wants else CROWD,
+            only_suspects=keeping,
         )
         if turn.claimed and now() - asked_at > session.lease_ms / 1000:
             # This worker was held up for longer than its lease: others may have these jobs by now, so ask once more.
-            return msgspec.structs.replace(turn, claimed=[], unsure=True)
+            return replace(turn, claimed=[], unsure=True)
         return turn
 
     async def _look_for_hungry(self, session: Session) -> None:
@@ -206,10 +234,12 @@ class Pump(Persistent):
 
     def _after(self, turn: Turn, settlements: list[Settlement]) -> None:
         self._pulse()
-        self._wake_ups.judge(bool(turn.claimed))
+        self._wake_ups.judge(
+            any(job.company is None for job in turn.claimed)
+        )  # whoever is woken for a suspect may pass
         self._unsure = self._unsure or turn.unsure
         if turn.late:
-            log.warning("this worker's lease had expired before it was heard; nobody had taken its jobs")
+            self.warn_of_lateness()
         for entry, settled in zip(settlements, turn.settled, strict=True):
             self._count(entry, settled)
         for lease, reason in turn.aborts:
@@ -230,14 +260,15 @@ class Pump(Persistent):
             self._round.begin()
             if self._wanted(session).room > 0:
                 return
+        kept_for = self._reserve.seconds(time.monotonic())
         if not self._round.asked:
-            await self.alarm.wait()
+            await self.alarm.wait(kept_for)
             return
         self.idle = not self.running
-        wait = self._round.seconds(self._poll)
+        wait = min(self._round.seconds(self._poll), self._poll if kept_for is None else kept_for)
         rung = await self.alarm.wait(wait)
         self._round.begin()
-        self._wake_ups.polled = not rung and wait == self._poll
+        self._wake_ups.polled = not rung and wait == self._poll and kept_for is None
         self.idle = False
 
     def forget_all(self) -> None:
@@ -248,7 +279,7 @@ class Pump(Persistent):
         self._zombies.update(attempt for attempt in self.running.values() if attempt.in_thread)
         self.abort_all("lease_lost")
         self.running.clear()
-        self._in_processes = 0
+        self._in_processes = self._suspects = 0
         self.drained.set()
 
 

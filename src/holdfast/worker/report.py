@@ -71,6 +71,14 @@ class Telling:
             )
         )  # fmt: skip
 
+    def warn_of_lateness(self) -> None:
+        """It is known that the lease was over before the worker was heard: it still counts, as nobody had noticed."""
+        if self.session is not None:
+            log.warning(
+                "worker_late: %s (queues %s) was heard after its lease of %g s was over; nobody had taken its jobs",
+                self.session.name, ", ".join(self.session.queues), self.session.lease_ms / 1000,
+            )  # fmt: skip
+
     def trouble(self, error: Exception) -> None:
         """It is known that the store did not answer."""
         known = isinstance(error, StoreError)

@@ -238,10 +238,12 @@ class Worker:
             for lease, reason in extended.aborts:
                 pump.abort(lease, reason)
             self._look_for_stuck(pump)
+            if extended.late:
+                pump.warn_of_lateness()
             if extended.evicted:
                 on_evicted()
 
-        session = self._new_session(listener.address)
+        session = self._new_session(listener.address, pump.capacity.most(self.queues, self._slots))
         sent_at = now()
         try:
             await self._insistent.do(lambda: store.register(session))
@@ -319,7 +321,7 @@ class Worker:
             told = str(error) or f"the store did not answer for {patience:g} s"
             log.warning("this worker could not take its leave, and will be missed when its lease is over: %s", told)
 
-    def _new_session(self, address: str) -> Session:
+    def _new_session(self, address: str, slots: int) -> Session:
         return Session(
             id=f"{self.name}-{os.urandom(6).hex()}",
             name=self.name,
@@ -327,7 +329,7 @@ class Worker:
             pid=os.getpid(),
             queues=self.queues,
             lease_ms=self._lease_ms,
-            slots=self._slots,
+            slots=slots,
             address=address,
         )
 

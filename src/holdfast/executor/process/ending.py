@@ -38,13 +38,15 @@ class Died(HoldfastError):
         code: int,
         times: int,
         *,
-        alone: bool,
+        company: int,
         why: str = "",
         is_over_limit: bool = False,
         memory: int | None = None,
     ) -> None:
-        super().__init__(f"{_blame(alone, times)}: {why or how_it_ended(code, memory)}")
+        super().__init__(f"{_blame(company == 1, times)}: {why or how_it_ended(code, memory)}")
         self.code = code
+        self.company = company
+        """How many jobs ran in it."""
         self.is_over_limit = is_over_limit
         """Its sandbox ended it, for what it had too much of."""
 

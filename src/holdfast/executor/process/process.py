@@ -221,10 +221,10 @@ class Process:
         if self._meter is not None:
             self._meter.stop()
         self.short_lived = not self.ready and not self._ending
-        alone = len(self.runs) == 1
+        company = len(self.runs)
         for number in list(self.runs):
             if running := self._over(number):
-                running.done.set_exception(self._why(running, code, alone))
+                running.done.set_exception(self._why(running, code, company))
         self._changed(self)
 
     @property
@@ -242,7 +242,7 @@ class Process:
             return CannotStart(f"its process ended before it was ready: {how_it_ended(self._code)}")
         return None
 
-    def _why(self, running: Running, code: int | None, alone: bool) -> Exception:
+    def _why(self, running: Running, code: int | None, company: int) -> Exception:
         if (unstarted := self._unstarted()) is not None:
             return unstarted
         if self._ending or code == LEASE_OVER or code is None:
@@ -250,7 +250,7 @@ class Process:
         over = self._meter.why(code) if self._meter is not None else ""
         times = running.order.claimed.counters.stalls + 1
         memory = self.sandbox.memory if self.sandbox is not None else None
-        return Died(code, times, alone=alone, why=over or self._cut, is_over_limit=bool(over), memory=memory)
+        return Died(code, times, company=company, why=over or self._cut, is_over_limit=bool(over), memory=memory)
 
     # --- ending
 

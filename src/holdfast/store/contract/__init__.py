@@ -44,7 +44,7 @@ from .produce import (
 )
 from .settle import Claimed, Complete, Continuation, Failed, Lease, Released, Retried, Settled, Settlement, Snoozed
 from .steer import Due, Finding, Finished, Fired, Listener, ScheduleChange, ScheduleRow, Steering
-from .work import Corrupt, Declaration, Expired, Extended, Reaped, Session, Turn, Working
+from .work import CROWD, Corrupt, Declaration, Expired, Extended, Reaped, Session, Turn, Working
 
 
 class Store(Producing, Working, Looking, Steering, Protocol):
@@ -113,6 +113,7 @@ class Transactional(Store, Protocol):
 
 
 __all__ = [
+    "CROWD",
     "ENDED",
     "FORGOTTEN_MS",
     "HELD",

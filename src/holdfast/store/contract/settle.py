@@ -42,6 +42,8 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True):
     chain: ChainRef | None = None
     """The first job of its chain; `None` for a job that continues no other."""
     position: int = 0
+    company: int | None = None
+    """Of a suspect: at most so many jobs, itself included, may its worker hold while it runs."""
 
 
 class Continuation(msgspec.Struct, frozen=True):
@@ -94,6 +96,8 @@ class Released(msgspec.Struct, frozen=True, tag="release"):
     delay_ms: int = 0
     error: ErrorRecord | None = None
     cause: Cause = Cause.RELEASE
+    company: int = 1
+    """Of a stall: how many jobs, itself included, ran in the process that died."""
 
 
 Settlement = Complete | Retried | Failed | Snoozed | Released

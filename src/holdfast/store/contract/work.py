@@ -14,6 +14,9 @@ from ...core.transition import Reply
 from .produce import Abort
 from .settle import Claimed, Lease, Settled, Settlement
 
+CROWD = 1_000_000_000
+"""As what a session holds: more than any suspect's company."""
+
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
     """A worker's registration, under a random id that is new at every start."""
@@ -25,6 +28,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     queues: tuple[str, ...]
     lease_ms: int = 15_000
     slots: int = 1
+    """How many jobs it holds at most, in its own process and in others: the company of whatever stalls with it."""
     address: str | None = None
     """Where the store can wake this worker; made by `listen`."""
 
@@ -46,6 +50,8 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     """Something may be claimable now that this worker had no room for."""
     aborts: list[tuple[Lease, Abort]] = []
     """Held jobs whose handlers must be told to stop, and why."""
+    suspects: tuple[str, ...] = ()
+    """Queues in which a suspect could be claimed now, if the session held fewer jobs."""
     unsure: bool = False
     """The store may have forgotten what this session settled, and think that it holds it still: ask what it holds."""
 
@@ -124,8 +130,13 @@ class Working(Protocol):
         room: int,
         park: bool = False,
         idle: bool = False,
+        held: int = 0,
+        only_suspects: bool = False,
     ) -> Turn:
         """Every settlement has its word, and up to `room` jobs are claimed, from the queues in that order.
+
+        `held` is how many jobs the session holds already, in all its queues: a suspect is given only where its company
+        allows that, and then no more than its company allows besides. Whoever holds one asks for no more either.
 
         With `park`, a session that got less than it had room for is woken when there is more. `idle` says that
         nothing runs in it: a store may then claim for it before it wakes it (`given`).

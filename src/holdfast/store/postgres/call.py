@@ -47,9 +47,8 @@ ENQUEUE_BLOCKED = ENQUEUE.removesuffix(")") + ", %s::text[], %s::text[])"
 TURN = (
     "SELECT * FROM holdfast.turn(%s::bigint, %s, %s::bigint, %s::text[], %s::text[], %s::text[], %s::text[],"
     " %s::bigint[], %s::integer[], %s::bytea[], %s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[],"
-    " %s::integer, %s, %s)"
+    " %s::integer, %s, %s, %s::text[], %s::integer, %s)"
 )
-TURN_GOING_ON = TURN.removesuffix(")") + ", %s::text[])"
 
 
 class Info(msgspec.Struct, frozen=True):
@@ -63,6 +62,7 @@ class Info(msgspec.Struct, frozen=True):
     more: bool = False
     settings: dict[str, msgspec.Raw] | None = None
     aborts: list[tuple[str, str, int, int, str]] | None = None
+    suspects: tuple[str, ...] = ()
     server: str = ""
     """When the server was started that answers: another one may have forgotten what was settled."""
 
@@ -220,10 +220,11 @@ def _part(entry: Settlement) -> _Part:
         error = entry.error
         return "fail", _json(error), entry.result_ttl_ms, str(entry.cause), error.type, error.signature
     if isinstance(entry, Released):
+        cause = str(entry.cause) if entry.company == 1 else f"{entry.cause} {entry.company}"
         if entry.error is None:
-            return "release", None, entry.delay_ms, str(entry.cause), None, None
+            return "release", None, entry.delay_ms, cause, None, None
         error = entry.error
-        return "release", _json(error), entry.delay_ms, str(entry.cause), error.type, error.signature
+        return "release", _json(error), entry.delay_ms, cause, error.type, error.signature
     return _snooze(entry)
 
 
@@ -261,6 +262,7 @@ class Reader:
             now_ms=info.now,
             settings={queue: self.settings(queue, bytes(raw)) for queue, raw in (info.settings or {}).items()},
             more=info.more,
+            suspects=info.suspects,
             aborts=aborts(info.aborts),
             unsure=known != link,
         ), broken
@@ -295,7 +297,7 @@ def claimed_rows(rows: Iterable[Sequence[Any]], now: int) -> tuple[list[Claimed]
     broken = []
     for row in rows:
         try:
-            jobs.append(claimed(Lease(*row[:4]), now, row[4:18], row[19:], row[18]))
+            jobs.append(claimed(Lease(*row[:4]), now, row[4:18], row[19:23], row[18], row[23]))
         except msgspec.MsgspecError as error:
             broken.append((Lease(row[0], row[1], row[2], row[3]), corrupt(error)))
     return jobs, broken

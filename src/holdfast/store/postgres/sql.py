@@ -11,12 +11,12 @@ from ...core.job import ErrorRecord
 from ...core.policy import COUNTER
 
 SCHEMA = "holdfast."
-MINOR = 9
+MINOR = 10
 """The functions' number. Raise it in every release that changes one of them; they must go on taking older calls."""
 FUNCTIONS = (
-    "prelude", "keep", "lane", "unblock", "update", "complete", "chain", "retry", "release", "snooze", "fail", "cancel",
-    "promote", "delete", "requeue", "enqueue", "fresh", "claim", "extend", "progress", "reap", "reader", "expire",
-    "turn", "join", "schedule", "aside",
+    "prelude", "keep", "lane", "suspect", "unblock", "update", "complete", "chain", "retry", "release", "snooze",
+    "fail", "cancel", "promote", "delete", "requeue", "enqueue", "fresh", "claim", "extend", "progress", "reap",
+    "reader", "expire", "turn", "join", "schedule", "aside",
 )  # fmt: skip
 _STATEMENT = re.compile(r"^-- :(\w+)\n(.*?);\s*$", re.MULTILINE | re.DOTALL)
 _NAMED = re.compile(r"(?<!:):([a-z]+)\b")

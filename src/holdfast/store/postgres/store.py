@@ -70,7 +70,6 @@ class PostgresStore(Enqueuing):
     def __init__(self, url: Any, *, clock: Callable[[], int] | None = None) -> None:
         super().__init__(url, clock=clock)
         self._turn = self._named(call.TURN)
-        self._turn_going_on = self._named(call.TURN_GOING_ON)
         self._reader = call.Reader()
 
     def scan(self) -> PostgresScan:
@@ -185,18 +184,19 @@ class PostgresStore(Enqueuing):
         room: int,
         park: bool = False,
         idle: bool = False,
+        held: int = 0,
+        only_suspects: bool = False,
     ) -> Turn:
         self._doubt.settle(session.id)
         ear = self._switchboard.find(session.address) if park else None
         values = call.turn(self._now(), session, settlements, queues, room, park)
-        nexts = call.continuations(settlements)
-        statement, more = (self._turn, []) if nexts is None else (self._turn_going_on, [nexts])
+        more = [call.continuations(settlements), str(held), only_suspects]
 
         missed: Rows = []
 
         async def work(connection: Connection, again: bool) -> Rows:
             async with connection.cursor(binary=True) as cursor:
-                await cursor.execute(statement, [*values, again, *more])
+                await cursor.execute(self._turn, [*values, again, *more])
                 rows = await cursor.fetchall()
                 if ear is not None and len(rows) <= room:
                     await cursor.execute(self._look_again, (session.id, texts(queues), None))

@@ -29,6 +29,8 @@ class Gifts:
         """What was given, and not handed on yet."""
         self.broken: list[int] = []
         """Runs among what was given that cannot be read: to be set aside."""
+        self.handed = 0
+        """How many jobs were handed on so far."""
         self._last = Turn()
         self._now_ms = 0
         self._held: frozenset[Lease] = frozenset()
@@ -72,6 +74,7 @@ class Gifts:
         if len(self.waiting) > room:
             return []
         jobs, self.waiting = self.waiting, []
+        self.handed += len(jobs)
         return jobs
 
     def hand_back(self) -> list[Settlement]:

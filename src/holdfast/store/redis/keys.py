@@ -15,6 +15,7 @@ ENDINGS = {
     "past": (":past", "hash", "id -> earlier runs that are kept"),
     "waiting": (":waiting", "zset", "jobs without a key, by priority, run_at and run"),
     "lane": (":lane:", "zset", "the same for one key, whose name follows"),
+    "suspects": (":suspects", "zset", "jobs that stalled and wait for small company, with a key or without, the same"),
     "scheduled": (":scheduled", "zset", "run by run_at"),
     "blocked": (":blocked", "zset", "jobs that wait for others, by run"),
     "active": (":active", "hash", "run -> the session that holds it, and its key"),

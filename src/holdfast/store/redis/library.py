@@ -8,7 +8,7 @@ from importlib.resources import files
 from .keys import ENDINGS
 
 MAJOR = 1
-MINOR = 10
+MINOR = 11
 """Raise it with every change of the Lua: a server with an older library gets this one."""
 NAME = f"holdfast_{MAJOR}"
 PREFIX = f"{NAME}_"
@@ -17,8 +17,8 @@ TRANSITIONS = (
     "release", "cancel", "reap", "requeue", "expire", "delete",
 )  # fmt: skip
 FILES = (
-    "prelude", "record", "hold", "log", "tell", "policy", "outbox", "plain", "give", "lane", "reader", *TRANSITIONS,
-    "chain", "go_on", "finish", "outside", "forget", "turn", "schedule", "steer",
+    "prelude", "record", "hold", "log", "tell", "policy", "outbox", "plain", "give", "lane", "suspect", "reader",
+    *TRANSITIONS, "chain", "go_on", "finish", "outside", "forget", "turn", "schedule", "steer",
 )  # fmt: skip
 
 

@@ -47,6 +47,7 @@ class Rest(msgspec.Struct, frozen=True):
     chain_state: str | None = None
     ended_at: int | None = None
     open: int = 0
+    company: int | None = None
 
 
 class Life(msgspec.Struct, frozen=True):
@@ -210,6 +211,7 @@ def claimed(queue: str, run: int, raw: bytes, timeout_ms: int, now: int) -> Clai
         timeout_ms=timeout_ms if timeout_ms >= 0 else None,
         chain=record.chain,
         position=record.position,
+        company=more.company,
     )
 
 
@@ -267,6 +269,7 @@ def seen(queue: str, run: int, record: Record, successor: bool, now: int) -> Job
         position=record.position,
         chain_state=None if more.chain_state is None else outcome(record),
         blockers=more.open if record.state is State.BLOCKED else 0,
+        company=None if record.state.finished else more.company,
     )
 
 

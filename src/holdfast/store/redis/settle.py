@@ -66,7 +66,13 @@ def _more(entry: Settlement, error: ErrorRecord | None) -> bytes:
     more: dict[str, Any] = {"name": _NAME[type(entry)]}
     if error is not None:
         more.update(error_type=error.type, signature=error.signature)
-    for field, name in (("cause", "cause"), ("result_ttl_ms", "ttl"), ("run_at_ms", "run_at"), ("delay_ms", "delay")):
+    for field, name in (
+        ("cause", "cause"),
+        ("result_ttl_ms", "ttl"),
+        ("run_at_ms", "run_at"),
+        ("delay_ms", "delay"),
+        ("company", "company"),
+    ):
         value = getattr(entry, field, None)
         if value is not None:
             more[name] = value
@@ -83,10 +89,20 @@ _STALE = Settled(Reply.STALE)
 class Work:
     """A turn while it is made of several replies."""
 
-    def __init__(self, session: Session, settlements: Sequence[Settlement], order: list[str], room: int) -> None:
+    def __init__(
+        self,
+        session: Session,
+        settlements: Sequence[Settlement],
+        order: list[str],
+        room: int,
+        held: int = 0,
+        only_suspects: bool = False,
+    ) -> None:
         self.session = session
         self.order = order if room > 0 else []
         self.room = room
+        self._held = held
+        self._only_suspects = only_suspects
         self.settled: list[Settled] = [_STALE] * len(settlements)
         self.entries: dict[str, list[tuple[int, Settlement]]] = {}
         for index, entry in enumerate(settlements):
@@ -102,7 +118,20 @@ class Work:
         self.posted: list[tuple[str, list[Any]]] = []
         """Queues with messages for others, and the first of these."""
         self.now = 0
+        self.suspects: list[str] = []
         self.late = self.more = self.evicted = self.unsure = False
+
+    @property
+    def asks(self) -> str:
+        """What the session asks for: how many jobs, beside how many that it holds, and whether suspects only."""
+        return f"{self.room} {self._held + len(self.claimed)}{' only' if self._only_suspects else ''}"
+
+    def took(self, jobs: list[Claimed]) -> None:
+        """The session holds these, too: of a suspect it has no more company than that allows."""
+        held = self._held + len(self.claimed)
+        most = [job.company - held for job in jobs if job.company is not None]
+        self.room = min([self.room, *most]) - len(jobs)
+        self.claimed += jobs
 
     def turn(self, given: list[Claimed], told: int) -> Turn:
         """Return the whole of it, with what was claimed before, and a word for each of the first settlements."""
@@ -115,6 +144,7 @@ class Work:
             now_ms=self.now,
             settings=self.settings,
             more=self.more,
+            suspects=tuple(self.suspects),
             aborts=[each for found in self.aborts.values() for each in found],
             unsure=self.unsure,
         )

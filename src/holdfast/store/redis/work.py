@@ -87,6 +87,8 @@ class Working(Delivering):
         room: int,
         park: bool = False,
         idle: bool = False,
+        held: int = 0,
+        only_suspects: bool = False,
     ) -> Turn:
         settled: list[Settled] = []
         while (count := together(settlements, size_of, LARGEST)) < len(settlements):
@@ -95,7 +97,7 @@ class Working(Delivering):
                 return turn
             settled += turn.settled
             settlements = settlements[count:]
-        turn = await self._one_turn(session, settlements, queues, room, park, idle)
+        turn = await self._one_turn(session, settlements, queues, room, park, idle, held, only_suspects)
         return msgspec.structs.replace(turn, settled=settled + turn.settled) if settled else turn
 
     async def _one_turn(
@@ -106,8 +108,11 @@ class Working(Delivering):
         room: int,
         park: bool = False,
         idle: bool = False,
+        held: int = 0,
+        only_suspects: bool = False,
     ) -> Turn:
         gifts = self._gifts.get(session.id)
+        handed = gifts.handed if gifts is not None else 0
         given = gifts.take(room if queues else 0) if gifts is not None else []
         if gifts is not None and given and not settlements:
             return gifts.turn(given)
@@ -115,7 +120,9 @@ class Working(Delivering):
             await self._hear(session.lease_ms)
         back = gifts.hand_back() if gifts is not None else []
         wanted = [queue for queue in queues if queue in session.queues]
-        work = Work(session, [*settlements, *back], wanted, room - len(given))
+        if gifts is not None:
+            held += gifts.handed - handed
+        work = Work(session, [*settlements, *back], wanted, room - len(given), held, only_suspects)
         if self.place.kind == "cluster" and len(session.queues) > 1:
             await self._turn_by_turn(work, park)
         else:
@@ -158,7 +165,7 @@ class Working(Delivering):
         session = work.session
         parked = "" if not park else "idle" if idle and gifts is not None else "park"
         args: list[Any] = [
-            self._now(), self._shift, session.id, session.lease_ms, work.room, parked, random.randrange(1, 2**31),
+            self._now(), self._shift, session.id, session.lease_ms, work.asks, parked, random.randrange(1, 2**31),
         ]  # fmt: skip
         for queue in queues:
             entries = work.entries.pop(queue, ())
@@ -205,11 +212,12 @@ class Working(Delivering):
             work.settled[index] = SETTLED[word]
         if flat:
             jobs, broken = record.claimed_all(queue, flat, work.now)
-            work.claimed += jobs
+            work.took(jobs)
             work.broken += ((queue, run) for run in broken)
-            work.room -= len(jobs)
         work.next_at[queue] = next_at
-        work.more = work.more or bool(more)
+        work.more = work.more or bool(more & 1)
+        if more & 2:
+            work.suspects.append(queue)
         work.settings[queue] = self._decoded(queue, settings)
         work.aborts[queue] = aborts_of(queue, aborts)
         work.waiting[queue] = bool(waiting)

@@ -14,7 +14,7 @@ from ...core.limit import Bucket, QueueSettings, next_token_ms, refill
 from ...core.policy import Cause, Policy, effective, spent
 from ..contract import Claimed, Lease, Session
 from ..row import FRESH, claimed, corrupt
-from . import lane
+from . import lane, suspect
 from .aside import note_job
 from .column import Number
 from .end import fail
@@ -24,7 +24,7 @@ MOST_PROMOTED = 200
 _DEFAULT = Policy()
 _Row = tuple[
     int, Number, str, str | None, Number, str | None, Number, Number, Number, Number, Number, Number, str | None,
-    str | None, str | None, str | None, str | None, str | None, str | None, int | None, int,
+    str | None, str | None, str | None, str | None, str | None, str | None, int | None, int, Number | None,
 ]  # fmt: skip
 _decode = msgspec.json.Decoder(list[_Row]).decode
 
@@ -35,6 +35,10 @@ class Offer(msgspec.Struct):
     claimed: list[Claimed]
     next_at_ms: int | None = None
     more: bool = False
+    suspects: bool = False
+    """One could be claimed, if the session held fewer jobs."""
+    room: int = 0
+    """How many jobs more the session may have; less than it asked for while it holds a suspect."""
 
 
 def promote_due(tx: Tx, queue: str) -> None:
@@ -46,15 +50,20 @@ def promote_due(tx: Tx, queue: str) -> None:
     lane.promote_due(tx, queue, MOST_PROMOTED)
 
 
-def claim(tx: Tx, session: Session, queue: str, room: int) -> Offer:
-    """claim: the session holds up to `room` jobs more."""
+def claim(tx: Tx, session: Session, queue: str, room: int, held: int, only_suspects: bool) -> Offer:
+    """claim: the session, which holds so many, has up to `room` jobs more."""
     settings = tx.queue(queue).settings
     if settings.paused:
-        return Offer([])
+        return Offer([], room=room)
     promote_due(tx, queue)
     allowed, bucket = _allowed(tx, queue, settings, room)
-    claimed: list[Claimed] = []
-    while len(claimed) < allowed:  # more than once only when something that cannot start stood in front
+    suspects = suspect.take(tx, session, queue, allowed, held) if allowed > 0 else suspect.NONE
+    claimed = _hand_out(tx, queue, _read(tx, suspects.runs))
+    if suspects.runs:
+        allowed, room = min(allowed, suspects.room), min(room, suspects.room)
+    while (
+        len(claimed) < allowed and not only_suspects
+    ):  # more than once only when something that cannot start stood in front
         rows = _take(tx, session, queue, allowed - len(claimed))
         handed = _hand_out(tx, queue, rows)
         claimed += handed
@@ -62,12 +71,13 @@ def claim(tx: Tx, session: Session, queue: str, room: int) -> Offer:
             break
     if claimed:
         tx.append("claim", [job.lease.run for job in claimed])
-    next_at = _next_at(tx, queue)
+    next_at = _next_at(tx, queue, suspects.next_at_ms)
     if bucket is not None:
         next_at = _pay(tx, queue, settings, bucket, len(claimed), next_at)
     if settings.concurrency is not None and tx.value("claim", "active", queue=queue) >= settings.concurrency:
         next_at = None  # only the end of a running job makes room, and that wakes whoever is parked
-    return Offer(claimed, next_at, more=len(claimed) == allowed == room)
+    more = len(claimed) == allowed == room
+    return Offer(claimed, next_at, more=more, suspects=suspects.left, room=room - len(claimed))
 
 
 def _allowed(tx: Tx, queue: str, settings: QueueSettings, room: int) -> tuple[int, Bucket | None]:
@@ -97,15 +107,17 @@ def _pay(tx: Tx, queue: str, settings: QueueSettings, bucket: Bucket, count: int
 
 
 def _is_waiting(tx: Tx, queue: str) -> bool:
-    return bool(tx.value("claim", "keyless_waiting", queue=queue)) or bool(
-        tx.run("lane", "ready", queue=queue, limit=1).fetchone()
+    return (
+        bool(tx.value("claim", "keyless_waiting", queue=queue))
+        or bool(tx.run("lane", "ready", queue=queue, limit=1).fetchone())
+        or bool(tx.run("claim", "suspects", queue=queue, limit=1).fetchone())
     )
 
 
-def _next_at(tx: Tx, queue: str) -> int | None:
+def _next_at(tx: Tx, queue: str, suspects_at: int | None) -> int | None:
     scheduled = tx.value("claim", "next_scheduled", queue=queue)
     timed = tx.value("lane", "next", queue=queue)
-    known = [instant for instant in (scheduled, timed) if instant is not None]
+    known = [instant for instant in (scheduled, timed, suspects_at) if instant is not None]
     return min(known) if known else None
 
 
@@ -116,6 +128,11 @@ def _take(tx: Tx, session: Session, queue: str, room: int) -> list[list[Any]]:
     else:
         runs = msgspec.json.decode(tx.value("claim", "next", queue=queue, room=room))
         _hold(tx, session, runs)
+    return _read(tx, runs)
+
+
+def _read(tx: Tx, runs: list[int]) -> list[list[Any]]:
+    """Return the rows of these jobs, in this order."""
     rows = {row[0]: row for row in _rows(tx, runs)} if runs else {}
     return [rows[run] for run in runs]
 
@@ -174,13 +191,15 @@ def _hand_out(tx: Tx, queue: str, rows: list[list[Any]]) -> list[Claimed]:
     for row in rows:
         try:
             run, attempts, id = row[:3]
-            job = claimed(Lease(queue, id, run, attempts), tx.now, row[3:17], row[17:])
+            job = claimed(Lease(queue, id, run, attempts), tx.now, row[3:17], row[17:21], company=row[21])
         except msgspec.MsgspecError as error:
             _refuse(tx, row[0], Cause.CORRUPT, corrupt(error))
             note_job(tx, {"queue": queue, "id": row[2], "run": row[0]}, corrupt(error))
             continue
         policy = effective(policies.get(job.task or "", _DEFAULT), job.overrides)
-        cause = spent(policy.retry, job.counters) if job.counters is not FRESH else None
+        cause = (
+            spent(policy.retry, job.counters, suspect=job.company is not None) if job.counters is not FRESH else None
+        )
         if cause is None:
             handed.append(job if policy.timeout_ms is None else replace(job, timeout_ms=policy.timeout_ms))
         else:
@@ -208,5 +227,5 @@ def claimed_again(tx: Tx, row: dict[str, Any]) -> Claimed:
     home = tx.run("chain", "ref", run=row["chain"]).fetchone() or (None, None, None)
     lease = Lease(row["queue"], row["id"], row["run"], row["attempts"])
     fields = [row[name] for name in columns]
-    job = claimed(lease, row["claimed_at_ms"], fields, (*home, row["position"]))
+    job = claimed(lease, row["claimed_at_ms"], fields, (*home, row["position"]), company=row["company"])
     return replace(job, timeout_ms=effective(tx.policy(row["queue"], row["task"]), job.overrides).timeout_ms)

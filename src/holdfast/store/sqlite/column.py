@@ -34,7 +34,7 @@ TABLES: dict[str, dict[str, str]] = {
         "result_ttl_ms": "int?", "dedup_key": "text?", "dedup_until_ms": "int?", "progressed_at_ms": "int?",
         "progress": "blob?", "checkpoint": "blob?", "overrides": "blob?", "headers": "blob?", "error": "blob?",
         "result": "blob?", "payload": "blob", "chain": "int?", "position": "int", "chain_state": "chain?",
-        "ended_at_ms": "int?", "tail": "int?", "blockers": "int?", "on_blocker_failed": "text?",
+        "ended_at_ms": "int?", "tail": "int?", "blockers": "int?", "on_blocker_failed": "text?", "company": "int?",
     },
     "event": {
         "at_ms": "int", "queue": "text", "id": "text", "run": "int", "attempt": "int", "transition": "text",

@@ -27,9 +27,19 @@ def recheck(tx: Tx, queue: str, key: str, *, served: int = 0) -> bool:
     ready, ready_at = waiting and room, None
     if ready and settings.key_rate is not None and bucket is not None and bucket.tokens < 1:
         ready, ready_at = False, next_token_ms(settings.key_rate, bucket)
-    turn = served or (lane[0] if lane else _next_turn(tx, queue))
+    turn = served or (lane[0] if lane else next_turn(tx, queue))
     _put(tx, queue, key, turn, ready, ready_at, bucket)
     return ready
+
+
+def starts_at(tx: Tx, queue: str, key: str) -> int | None:
+    """Return when a job of the key may start by its limits, if nothing else happens; `None`: when another ends."""
+    settings = tx.queue(queue).settings
+    if not _has_room(tx, queue, key, settings.key_concurrency):
+        return None
+    lane = tx.run("lane", "get", queue=queue, key=key).fetchone()
+    bucket = _bucket(tx, settings.key_rate, lane, take=False)
+    return tx.now if settings.key_rate is None or bucket is None else next_token_ms(settings.key_rate, bucket)
 
 
 def _active(tx: Tx, queue: str, key: str) -> int:
@@ -87,8 +97,8 @@ def _put(
     )  # fmt: skip
 
 
-def _next_turn(tx: Tx, queue: str) -> int:
-    """A new lane stands behind those that are there."""
+def next_turn(tx: Tx, queue: str) -> int:
+    """Return the number of the next turn: a new lane stands behind those that are there."""
     return int(tx.value("queue", "next_turn", queue=queue))
 
 

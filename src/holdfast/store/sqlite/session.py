@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 import msgspec
 
@@ -65,7 +66,17 @@ def _hear(tx: Tx, session: Session) -> tuple[bool, bool]:
     return True, late
 
 
-def turn(tx: Tx, session: Session, settlements: list[Settlement], queues: list[str], room: int, park: bool) -> Turn:
+class Ask(msgspec.Struct, frozen=True):
+    """What a session wants: so many jobs of these queues, besides those that it holds."""
+
+    queues: Sequence[str]
+    room: int
+    park: bool
+    held: int
+    only_suspects: bool
+
+
+def turn(tx: Tx, session: Session, settlements: list[Settlement], ask: Ask) -> Turn:
     """Everything finished is settled, and what there is room for is claimed, in one step."""
     alive, late = _hear(tx, session)
     if not alive:
@@ -74,18 +85,20 @@ def turn(tx: Tx, session: Session, settlements: list[Settlement], queues: list[s
     release(tx)
     claimed: list[Claimed] = []
     next_at: int | None = None
-    more = False
-    for queue in queues:
-        if room <= len(claimed):
+    more, room, suspects = False, ask.room, []
+    for queue in ask.queues:
+        if room <= 0:
             break
-        offer = claim(tx, session, queue, room - len(claimed))
+        offer = claim(tx, session, queue, room, ask.held + len(claimed), ask.only_suspects)
         claimed += offer.claimed
+        room = offer.room
+        suspects += [queue] if offer.suspects else []
         more = more or offer.more
         if offer.next_at_ms is not None:
             next_at = offer.next_at_ms if next_at is None else min(next_at, offer.next_at_ms)
     pass_on(tx, settlements)
-    if park and len(claimed) < room:
-        tx.run("session", "park", session=session.id, room=room - len(claimed))
+    if ask.park and room > 0:
+        tx.run("session", "park", session=session.id, room=room)
     return Turn(
         late=late,
         settled=settled,
@@ -94,6 +107,7 @@ def turn(tx: Tx, session: Session, settlements: list[Settlement], queues: list[s
         now_ms=tx.now,
         settings={queue: tx.settings(queue) for queue in session.queues},
         more=more,
+        suspects=tuple(suspects),
         aborts=_aborts(tx, session),
     )
 
@@ -177,6 +191,7 @@ def _reap(tx: Tx, row: dict[str, object]) -> State:
             message="its worker vanished while it ran",
             fields={"worker": row["session"]},  # not in the message, so that all stalls have one signature
         )
-        state = come_back(tx, row, Cause.STALL, error, exit="reap")
+        slots = tx.value("reap", "slots", queue=row["queue"], session=row["session"])
+        state = come_back(tx, row, Cause.STALL, error, exit="reap", company=slots)
     lane.recheck_all(tx, str(row["queue"]), {row["key"]})  # type: ignore[arg-type]
     return state

@@ -11,6 +11,7 @@ import msgspec
 from ...core.job import ErrorRecord, Progress
 from ...core.policy import COUNTER, Cause, effective, verdict
 from ...core.state import State
+from ...core.suspect import company_after
 from ...core.transition import Reply, judge
 from ..contract import (
     Complete,
@@ -156,7 +157,7 @@ def _apply(tx: Tx, session: Session, row: Row, entry: Settlement) -> State:
     if isinstance(entry, Failed):
         return fail(tx, row, entry.error, entry.cause, ttl=entry.result_ttl_ms, count=True)
     if isinstance(entry, Released):
-        return come_back(tx, row, entry.cause, entry.error, exit="release", delay=entry.delay_ms)
+        return come_back(tx, row, entry.cause, entry.error, exit="release", delay=entry.delay_ms, company=entry.company)
     return _snooze(tx, row, entry)
 
 
@@ -172,14 +173,24 @@ def _complete(tx: Tx, session: Session, row: Row, entry: Complete) -> State:
     return State.COMPLETED
 
 
-def come_back(tx: Tx, row: Row, cause: Cause, error: ErrorRecord | None, *, exit: str, delay: int = 0) -> State:
-    """retry, release, reap: the run counts its cause, if it costs anything, and waits again, or fails at its limit."""
+def come_back(
+    tx: Tx, row: Row, cause: Cause, error: ErrorRecord | None, *, exit: str, delay: int = 0, company: int = 1
+) -> State:
+    """retry, release, reap: the run counts its cause, if it costs anything, and waits again, or fails at its limit.
+
+    `company` is how many jobs at most ran where it stalled.
+    """
     if cause is Cause.WORKER:
         return _hand_back(tx, row, cause, error, exit, delay)
     policy = effective(tx.policy(row["queue"], row["task"]), overrides(row))
     counter = COUNTER[cause]
     counted = row[counter] + 1
-    if verdict(policy.retry, cause, counted) == "fail":
+    final = verdict(policy.retry, cause, counted) == "fail"
+    if cause is Cause.STALL and (exit == "reap" or company > 1):  # a process that ran nothing else harmed nobody else
+        company = min(company, row["company"] or company)
+        row = {**row, "company": company_after(counted, policy.retry.stalls, company)}
+        final = row["company"] is None
+    if final:
         error = error or ErrorRecord(
             type="TooMany" + counter.capitalize(),
             kind=cause,
@@ -217,6 +228,7 @@ def _put_back(tx: Tx, row: Row, exit: str, error: ErrorRecord | None, *, run_at:
                 "run_at": run_at,
                 "ready_at": max(run_at, tx.now),
                 "error": _json(error) if error else row["error"],
+                "company": row["company"],
                 **{name: row[name] for name in COUNTER.values()},
             }
         ],

@@ -174,13 +174,17 @@ class SqliteStore(Base):
         room: int,
         park: bool = False,
         idle: bool = False,
+        held: int = 0,
+        only_suspects: bool = False,
     ) -> Turn:
         # An idle worker has much room and finds little: that is done at once. One that finds much gets it in batches.
         small = len(settlements) <= SMALL and session_.id not in self._busy
         most = min(room, SMALL) if small else room
-        turn = await self._turn(session_, settlements, queues, most, park, small)
+        ask = session.Ask(queues, most, park, held, only_suspects)
+        turn = await self._turn(session_, settlements, ask, small)
+        room = min([room, *(job.company - held for job in turn.claimed if job.company is not None)])
         if len(turn.claimed) == most < room:
-            rest = await self._turn(session_, (), queues, room - most, park, False)
+            rest = await self._turn(session_, (), replace(ask, room=room - most, held=held + most), False)
             if not rest.evicted:
                 turn = replace(rest, settled=turn.settled, claimed=turn.claimed + rest.claimed)
         if len(turn.claimed) >= SMALL:
@@ -193,14 +197,10 @@ class SqliteStore(Base):
         self,
         session_: Session,
         settlements: Sequence[Settlement],
-        queues: Sequence[str],
-        room: int,
-        park: bool,
+        ask: session.Ask,
         small: bool,
     ) -> Turn:
-        return await self._write(
-            lambda tx: session.turn(tx, session_, list(settlements), list(queues), room, park), small=small
-        )
+        return await self._write(lambda tx: session.turn(tx, session_, list(settlements), ask), small=small)
 
     async def extend(self, session_: Session) -> Extended:
         return await self._write(lambda tx: session.extend(tx, session_))

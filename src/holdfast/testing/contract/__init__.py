@@ -27,6 +27,7 @@ _PARTS = (
     "schedule",
     "spoil",
     "successor",
+    "suspect",
     "watch",
 )
 pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in _PARTS))
@@ -53,6 +54,7 @@ from .result import Results  # noqa: E402
 from .schedule import ScheduleKeeping  # noqa: E402
 from .spoil import Spoils  # noqa: E402
 from .successor import Successors  # noqa: E402
+from .suspect import Suspects  # noqa: E402
 from .watch import Watching  # noqa: E402
 
 
@@ -66,6 +68,7 @@ class StoreContract(
     Counting,
     Results,
     Leases,
+    Suspects,
     Idling,
     Limits,
     Log,

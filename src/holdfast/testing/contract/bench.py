@@ -79,8 +79,10 @@ class Bench:
         self._others.append(store)
         return store
 
-    async def session(self, *queues: str, lease_ms: int = LEASE_MS, address: str | None = None) -> Session:
-        """Return a session that is registered."""
+    async def session(
+        self, *queues: str, lease_ms: int = LEASE_MS, address: str | None = None, slots: int = 1
+    ) -> Session:
+        """Return a session that is registered. With one slot, whatever stalls with it was alone."""
         number = next(self._numbers)
         session = Session(
             id=f"session-{number}",
@@ -90,6 +92,7 @@ class Bench:
             queues=queues or (QUEUE,),
             lease_ms=lease_ms,
             address=address,
+            slots=slots,
         )
         await self.store.register(session)
         self._sessions.append(session)
@@ -134,10 +137,19 @@ class Bench:
         return answer
 
     async def turn(
-        self, session: Session, *settlements: Settlement, queues: Sequence[str] = (), room: int = 0, park: bool = False
+        self,
+        session: Session,
+        *settlements: Settlement,
+        queues: Sequence[str] = (),
+        room: int = 0,
+        park: bool = False,
+        held: int = 0,
+        only_suspects: bool = False,
     ) -> Turn:
         """Return what one call of a worker gives."""
-        return await self.store.settle_and_claim(session, settlements, queues, room, park)
+        return await self.store.settle_and_claim(
+            session, settlements, queues, room, park, held=held, only_suspects=only_suspects
+        )
 
     async def claim(self, session: Session, room: int = 1, *queues: str) -> list[Claimed]:
         """Return what a worker with so much room gets."""
@@ -262,9 +274,9 @@ def release(claimed: Claimed | Lease, seconds: float = 0) -> Released:
     return Released(_lease(claimed), round(seconds * 1000))
 
 
-def stall(claimed: Claimed | Lease) -> Released:
-    """Return the settlement of a worker whose process died with the job."""
-    return Released(_lease(claimed), error=ERROR, cause=Cause.STALL)
+def stall(claimed: Claimed | Lease, company: int = 1) -> Released:
+    """Return the settlement of a worker whose process died with the job, and with so many in all."""
+    return Released(_lease(claimed), error=ERROR, cause=Cause.STALL, company=company)
 
 
 def free(claimed: Claimed | Lease, seconds: float = 0) -> Released:

@@ -137,7 +137,8 @@ class Counting(Case):
         await bench.add("second")
         await bench.claim(worker)
         await bench.vanish(worker)
-        assert await bench.order(await bench.session()) == ["first", "second"]
+        assert await bench.order(await bench.session(), 1) == ["first"]
+        assert await bench.order(await bench.session(), 1) == ["second"]
 
     # --- policy
 

@@ -97,7 +97,7 @@ class Producing(Chains):
         if new.payload:
             run.payload, run.priority, run.key = new.job.payload, new.job.priority, new.job.key
         if new.resets:
-            run.counters = Counters(attempts=run.counters.attempts)
+            run.counters, run.company = Counters(attempts=run.counters.attempts), None
         run.dedup = new.dedup or run.dedup
         run.absorbed.add(new.run)
 

@@ -48,8 +48,13 @@ class Queue:
         return [run for run in self.runs.values() if run.state is State.ACTIVE and key in (None, run.key)]
 
     def waiting(self, key: str | None) -> list[Run]:
-        """Return what waits under a key, in order."""
+        """Return what waits under a key, in order, suspects aside."""
         found = [run for run in self.runs.values() if run.state is State.WAITING and run.key == key]
+        return sorted((run for run in found if run.company is None), key=lambda run: run.place)
+
+    def suspects(self) -> list[Run]:
+        """Return the suspects that wait, in order, whatever their keys."""
+        found = [run for run in self.runs.values() if run.state is State.WAITING and run.company is not None]
         return sorted(found, key=lambda run: run.place)
 
     def keys(self) -> set[str]:
@@ -79,17 +84,22 @@ class Queue:
         )
 
     def claimable(self, now: int) -> bool:
-        """True when a claim must give something now."""
+        """True when a claim must give something now, suspects aside."""
         return self._queue_room() > 0 and self._queue_token_at(now) <= now and bool(self.ready_groups(now))
 
-    def next_at(self, now: int) -> int | None:
-        """Return when something next becomes claimable, if nothing else happens."""
+    def next_at(self, now: int, held: int) -> int | None:
+        """Return when something next becomes claimable for a session that holds so many, if nothing else happens.
+
+        A suspect's company is asked when its time has come: whoever holds anything is told of it then.
+        """
         if self.settings.paused or self._queue_room() <= 0:
             return None
         times = [
             max(run.run_at, self.key_token_at(run.key, now), self._queue_token_at(now), now)
             for run in self.runs.values()
-            if run.state in (State.WAITING, State.SCHEDULED) and self.has_room(run.key)
+            if run.state in (State.WAITING, State.SCHEDULED)
+            and self.has_room(run.key)
+            and (run.company is None or not held)
         ]
         return min(times, default=None)
 

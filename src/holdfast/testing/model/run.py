@@ -37,6 +37,8 @@ class Run:
     state: State
     counters: Counters = field(default_factory=Counters)
     session: str | None = None
+    company: int | None = None
+    """Of a suspect: how many jobs may run where it is tried next."""
     cancel: bool = False
     held: bool = True
     requeued: bool = False
@@ -80,6 +82,7 @@ class Run:
             self.run, self.state, self.counters, self.payload, self.priority, self.key, self.run_at,
             holds, self.cancel, successor, self.result, self.chain, self.position,
             None if self.chain_state is None else self.outcome, self.open,
+            None if self.state.finished else self.company,
         )  # fmt: skip
 
 

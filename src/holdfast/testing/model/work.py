@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from ...core.limit import Bucket, refill
 from ...core.policy import COUNTER, Cause, verdict
 from ...core.state import State
+from ...core.suspect import company_after
 from ...core.transition import Reply, judge
 from ...store.contract import Complete, Failed, Released, Retried, Settlement, Snoozed
 from .produce import Producing
@@ -30,33 +31,66 @@ class Model(Producing):
             if run.state is State.SCHEDULED and run.run_at <= now:
                 run.state = State.WAITING
 
-    def claim(self, now: int, session: str, claimed: Iterable[tuple[str, int, int]], room: int) -> None:
-        """The session was given these (id, run, attempt), and nothing less would have been right."""
+    def claim(
+        self,
+        now: int,
+        session: str,
+        claimed: Iterable[tuple[str, int, int]],
+        room: int,
+        *,
+        held: int = 0,
+        only_suspects: bool = False,
+    ) -> bool:
+        """The session, which held so many, was given these (id, run, attempt), and nothing less would have been right.
+
+        Return whether it must be told of a suspect that it held too many for.
+        """
+        given = list(claimed)
         if self.settings.paused:
-            assert not list(claimed), "a paused queue gave something"
-            return
+            assert not given, "a paused queue gave something"
+            return False
         self.promote_due(now)
         self.note_turns(now)
         if self.settings.rate is not None:
             self.bucket = refill(self.settings.rate, self.bucket, now)
-        count = 0
-        for id, number, attempt in claimed:
+        room, left = self._claim_suspects(now, session, given, room, held)
+        count = sum(self.runs[number].company is not None for _, number, _ in given)
+        assert not only_suspects or count == len(given), "what is no suspect was not asked for"
+        for id, number, attempt in given[count:]:
+            assert self.runs[number] is self.waiting(self.runs[number].key)[0], f"{id} jumped the queue of its key"
             self._claim_one(now, session, id, number, attempt)
-            count += 1
-        assert count <= room, "more than there was room for"
-        assert count == room or not self.claimable(now), "something could have been claimed, and was not"
+        assert len(given) <= room, "more than there was room for, or than a suspect's company"
+        done = only_suspects or len(given) == room or not self.claimable(now)
+        assert done, "something could have been claimed, and was not"
+        return left
+
+    def _claim_suspects(
+        self, now: int, session: str, given: Sequence[tuple[str, int, int]], room: int, held: int
+    ) -> tuple[int, bool]:
+        """Suspects come first; return the room that they leave in all, and whether one had to be left."""
+        count = 0
+        for run in self.suspects():
+            if count >= room or self._queue_room() <= 0 or self._queue_token_at(now) > now:
+                break
+            if not self.has_room(run.key) or self.key_token_at(run.key, now) > now:
+                continue
+            assert run.company is not None
+            if held + count + 1 > run.company:
+                return room, True
+            assert [number for _, number, _ in given[count : count + 1]] == [run.run], f"{run.id} was passed over"
+            self._claim_one(now, session, *given[count])
+            room, count = min(room, run.company - held), count + 1
+        return room, False
 
     def _claim_one(self, now: int, session: str, id: str, number: int, attempt: int) -> None:
         run = self.runs[number]
         assert (run.id, run.state) == (id, State.WAITING), f"{id} was {run.state}"
-        assert run is self.waiting(run.key)[0], f"{id} jumped the queue of its key"
         assert self._queue_room() > 0, "over the queue's concurrency"
         assert self._queue_token_at(now) <= now, "over the queue's rate"
         assert self.has_room(run.key), f"{run.key} is over its concurrency"
         assert self.key_token_at(run.key, now) <= now, f"{run.key} is over its rate"
-        before = self.served.get(run.key, -1)
-        passed_over = [group for group in self.ready_groups(now) if self.ready_since[group] < before]
-        assert passed_over in ([], [run.key]), f"{run.key} has its second turn while {passed_over} had none"
+        if run.company is None:
+            self._took_turns(now, run.key)
         if self.bucket is not None and self.settings.rate is not None:
             self.bucket = Bucket(self.bucket.tokens - 1, now)
         if run.key is not None and self.settings.key_rate is not None:
@@ -66,7 +100,13 @@ class Model(Producing):
         run.counters = counted(run.counters, "attempts")
         assert run.counters.attempts == attempt
         self.turn += 1
-        self.served[run.key] = self.ready_since[run.key] = self.turn
+        if run.company is None or run.key is not None:  # a suspect is no turn of those without a key
+            self.served[run.key] = self.ready_since[run.key] = self.turn
+
+    def _took_turns(self, now: int, key: str | None) -> None:
+        before = self.served.get(key, -1)
+        passed_over = [group for group in self.ready_groups(now) if self.ready_since[group] < before]
+        assert passed_over in ([], [key]), f"{key} has its second turn while {passed_over} had none"
 
     def settle(
         self, now: int, session: str, entry: Settlement, number: Callable[[str], int]
@@ -105,18 +145,27 @@ class Model(Producing):
         if isinstance(entry, Failed):
             return self._fail(now, run, COUNTER.get(entry.cause, "failures"))
         if isinstance(entry, Released):
-            return self._come_back(now, run, entry.cause, delay=entry.delay_ms)
+            shared = entry.company if entry.company > 1 else None  # a process that ran nothing else harmed nobody else
+            return self._come_back(now, run, entry.cause, delay=entry.delay_ms, company=shared)
+        run.company = None
         run_at = now + (entry.delay_ms or 0) if entry.run_at_ms is None else max(now, entry.run_at_ms)
         return self._put_back(now, run, run_at, State.SCHEDULED)
 
-    def _come_back(self, now: int, run: Run, cause: Cause, *, wait: bool = False, delay: int = 0) -> State:
+    def _come_back(
+        self, now: int, run: Run, cause: Cause, *, wait: bool = False, delay: int = 0, company: int | None = None
+    ) -> State:
         nth = 0
         if counter := COUNTER.get(cause):
             nth = getattr(run.counters, counter) + 1
-            if verdict(self.retry, cause, nth) == "fail":
+            final = verdict(self.retry, cause, nth) == "fail"
+            if cause is Cause.STALL and company is not None:
+                run.company = company_after(nth, self.retry.stalls, min(company, run.company or company))
+                final = run.company is None
+            if final:
                 return self._fail(now, run, counter)
             run.counters = counted(run.counters, counter)
         if wait:
+            run.company = None
             return self._put_back(now, run, now + self.retry.backoff_ms(nth), State.SCHEDULED)
         run_at = now + delay if delay else run.run_at
         return self._put_back(now, run, run_at, by_time(now, run_at))
@@ -132,13 +181,13 @@ class Model(Producing):
         self.finish(now, run, State.FAILED, self.settings.retention.failed_ms)
         return State.FAILED
 
-    def reap(self, now: int, session: str) -> tuple[int, int]:
-        """The session is dead: return how many of its jobs came back, and how many failed."""
+    def reap(self, now: int, session: str, slots: int) -> tuple[int, int]:
+        """The session is dead, which had so many slots: return how many of its jobs came back, and how many failed."""
         states = []
         for run in [run for run in self.active() if run.session == session]:
             if run.cancel:
                 self.cancelled(now, run)
                 states.append(State.CANCELLED)
             else:
-                states.append(self._come_back(now, run, Cause.STALL))
+                states.append(self._come_back(now, run, Cause.STALL, company=slots))
         return sum(state in (State.WAITING, State.SCHEDULED) for state in states), states.count(State.FAILED)

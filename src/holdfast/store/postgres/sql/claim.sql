@@ -1,10 +1,12 @@
 -- claim: waiting -> active
--- guard: the queue's limits allow it and the worker has room
+-- guard: the queue's limits allow it, the worker has room, and a suspect no more company than it may have
 -- effects: count an attempt, give the lease, append event
 
 -- What one queue gave, and when it may give more.
-CREATE OR REPLACE FUNCTION holdfast.claim(p_now bigint, p_session text, p_queue text, p_room integer,
-    OUT v_runs bigint[], OUT v_next bigint, OUT v_more boolean) LANGUAGE plpgsql AS $$
+-- p_held: how many jobs the session holds already; v_room: how many more it may have after this.
+CREATE OR REPLACE FUNCTION holdfast.claim(p_now bigint, p_session text, p_queue text, p_room integer, p_held integer,
+    p_only_suspects boolean, OUT v_runs bigint[], OUT v_next bigint, OUT v_more boolean, OUT v_room integer,
+    OUT v_suspects boolean) LANGUAGE plpgsql AS $$
 DECLARE
     q holdfast.queue := holdfast.settings(p_queue);
     v_allowed integer := p_room;
@@ -15,16 +17,20 @@ DECLARE
     v_refused integer;
     v_got record;
     v_late boolean := false;
+    v_any_suspects boolean;
 BEGIN
     v_runs := '{}';
     v_more := false;
+    v_room := p_room;
+    v_suspects := false;
     IF q.paused THEN
         RETURN;
     END IF;
     FOR i IN 1..2 LOOP
         SELECT (SELECT due_at_ms FROM holdfast.job
             WHERE queue = p_queue AND due_at_ms IS NOT NULL ORDER BY due_at_ms LIMIT 1),
-            EXISTS (SELECT 1 FROM holdfast.lane WHERE queue = p_queue) INTO v_next, v_lanes;
+            EXISTS (SELECT 1 FROM holdfast.lane WHERE queue = p_queue),
+            EXISTS (SELECT 1 FROM holdfast.suspect WHERE queue = p_queue) INTO v_next, v_lanes, v_any_suspects;
         EXIT WHEN i = 2 OR v_next IS NULL OR v_next > p_now;
         PERFORM holdfast.promote_due(p_now, p_queue);
     END LOOP;
@@ -43,7 +49,17 @@ BEGIN
         END IF;
         v_allowed := least(v_allowed, floor(v_bucket)::integer);
     END IF;
-    WHILE cardinality(v_runs) < v_allowed LOOP  -- more than once only when something that cannot start stood in front
+    IF v_any_suspects AND v_allowed > 0 THEN
+        v_got := holdfast.claim_suspects(p_now, p_session, p_queue, v_allowed, p_held);
+        v_runs := v_got.v_taken;
+        v_suspects := v_got.v_left;
+        v_next := least(v_next, v_got.v_next);
+        IF cardinality(v_runs) > 0 THEN
+            v_allowed := least(v_allowed, v_got.v_room);
+            v_room := least(v_room, v_got.v_room);
+        END IF;
+    END IF;
+    WHILE cardinality(v_runs) < v_allowed AND NOT p_only_suspects LOOP  -- more than once only when something that cannot start stood in front
         IF v_lanes THEN
             SELECT * INTO v_taken, v_refused, v_late
             FROM holdfast.claim_in_turns(p_now, p_session, p_queue, v_allowed - cardinality(v_runs));
@@ -55,8 +71,9 @@ BEGIN
         v_runs := v_runs || v_taken;
         EXIT WHEN v_refused = 0;
     END LOOP;
-    v_more := cardinality(v_runs) = v_allowed AND v_allowed = p_room;
-    IF cardinality(v_runs) < v_allowed AND (v_late OR EXISTS (SELECT 1 FROM holdfast.ready r
+    v_more := cardinality(v_runs) = v_allowed AND v_allowed = v_room;
+    v_room := v_room - cardinality(v_runs);
+    IF cardinality(v_runs) < v_allowed AND NOT p_only_suspects AND (v_late OR EXISTS (SELECT 1 FROM holdfast.ready r
         WHERE r.queue = p_queue AND r.key IS NULL AND age(r.xmin) < 0)) THEN
         v_next := p_now;  -- left to the next turn, see `next`
     END IF;
@@ -70,7 +87,8 @@ BEGIN
         IF v_bucket < 1 THEN
             v_token_at := p_now + ceil((1 - v_bucket) / (q.rate_count / (q.rate_per * 1000)))::bigint;
             IF EXISTS (SELECT 1 FROM holdfast.ready WHERE queue = p_queue AND key IS NULL)
-                OR EXISTS (SELECT 1 FROM holdfast.lane WHERE queue = p_queue AND ready) THEN
+                OR EXISTS (SELECT 1 FROM holdfast.lane WHERE queue = p_queue AND ready)
+                OR EXISTS (SELECT 1 FROM holdfast.suspect WHERE queue = p_queue) THEN
                 v_next := v_token_at;
             ELSIF v_next IS NOT NULL THEN
                 v_next := greatest(v_next, v_token_at);
@@ -269,7 +287,8 @@ BEGIN
     UPDATE holdfast.queue SET turn = greatest(turn, q.turn), keyless_turn = q.keyless_turn WHERE name = p_queue;
 END $$;
 
--- Why a waiting job may not start: its record is broken, or a limit was lowered below what it has used.
+-- Why a waiting job may not start: its record is broken, or a limit was lowered below what it has used. A suspect is tried
+-- again whatever its stalls: it may have suffered them in company.
 CREATE OR REPLACE FUNCTION holdfast.refusal(j holdfast.job) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     p holdfast.policy;
@@ -279,7 +298,7 @@ BEGIN
     END IF;
     p := holdfast.rule(j);
     RETURN CASE WHEN j.failures >= p.failures THEN 'failure' WHEN j.timeouts >= p.timeouts THEN 'timeout'
-        WHEN j.stalls >= p.stalls THEN 'stall' WHEN j.releases >= p.releases THEN 'release' END;
+        WHEN j.stalls >= p.stalls AND j.company IS NULL THEN 'stall' WHEN j.releases >= p.releases THEN 'release' END;
 END $$;
 
 -- A waiting job at its limit is over, its handler not run.

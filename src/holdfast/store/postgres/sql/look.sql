@@ -64,6 +64,7 @@ SELECT EXISTS (
     SELECT 1 FROM holdfast.queue q WHERE q.name = ANY (%(queues)s::text[]) AND NOT q.paused AND (
         EXISTS (SELECT 1 FROM holdfast.ready r WHERE r.queue = q.name AND r.key IS NULL)
         OR EXISTS (SELECT 1 FROM holdfast.ready r WHERE r.queue = q.name AND r.key IS NOT NULL)
+        OR EXISTS (SELECT 1 FROM holdfast.suspect s WHERE s.queue = q.name)
         OR EXISTS (SELECT 1 FROM holdfast.job j WHERE j.queue = q.name AND j.due_at_ms IS NOT NULL
             AND (j.attempts > 0 OR j.due_at_ms <= holdfast.clock(%(now)s::bigint)))));
 
@@ -89,7 +90,8 @@ SELECT task, declared::text, operator::text FROM holdfast.policy WHERE queue = %
 -- :held
 SELECT j.queue, j.id, j.run, j.attempts, j.task, j.priority, j.key, j.run_at_ms, j.enqueued_at_ms, j.failures,
     j.stalls, j.timeouts, j.releases, j.overrides::text, j.headers, j.error, j.checkpoint, j.payload,
-    coalesce((j.overrides ->> 'timeout_ms')::bigint, p.timeout_ms), f.queue, f.id, f.run, j.position, j.claimed_at_ms
+    coalesce((j.overrides ->> 'timeout_ms')::bigint, p.timeout_ms), f.queue, f.id, f.run, j.position, j.company,
+    j.claimed_at_ms
 FROM holdfast.held(%(now)s::bigint, %(session)s) AS h(run) JOIN holdfast.job j USING (run)
     LEFT JOIN holdfast.job f ON f.run = j.chain LEFT JOIN holdfast.policy p ON p.queue = j.queue AND p.task = coalesce(j.task, '')
 ORDER BY j.run;

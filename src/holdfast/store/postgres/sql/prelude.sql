@@ -114,12 +114,20 @@ BEGIN
     END LOOP;
 END $$;
 
--- Those of the runs that wait have their place in the order.
+-- Those of the runs that wait have their place in the order, or among the suspects.
 CREATE OR REPLACE FUNCTION holdfast.place(p_runs bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_count integer;
 BEGIN
     INSERT INTO holdfast.ready (queue, key, rank, run_at_ms, run)
-    SELECT queue, key, -priority, run_at_ms, run FROM holdfast.job WHERE run = ANY (p_runs) AND state = 'waiting'
-    ORDER BY run;
+    SELECT queue, key, -priority, run_at_ms, run FROM holdfast.job
+    WHERE run = ANY (p_runs) AND state = 'waiting' AND company IS NULL ORDER BY run;
+    GET DIAGNOSTICS v_count = ROW_COUNT;
+    IF v_count < cardinality(p_runs) THEN
+        INSERT INTO holdfast.suspect (queue, key, rank, run_at_ms, run, company)
+        SELECT queue, key, -priority, run_at_ms, run, company FROM holdfast.job
+        WHERE run = ANY (p_runs) AND state = 'waiting' AND company IS NOT NULL ORDER BY run;
+    END IF;
     PERFORM holdfast.remove_fronts(p_runs);
 END $$;
 
@@ -137,6 +145,9 @@ CREATE OR REPLACE FUNCTION holdfast.displace(j holdfast.job) RETURNS void LANGUA
 BEGIN
     IF j.state <> 'waiting' THEN
         RETURN;
+    ELSIF j.company IS NOT NULL THEN
+        DELETE FROM holdfast.suspect WHERE queue = j.queue AND rank = -j.priority AND run_at_ms = j.run_at_ms
+            AND run = j.run;
     ELSIF j.key IS NULL THEN
         DELETE FROM holdfast.ready WHERE queue = j.queue AND key IS NULL AND rank = -j.priority
             AND run_at_ms = j.run_at_ms AND run = j.run;

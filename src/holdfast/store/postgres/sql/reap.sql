@@ -1,6 +1,6 @@
 -- reap: active -> waiting
 -- guard: the holder's session has expired
--- effects: drop lease, count the stall (at its limit: fail), keep its place, merge the successor, append event
+-- effects: drop lease, count the stall (at its limit, if it was alone: fail), keep its place, make it suspect, merge the successor, append event
 
 -- Jobs of expired sessions wait in their old place, with a stall counted; or fail at their limit.
 CREATE OR REPLACE FUNCTION holdfast.reap(p_clock bigint, p_queue text, p_limit integer, p_but text,
@@ -46,7 +46,7 @@ BEGIN
             v_state := holdfast.finish_cancelled(v_now, j, 'reap', true);
         ELSE
             v_state := holdfast.come_back(v_now, j, 'stall', 'reap', 0, holdfast.error('Stalled', 'stall', v_message),
-                'Stalled', holdfast.signature('Stalled', v_message));
+                'Stalled', holdfast.signature('Stalled', v_message), holdfast.slots_of(j.session));
         END IF;
         PERFORM holdfast.recheck(v_now, p_queue, j.key);
         v_returned := v_returned + (v_state IN ('blocked', 'scheduled', 'waiting'))::integer;
@@ -66,7 +66,8 @@ END $$;
 CREATE OR REPLACE FUNCTION holdfast.put_back_stalled(p_now bigint, j holdfast.job, p_error bytea, p_type text,
     p_signature text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    UPDATE holdfast.job SET state = 'waiting', exit = 'reap', ready_at_ms = p_now, stalls = j.stalls, error = p_error
+    UPDATE holdfast.job SET state = 'waiting', exit = 'reap', ready_at_ms = p_now, stalls = j.stalls, error = p_error,
+        company = j.company
     WHERE run = j.run;
     PERFORM holdfast.place(ARRAY[j.run]);
     PERFORM holdfast.append(p_now, 'reap', ARRAY[j.run], NULL, true, p_type, p_signature);

@@ -1,6 +1,6 @@
 -- release: active -> waiting | scheduled
 -- guard: the caller holds the lease
--- effects: drop lease, count release, stall or none (at limit: fail), keep its place, merge the successor, append event
+-- effects: drop lease, count release, stall or none (at limit: fail; of a stall, only alone), keep its place, make the stalled suspect, merge the successor, append event
 
 CREATE OR REPLACE FUNCTION holdfast.release(p_now bigint, j holdfast.job, p_run_at bigint, p_error bytea,
     p_cause text, p_type text, p_signature text) RETURNS void LANGUAGE plpgsql AS $$
@@ -8,7 +8,7 @@ BEGIN
     UPDATE holdfast.job
     SET state = CASE WHEN p_run_at > p_now THEN 'scheduled' ELSE 'waiting' END, exit = 'release',
         run_at_ms = p_run_at, ready_at_ms = greatest(p_run_at, p_now), releases = j.releases,
-        stalls = j.stalls, error = coalesce(p_error, error)
+        stalls = j.stalls, company = j.company, error = coalesce(p_error, error)
     WHERE run = j.run;
     PERFORM holdfast.place(ARRAY[j.run]);
     PERFORM holdfast.append(p_now, 'release', ARRAY[j.run], p_cause, true, p_type, p_signature);

@@ -1,8 +1,9 @@
 -- What a worker calls: everything that has finished is settled, and what there is room for is claimed.
 
 -- The run counts its cause and waits again, or fails at its limit (retry, release, reap); its state is returned.
+-- p_company: how many jobs at most ran where it stalled.
 CREATE OR REPLACE FUNCTION holdfast.come_back(p_now bigint, j holdfast.job, p_cause text, p_exit text, p_delay bigint,
-    p_error bytea, p_type text, p_signature text) RETURNS text LANGUAGE plpgsql AS $$
+    p_error bytea, p_type text, p_signature text, p_company integer DEFAULT 1) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     p holdfast.policy := holdfast.rule(j);
     v_counted integer;
@@ -11,6 +12,7 @@ DECLARE
     v_message text;
     v_run_at bigint := j.run_at_ms;
     n holdfast.job := j;
+    v_final boolean;
 BEGIN
     CASE p_cause
         WHEN 'timeout' THEN v_counted := j.timeouts + 1; v_limit := p.timeouts; v_name := 'timeouts'; n.timeouts := v_counted;
@@ -20,7 +22,12 @@ BEGIN
         WHEN 'worker' THEN v_counted := 0;  -- it costs nothing, and has no limit
         ELSE v_counted := 1; v_limit := 1; v_name := 'failures';
     END CASE;
-    IF v_counted >= v_limit THEN
+    v_final := coalesce(v_counted >= v_limit, false);
+    IF p_cause = 'stall' AND (p_exit = 'reap' OR p_company > 1) THEN  -- a process that ran nothing else harmed nobody else
+        n.company := holdfast.company_after(v_counted, v_limit, least(p_company, j.company));
+        v_final := n.company IS NULL;
+    END IF;
+    IF v_final THEN
         IF p_error IS NULL THEN
             v_message := v_counted || ' ' || v_name || ', and no more are allowed';
             p_type := 'TooMany' || initcap(v_name);
@@ -90,7 +97,8 @@ BEGIN
     ELSIF p_kind = 'fail' THEN
         v_state := holdfast.fail(p_now, j, p_data, p_type, p_signature, p_cause, 'fail', p_number, true, true);
     ELSIF p_kind = 'release' THEN
-        v_state := holdfast.come_back(p_now, j, p_cause, 'release', p_number, p_data, p_type, p_signature);
+        v_state := holdfast.come_back(p_now, j, split_part(p_cause, ' ', 1), 'release', p_number, p_data, p_type,
+            p_signature, coalesce(nullif(split_part(p_cause, ' ', 2), '')::integer, 1));
     ELSE
         PERFORM holdfast.snooze(p_now, j, CASE WHEN p_cause = 'delay' THEN p_now + p_number ELSE greatest(p_number, p_now) END);
         v_state := (SELECT state FROM holdfast.job WHERE run = j.run);
@@ -102,17 +110,19 @@ END $$;
 
 -- The first row's `info` is about the turn as a whole; the others are the claimed jobs.
 -- Beginning a statement costs 15 µs and more: so functions are called by assignment, which is none, and questions go together.
--- p_kinds NULL: every settlement is a completion.
+-- p_kinds NULL: every settlement is a completion. A stall's cause may have the size of its company behind a space.
+-- p_held: how many jobs the worker holds. An older one does not say so, and knows nothing of suspects.
 -- Planning anew for each batch would cost a quarter of a small turn. A plan that is kept may be from when the tables were
 -- small, so the planner is held to the indexes from the beginning.
 CREATE OR REPLACE FUNCTION holdfast.turn(p_clock bigint, p_session text, p_lease bigint, p_serves text[],
     p_kinds text[], p_s_queues text[], p_s_ids text[], p_s_runs bigint[], p_s_attempts integer[], p_data bytea[],
     p_numbers bigint[], p_causes text[], p_types text[], p_signatures text[],
-    p_queues text[], p_room integer, p_park boolean, p_hold boolean, p_nexts text[] DEFAULT NULL)
+    p_queues text[], p_room integer, p_park boolean, p_hold boolean, p_nexts text[] DEFAULT NULL,
+    p_held integer DEFAULT 2000000000, p_only_suspects boolean DEFAULT false)
 RETURNS TABLE (info text, queue text, id text, run bigint, attempts integer, task text, priority integer, key text,
     run_at_ms bigint, enqueued_at_ms bigint, failures integer, stalls integer, timeouts integer, releases integer,
     overrides text, headers bytea, error bytea, checkpoint bytea, payload bytea, timeout_ms bigint,
-    chain_queue text, chain_id text, chain bigint, place integer)
+    chain_queue text, chain_id text, chain bigint, place integer, company integer)
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 #variable_conflict use_column
@@ -130,6 +140,8 @@ DECLARE
     v_next bigint;
     v_more boolean := false;
     v_offer record;
+    v_room integer := p_room;
+    v_suspects text[] := '{}';
     v_queue text;
     i integer;
 BEGIN
@@ -181,9 +193,13 @@ BEGIN
         END LOOP;
     END IF;
     FOREACH v_queue IN ARRAY p_queues LOOP
-        EXIT WHEN cardinality(v_claimed) >= p_room;
-        v_offer := holdfast.claim(v_now, p_session, v_queue, p_room - cardinality(v_claimed));
+        EXIT WHEN v_room <= 0;
+        v_offer := holdfast.claim(v_now, p_session, v_queue, v_room, p_held + cardinality(v_claimed), p_only_suspects);
         v_claimed := v_claimed || v_offer.v_runs;
+        v_room := v_offer.v_room;
+        IF v_offer.v_suspects THEN
+            v_suspects := v_suspects || v_queue;
+        END IF;
         v_more := v_more OR v_offer.v_more;
         v_next := least(v_next, v_offer.v_next);
     END LOOP;
@@ -191,8 +207,8 @@ BEGIN
         PERFORM holdfast.wake(f.name, f.freed) FROM (SELECT u.name, count(*) AS freed FROM unnest(p_s_queues) AS u(name)
             GROUP BY u.name ORDER BY u.name) f JOIN holdfast.queue q ON q.name = f.name WHERE holdfast.strict(q);
     END IF;
-    IF p_park AND cardinality(v_claimed) < p_room THEN
-        UPDATE holdfast.session w SET parked = p_room - cardinality(v_claimed) WHERE w.id = (  -- jobs are locked: no waiting
+    IF p_park AND v_room > 0 THEN
+        UPDATE holdfast.session w SET parked = v_room WHERE w.id = (  -- jobs are locked: no waiting
             SELECT p.id FROM holdfast.session p WHERE p.id = p_session FOR NO KEY UPDATE SKIP LOCKED);
         IF NOT FOUND THEN
             v_next := v_now;  -- somebody wakes it, or its other turn parks: it asks again
@@ -202,14 +218,14 @@ BEGIN
         'server', extract(epoch FROM pg_postmaster_start_time())::text,
         'settings', (SELECT json_object_agg(q.name, q.declared || q.operator) FROM holdfast.queue q
             WHERE q.name = ANY (p_serves)),
-        'aborts', holdfast.aborts(p_session))::text;
+        'aborts', holdfast.aborts(p_session), 'suspects', v_suspects)::text;
     RETURN NEXT;
     IF cardinality(v_claimed) > 0 THEN
         RETURN QUERY SELECT NULL::text, j.queue, j.id, j.run, j.attempts, j.task, j.priority, j.key, j.run_at_ms,
             j.enqueued_at_ms, j.failures, j.stalls, j.timeouts, j.releases, j.overrides::text, j.headers, j.error,
             j.checkpoint, j.payload,
             coalesce(CASE WHEN j.overrides IS NOT NULL THEN (j.overrides ->> 'timeout_ms')::bigint END, p.timeout_ms),
-            f.queue, f.id, f.run, j.position
+            f.queue, f.id, f.run, j.position, j.company
         FROM unnest(v_claimed) WITH ORDINALITY AS c(run, ord) JOIN holdfast.job j ON j.run = c.run
             LEFT JOIN holdfast.job f ON f.run = j.chain
             LEFT JOIN holdfast.policy p ON p.task = coalesce(j.task, '') AND p.queue = CASE WHEN (  -- looked up where any has one

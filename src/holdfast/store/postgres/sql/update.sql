@@ -69,6 +69,7 @@ BEGIN
         releases = CASE WHEN s.reset_counts THEN 0 ELSE j.releases END,
         dedup_key = coalesce(s.dedup_key, j.dedup_key),
         dedup_until_ms = CASE WHEN s.dedup_key IS NULL THEN j.dedup_until_ms ELSE s.dedup_until_ms END,
+        company = CASE WHEN s.reset_counts THEN NULL ELSE j.company END,
         error = CASE WHEN s.reset_counts THEN NULL ELSE j.error END,
         progress = CASE WHEN s.update_payload THEN NULL ELSE j.progress END,
         checkpoint = CASE WHEN s.update_payload THEN NULL ELSE j.checkpoint END,

@@ -1,5 +1,5 @@
 -- claim: waiting -> active
--- guard: the queue's limits allow it and the worker has room
+-- guard: the queue's limits allow it, the worker has room, and a suspect no more company than it may have
 -- effects: count an attempt, give the lease, append event
 
 -- How many jobs the queue's own limits let start now, and the tokens of its bucket.
@@ -14,13 +14,13 @@ local function allowed_now(q, room)
 end
 
 function H.is_waiting(q)
-  return redis.call('EXISTS', q.key.waiting) == 1 or redis.call('EXISTS', q.key.ready) == 1
+  return redis.call('EXISTS', q.key.waiting) == 1 or redis.call('EXISTS', q.key.ready) == 1 or H.any(q, 'suspects')
 end
 
 -- Whether it is known already that nothing waits, now or later.
 function H.is_empty(q)
   local has = q.has
-  return has.waiting == false and has.scheduled == false and has.lanes == false
+  return has.waiting == false and has.scheduled == false and has.lanes == false and has.suspects == false
 end
 
 -- The bucket is less by what was claimed; return when the queue may give again.
@@ -96,7 +96,7 @@ end
 -- fail: a waiting job at its limit, or whose record cannot be read, is over, its handler not run.
 local function refuse(q, job, cause)
   local more = job.more
-  if q.in_turns then H.count_running(q, more.key, -1) end
+  H.count_running(q, more.key, -1)
   H.refund(q, more.key)
   local error
   if cause == 'corrupt' then
@@ -167,26 +167,34 @@ local function hand_out(q, session, rids, claimed)
   end
 end
 
--- The session holds up to `room` jobs more. `claimed` is flat: run, record (as it was, for a first attempt), timeout.
-function H.claim(q, session, room)
-  local offer = { claimed = {}, count = 0, more = false }
+-- The session, which holds `held` in all its queues, has up to `room` jobs more; of suspects only, if `only`. `claimed`
+-- is flat: run, record (as it was, for a first attempt), timeout.
+function H.claim(q, session, room, held, only)
+  local offer = { claimed = {}, count = 0, more = false, room = room }
   if H.setting(q, 'paused') or H.is_empty(q) then return offer end
   H.promote_due(q)
   local allowed, tokens = allowed_now(q, room)
-  while offer.count < allowed do -- more than once only when something that cannot start stood in front
+  local suspects = H.take_suspects(q, allowed, held)
+  if #suspects.rids > 0 then
+    hand_out(q, session, suspects.rids, offer.claimed)
+    offer.count = #offer.claimed / 3
+    allowed, room = math.min(allowed, suspects.room), math.min(room, suspects.room)
+  end
+  while offer.count < allowed and not only do -- more than once only when something that cannot start stood in front
     local wanted = math.min(allowed - offer.count, AT_ONCE)
-    q.in_turns = H.any(q, 'lanes')
-    local rids = q.in_turns and take_in_turns(q, wanted) or pop(q.key.waiting, wanted)
+    local rids = H.any(q, 'lanes') and take_in_turns(q, wanted) or pop(q.key.waiting, wanted)
     hand_out(q, session, rids, offer.claimed)
     offer.count = #offer.claimed / 3
     if #rids == 0 then break end
   end
   offer.next_at = H.next_at(q)
+  if suspects.next_at then offer.next_at = math.min(suspects.next_at, offer.next_at or suspects.next_at) end
   if tokens then offer.next_at = pay(q, tokens, offer.count, offer.next_at) end
   local concurrency = H.setting(q, 'concurrency')
   if concurrency and redis.call('HLEN', q.key.active) >= concurrency then
     offer.next_at = nil -- only the end of a running job makes room, and that wakes whoever is parked
   end
   offer.more = offer.count == allowed and allowed == room
+  offer.room, offer.suspects = room - offer.count, suspects.left
   return offer
 end

@@ -40,7 +40,7 @@ end
 -- The session holds up to `count` jobs more, and hears of them. False, with nothing changed, when it cannot.
 function H.give(q, id, session, count, room)
   if not can_take(q, session) then return false end
-  local claimed = H.claim(q, id, count).claimed
+  local claimed = H.claim(q, id, count, CROWD).claimed
   if #claimed == 0 then return false end
   wrap(q, id, session, claimed, room)
   return true

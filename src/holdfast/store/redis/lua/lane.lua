@@ -38,6 +38,15 @@ local function whole(text)
   return lane.tokens and lane.at and lane or { turn = lane.turn }
 end
 
+-- When a job of the key may start by its limits, if nothing else happens; nil: when another ends.
+function H.key_starts_at(q, key)
+  if not has_room(q, key) then return nil end
+  local rate = H.setting(q, 'key_rate')
+  if not rate then return q.now end
+  local lane = whole(redis.call('HGET', q.key.lanes, key))
+  return H.token_at(rate, H.refilled(rate, lane.tokens, lane.at, q.now), q.now)
+end
+
 -- The lane is as its jobs, its limits and its bucket say. `served` is the turn it has just had.
 function H.recheck(q, key, served)
   if not key then return end

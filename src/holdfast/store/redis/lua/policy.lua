@@ -38,7 +38,8 @@ end
 -- The cause whose limit a waiting run has already reached, after the limit was lowered.
 function H.spent(retry, more)
   for _, cause in ipairs(CAUSES) do
-    if H.is_final(retry, cause, more[COUNTER[cause]] or 0) then return cause end
+    local tried_again = cause == 'stall' and more.company -- whatever its stalls: it may have suffered them in company
+    if not tried_again and H.is_final(retry, cause, more[COUNTER[cause]] or 0) then return cause end
   end
 end
 

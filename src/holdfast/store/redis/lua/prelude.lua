@@ -7,6 +7,7 @@ local MOST_PROMOTED = 200
 local MOST_WOKEN = 64
 local MOST_GIVEN = 16
 local MOST_TOLD = 8192 -- bytes of a result that go along with the word that it is there
+local CROWD = 2 ^ 31 -- more than any suspect's company
 local MOST_SEARCHED = 200 -- times AT_ONCE ids, for that of a record that cannot be read
 local MOST_KEPT = 65536 -- bytes of such a record
 local AT_ONCE = 1000 -- arguments of one command; Lua's stack has room for 8,000
@@ -168,16 +169,16 @@ function H.any(q, name)
   return known
 end
 
--- One question instead of six: most queues have none of what is rare, and one whose workers are idle has nothing at all.
+-- One question instead of seven: most queues have none of what is rare, and one whose workers are idle has nothing at all.
 function H.look_around(q)
   local key, has = q.key, q.has
-  local rare = { key.lanes, key.successors, key.aborts, key.dependants }
+  local rare = { key.lanes, key.suspects, key.successors, key.aborts, key.dependants }
   if redis.call('EXISTS', key.waiting, key.scheduled, unpack(rare)) == 0 then
     has.waiting, has.scheduled = false, false
   elseif redis.call('EXISTS', unpack(rare)) > 0 then
     return
   end
-  has.lanes, has.successors, has.aborts, has.dependants = false, false, false, false
+  has.lanes, has.suspects, has.successors, has.aborts, has.dependants = false, false, false, false, false
 end
 
 -- Arguments, read in order and by name.

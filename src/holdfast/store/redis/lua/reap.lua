@@ -1,13 +1,20 @@
 -- reap: active -> waiting
 -- guard: the holder's session has expired
--- effects: drop lease, count the stall (at its limit: fail), keep its place, merge the successor, append event
+-- effects: drop lease, count the stall (at its limit, if it was alone: fail), keep its place, make it suspect, merge the successor, append event
+
+-- How many jobs a worker has room for; where nobody knows, more than one.
+local function slots_of(q, id)
+  local session = H.session(q, id)
+  local fine, info = pcall(H.json, session and session.info or '')
+  return fine and type(info) == 'table' and tonumber(info.slots) or 2
+end
 
 function H.reap(q, job)
   if job.more.cancel then
     H.cancelled(q, job, 'reap')
   else
     local error = H.error('stall', 'Stalled', REAPING_LEASE_NOTE)
-    if H.counted(q, job, 'stall', 'reap', error) then
+    if H.counted(q, job, 'stall', 'reap', error, slots_of(q, job.more.session)) then
       H.put_back(q, job, 'reap', job.run_at, { state = 'waiting', error = error })
     end
   end

@@ -235,7 +235,7 @@ function H.long(id)
   return table.concat(bytes)
 end
 
--- Places: waiting jobs by priority, run_at and run; scheduled ones by run_at and run.
+-- Places: waiting jobs, and suspects among them apart, by priority, run_at and run; scheduled ones by run_at and run.
 
 function H.place(job)
   return struct.pack('>I2I7I6', 1000 - job.priority, job.run_at, job.run)
@@ -247,7 +247,10 @@ function H.lane_of(q, key)
 end
 
 function H.put(q, job)
-  if job.state == 'waiting' then
+  if job.state == 'waiting' and job.more.company then
+    redis.call('ZADD', q.key.suspects, 0, H.place(job))
+    q.has.suspects = true
+  elseif job.state == 'waiting' then
     redis.call('ZADD', H.lane_of(q, job.more.key), 0, H.place(job))
     if not job.more.key then q.has.waiting = true end
   elseif job.state == 'scheduled' then
@@ -260,7 +263,7 @@ end
 
 function H.take_away(q, job)
   if job.state == 'waiting' then
-    redis.call('ZREM', H.lane_of(q, job.more.key), H.place(job))
+    redis.call('ZREM', job.more.company and q.key.suspects or H.lane_of(q, job.more.key), H.place(job))
   elseif job.state == 'scheduled' then
     redis.call('ZREM', q.key.scheduled, job.rid)
   elseif job.state == 'blocked' then

@@ -182,7 +182,8 @@ H.serve('glance', function(keys, args)
   local q = H.queue(keys[1], H.now(arg()))
   if not q.epoch then return false end
   local lanes = redis.call('HKEYS', q.key.lanes)
-  local waiting, oldest = redis.call('ZCARD', q.key.waiting), oldest_in(q, q.key.waiting)
+  local waiting = redis.call('ZCARD', q.key.waiting) + redis.call('ZCARD', q.key.suspects)
+  local oldest = oldest_in(q, q.key.suspects, oldest_in(q, q.key.waiting))
   for index, key in ipairs(lanes) do
     waiting = waiting + redis.call('ZCARD', H.lane_of(q, key))
     if index <= 1000 then oldest = oldest_in(q, H.lane_of(q, key), oldest) end
@@ -200,7 +201,7 @@ H.serve('pending', function(keys, args)
   local arg = H.reader(args)
   local q = H.queue(keys[1], H.now(arg()))
   if H.setting(q, 'paused') then return 0 end
-  if redis.call('EXISTS', q.key.waiting) == 1 then return 1 end
+  if redis.call('EXISTS', q.key.waiting, q.key.suspects) > 0 then return 1 end
   for _, key in ipairs(redis.call('HKEYS', q.key.lanes)) do
     if redis.call('EXISTS', H.lane_of(q, key)) == 1 then return 1 end
   end

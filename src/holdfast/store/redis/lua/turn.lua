@@ -115,13 +115,21 @@ local function look(q, reply)
   reply[8] = found and not H.setting(q, 'paused') and 1 or 0
 end
 
+-- `room` is how many jobs the worker has room for; then, behind spaces, how many it holds, and "only" for suspects. An
+-- older worker, which says nothing of what it holds, knows nothing of suspects.
+local function asked_for(text)
+  local room, held, only = string.match(text, '^(%d+) ?(%d*) ?(%a*)$')
+  return tonumber(room), tonumber(held) or CROWD, only == 'only'
+end
+
 -- For each queue: its settlements (three arguments each), and its place in the order of claiming (0: none, -1: only
 -- say whether there is something). `park` is empty, "park", or "idle" for a worker that may be given to. Then comes the
 -- number of the latest gift that it knows of, and, if any, keys and names of queues that jobs of these go on in.
 H.serve('turn', function(keys, args)
   local arg = H.reader(args)
   local now, shift, id, lease = H.now(arg()), tonumber(arg()), arg(), tonumber(arg())
-  local room, park, seed = tonumber(arg()), arg(), tonumber(arg())
+  local room, held, only = asked_for(arg())
+  local park, seed = arg(), tonumber(arg())
   local queues = {}
   for index, key in ipairs(keys) do
     queues[index] = H.queue(key, now)
@@ -147,13 +155,14 @@ H.serve('turn', function(keys, args)
   end
   H.hand_over(around)
   local gift = H.given_again(queues[1], id, sessions[1], known)
-  if gift then room = room - (#gift - 1) / 3 end
+  if gift then room, held = room - (#gift - 1) / 3, CROWD end
   for _, index in ipairs(order) do
     if room > 0 then
       local q, reply = queues[index], replies[index]
-      local offer = H.claim(q, id, room)
-      room = room - offer.count
-      reply[2], reply[3], reply[4] = offer.claimed, offer.next_at or -1, offer.more and 1 or 0
+      local offer = H.claim(q, id, room, held, only)
+      room, held = offer.room, held + offer.count
+      reply[2], reply[3] = offer.claimed, offer.next_at or -1
+      reply[4] = (offer.more and 1 or 0) + (offer.suspects and 2 or 0)
       q.offered = true
     end
   end

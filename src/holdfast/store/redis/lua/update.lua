@@ -47,7 +47,7 @@ function H.update(q, job, new, cause)
     job.checkpoint, more.progress = nil, nil
   end
   if new.reset_counts then
-    more.failures, more.stalls, more.timeouts, more.releases, more.error = nil, nil, nil, nil, nil
+    more.failures, more.stalls, more.timeouts, more.releases, more.error, more.company = nil, nil, nil, nil, nil, nil
   end
   if new.dedup then more.dedup, more.dedup_until = new.dedup, new.dedup_until end
   if more.dedup then H.note_dedup(q, job) end

@@ -1,14 +1,14 @@
 -- claim: waiting -> active
--- guard: the queue's limits allow it and the worker has room
+-- guard: the queue's limits allow it, the worker has room, and a suspect no more company than it may have
 -- effects: count an attempt, give the lease, append event
 
 -- :next
 SELECT json_group_array(run) FROM (
-    SELECT run FROM holdfast_job WHERE queue = :queue AND state = 'waiting' AND key IS NULL
+    SELECT run FROM holdfast_job WHERE queue = :queue AND state = 'waiting' AND key IS NULL AND company IS NULL
     ORDER BY priority DESC, run_at_ms, run LIMIT :room);
 
 -- :next_of_key
-SELECT run FROM holdfast_job WHERE queue = :queue AND state = 'waiting' AND key = :key
+SELECT run FROM holdfast_job WHERE queue = :queue AND state = 'waiting' AND key = :key AND company IS NULL
 ORDER BY priority DESC, run_at_ms, run LIMIT 1;
 
 -- :take
@@ -21,7 +21,8 @@ WHERE run IN (SELECT value FROM json_each(:runs));
 SELECT json_group_array(json_array(j.run, j.attempts, j.id, j.task, j.priority, j.key, j.run_at_ms, j.enqueued_at_ms,
     j.failures, j.stalls, j.timeouts, j.releases, hex(j.overrides), hex(j.headers), hex(j.error),
     CASE WHEN j.checkpoint IS NOT NULL THEN hex(j.checkpoint) END,
-    CASE WHEN typeof(j.payload) = 'blob' AND length(j.payload) <= 65536 THEN hex(j.payload) END, f.queue, f.id, j.chain, j.position))
+    CASE WHEN typeof(j.payload) = 'blob' AND length(j.payload) <= 65536 THEN hex(j.payload) END,
+    f.queue, f.id, j.chain, j.position, j.company))
 FROM holdfast_job j LEFT JOIN holdfast_job f ON f.run = j.chain
 WHERE j.run IN (SELECT value FROM json_each(:runs));
 
@@ -39,4 +40,9 @@ SELECT count(*) FROM holdfast_job WHERE queue = :queue AND state = 'active';
 SELECT min(run_at_ms) FROM holdfast_job WHERE queue = :queue AND state = 'scheduled';
 
 -- :keyless_waiting
-SELECT EXISTS (SELECT 1 FROM holdfast_job WHERE queue = :queue AND state = 'waiting' AND key IS NULL);
+SELECT EXISTS (SELECT 1 FROM holdfast_job WHERE queue = :queue AND state = 'waiting' AND key IS NULL
+    AND company IS NULL);
+
+-- :suspects
+SELECT run, key, company FROM holdfast_job WHERE queue = :queue AND state = 'waiting' AND company IS NOT NULL
+ORDER BY priority DESC, run_at_ms, run LIMIT :limit;

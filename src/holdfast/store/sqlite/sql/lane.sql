@@ -7,7 +7,8 @@ SELECT EXISTS (SELECT 1 FROM holdfast_lane WHERE queue = :queue);
 SELECT turn, ready, tokens, tokens_at_ms FROM holdfast_lane WHERE queue = :queue AND key = :key;
 
 -- :waiting
-SELECT EXISTS (SELECT 1 FROM holdfast_job WHERE queue = :queue AND state = 'waiting' AND key = :key);
+SELECT EXISTS (SELECT 1 FROM holdfast_job WHERE queue = :queue AND state = 'waiting' AND key = :key
+    AND company IS NULL);
 
 -- :active
 SELECT count(*) FROM holdfast_job WHERE queue = :queue AND state = 'active' AND key = :key;

@@ -1,6 +1,6 @@
 -- reap: active -> waiting
 -- guard: the holder's session has expired
--- effects: drop lease, count the stall (at its limit: fail), keep its place, merge the successor, append event
+-- effects: drop lease, count the stall (at its limit, if it was alone: fail), keep its place, make it suspect, merge the successor, append event
 
 -- :cut_back
 -- No lease ends later than a whole lease from now, unless the clock was set back since it was given.
@@ -24,8 +24,13 @@ SELECT * FROM holdfast_job WHERE queue = :queue AND state = 'active'
     AND session NOT IN (SELECT id FROM holdfast_session WHERE queue = :queue AND dead = 0) AND session <> :but
 ORDER BY run LIMIT :limit;
 
+-- :slots
+SELECT coalesce(max(json_extract(CAST(info AS TEXT), '$.slots')), 2) FROM holdfast_session
+WHERE queue = :queue AND id = :session AND json_valid(CAST(info AS TEXT));
+
 -- :put_back
-UPDATE holdfast_job SET state = 'waiting', exit = 'reap', ready_at_ms = :now, stalls = :stalls, error = :error
+UPDATE holdfast_job SET state = 'waiting', exit = 'reap', ready_at_ms = :now, stalls = :stalls, error = :error,
+    company = :company
 WHERE run = :run;
 
 -- :forget

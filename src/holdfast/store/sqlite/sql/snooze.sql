@@ -1,6 +1,7 @@
 -- snooze: active -> scheduled
 -- guard: the caller holds the lease
--- effects: drop lease, set run_at, merge the successor, append event
+-- effects: drop lease, set run_at, suspect it no longer, merge the successor, append event
 
 -- :put_back
-UPDATE holdfast_job SET state = 'scheduled', exit = 'snooze', run_at_ms = :run_at, ready_at_ms = :run_at WHERE run = :run;
+UPDATE holdfast_job SET state = 'scheduled', exit = 'snooze', run_at_ms = :run_at, ready_at_ms = :run_at,
+    company = NULL WHERE run = :run;

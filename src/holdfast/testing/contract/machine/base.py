@@ -20,7 +20,7 @@ from ...model import Model
 from ...replay import Replay
 from ..bench import QUEUE, TASK, Bench
 from ..harness import Harness
-from .step import LEASE_MS, RETRY, SETTINGS, T, queue_settings
+from .step import LEASE_MS, RETRY, SETTINGS, SLOTS, T, queue_settings
 
 
 class Base(RuleBasedStateMachine):
@@ -60,7 +60,7 @@ class Base(RuleBasedStateMachine):
             self.sessions.append(await self._session())
 
     async def _session(self) -> Session:
-        session = await self.bench.session(QUEUE, lease_ms=LEASE_MS)
+        session = await self.bench.session(QUEUE, lease_ms=LEASE_MS, slots=SLOTS)
         self.heard[session.id] = self.clock.now_ms
         self.held[session.id] = []
         return session

@@ -25,12 +25,14 @@ from ....store.contract import (
 )
 
 T = TypeVar("T")
-RETRY = Retry(failures=2, stalls=2, timeouts=2, releases=3, initial=1.0, maximum=2.0)
+RETRY = Retry(failures=2, stalls=3, timeouts=2, releases=3, initial=1.0, maximum=2.0)
 SETTINGS: dict[str, Any] = {"result_ttl_ms": 20_000, "retention": {"failed": 120.0}}
 IDS = [f"i{number}" for number in range(8)]
 KEYS = ["a", "b"]
 ERROR = ErrorRecord(type="Odd", message="no good")
 LEASE_MS = 15_000
+SLOTS = 4
+"""What each worker has room for: whoever stalls with it is tried again beside one other, then alone."""
 LOOK_EVERY = 4
 """Looks that are a call for each id, chain or blocked job come after every so many steps."""
 
@@ -54,6 +56,7 @@ ends = st.sampled_from(
         "release later",
         "stall",
         "free",
+        "stall in company",
         "go on",
         "go on",
         "go on",
@@ -117,5 +120,6 @@ def settlement(lease: Lease, how: str) -> Settlement:
         "release later": lambda: Released(lease, 1500),
         "stall": lambda: Released(lease, error=ERROR, cause=Cause.STALL),
         "free": lambda: Released(lease, cause=Cause.WORKER),
+        "stall in company": lambda: Released(lease, error=ERROR, cause=Cause.STALL, company=3),
     }
     return ways[how]()

@@ -17,15 +17,15 @@ from ....store.contract import (
 )
 from ..bench import QUEUE, TASK
 from .base import Base
-from .step import IDS, KEYS, LEASE_MS, ends, often, picks, settlement, workers
+from .step import IDS, KEYS, LEASE_MS, SLOTS, ends, often, picks, settlement, workers
 
 
 class Working(Base):
     """Claiming, settling, dying."""
 
-    @often(7, worker=workers, room=st.integers(1, 4))
-    def claim(self, worker: int, room: int) -> None:
-        self._turn(self.sessions[worker], [], room)
+    @often(7, worker=workers, room=st.integers(1, 4), only=st.sampled_from([False, False, False, True]))
+    def claim(self, worker: int, room: int, only: bool) -> None:
+        self._turn(self.sessions[worker], [], room, only)
 
     @often(7, worker=workers, pick=picks, how=ends, room=st.integers(0, 2))
     def settle(self, worker: int, pick: int, how: str, room: int) -> None:
@@ -68,9 +68,12 @@ class Working(Base):
         assert job is not None, f"{id} is not there, with which the chain went on"
         return job.run
 
-    def _turn(self, session: Session, entries: list[Settlement], room: int) -> None:
+    def _turn(self, session: Session, entries: list[Settlement], room: int, only_suspects: bool = False) -> None:
         """One call of a worker: everything is settled, and what there is room for is claimed."""
-        turn = self._run(self.store.settle_and_claim(session, entries, [QUEUE], room))
+        held = len(self.held[session.id])
+        turn = self._run(
+            self.store.settle_and_claim(session, entries, [QUEUE], room, held=held, only_suspects=only_suspects)
+        )
         if self._was_evicted(session, turn.evicted):
             return
         for entry, settled in zip(entries, turn.settled, strict=True):
@@ -80,20 +83,23 @@ class Working(Base):
             if settled.reply is Reply.OK:
                 self.done = [*self.done[-9:], (session, entry)]
         if room:
-            self._claimed(session, turn, room)
+            self._claimed(session, turn, room, held, only_suspects)
 
-    def _claimed(self, session: Session, turn: Turn, room: int) -> None:
+    def _claimed(self, session: Session, turn: Turn, room: int, held: int, only_suspects: bool) -> None:
         claimed = [(job.lease.id, job.lease.run, job.lease.attempt) for job in turn.claimed]
-        self.model.claim(self.now, session.id, claimed, room)
+        left = self.model.claim(self.now, session.id, claimed, room, held=held, only_suspects=only_suspects)
+        assert turn.suspects == ((QUEUE,) if left else ()), "whoever holds too many for a suspect hears of it"
         for job in turn.claimed:
-            assert job.payload == self.model.runs[job.lease.run].payload
+            run = self.model.runs[job.lease.run]
+            assert (job.payload, job.company) == (run.payload, run.company)
             self.held[session.id].append(job.lease)
-        if len(turn.claimed) < room:
-            self._slept_long_enough(turn.next_at_ms)
+        suspects = any(job.company is not None for job in turn.claimed)
+        if len(turn.claimed) < room and not only_suspects and not suspects:
+            self._slept_long_enough(turn.next_at_ms, len(self.held[session.id]))
 
-    def _slept_long_enough(self, told: int | None) -> None:
+    def _slept_long_enough(self, told: int | None, held: int) -> None:
         """A worker that sleeps until the instant it was told misses nothing."""
-        wanted = self.model.next_at(self.now)
+        wanted = self.model.next_at(self.now, held)
         assert wanted is None or (told is not None and told <= wanted), f"told {told}, and {wanted} was right"
 
     @often(3, pick=picks, worker=st.none() | workers, room=st.integers(0, 1), other=st.none() | ends)
@@ -141,7 +147,7 @@ class Working(Base):
         caller = None if worker is None else self.sessions[worker].id
         reaped = self._run(self.store.reap(QUEUE, 1000, caller))
         assert reaped.shifted_ms == 0
-        counts = [self.model.reap(self.now, session) for session in reaped.sessions]
+        counts = [self.model.reap(self.now, session, SLOTS) for session in reaped.sessions]
         assert (reaped.returned, reaped.failed) == (sum(n for n, _ in counts), sum(n for _, n in counts))
         for id, heard in self.heard.items():
             silent = self.now - heard
