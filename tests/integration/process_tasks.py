@@ -190,6 +190,7 @@ def dies(job: Job, how: str) -> int:
         os.close(int(sys.argv[1]))
         threading.Event().wait()
     os.kill(os.getpid(), signal.SIGSEGV)
+    threading.Event().wait()  # as the signal may take a moment
     return 0
 
 
@@ -218,6 +219,22 @@ holds_the_lock = {
 
 async def plain(payload: dict[str, int]) -> int:
     return payload["a"] + 1
+
+
+@app.task(queue="half", executor="process", size=50, timeout=1.5, retry=Retry(timeouts=1))
+async def blocks(job: Job) -> None:
+    """Holds up the loop of its process for good."""
+    note("blocks", job.id)
+    threading.Event().wait()
+
+
+@app.task(queue="half", executor="process", size=50, timeout=1.0, retry=Retry(timeouts=1))
+async def innocent(job: Job) -> int:
+    """Is done when the loop lets it: at once, in any attempt but the first."""
+    note("innocent", job.id)
+    if job.attempt == 1:
+        await asyncio.sleep(0.1)
+    return job.attempt
 
 
 @app.task(queue="endless")

@@ -261,6 +261,31 @@ async def test_healthy_jobs_are_let_finish_before_their_process_is_ended(
         assert (await failure(late.result())).type == "TimedOut"
 
 
+async def test_a_handler_that_blocks_its_loop_costs_others_in_its_process_nothing(
+    tasks: ModuleType, ledger: Path
+) -> None:
+    async with working(tasks.app, pool=1, grace=0.4, drain=1):
+        blocks = await tasks.blocks.enqueue()
+        await eventually(lambda: ledger_lines(ledger, "blocks"))
+        innocent = await tasks.innocent.enqueue()  # does not even start
+        assert await innocent.result() == 2
+        assert (await failure(blocks.result())).type == "TimedOut"
+        counters = (await innocent.job()).counters
+        assert (counters.timeouts, counters.releases, counters.stalls) == (0, 0, 0)
+
+
+async def test_what_a_thread_has_done_counts_though_the_loop_of_its_process_is_blocked(
+    tasks: ModuleType, ledger: Path, gate: Gate
+) -> None:
+    async with working(tasks.app, pool=1, grace=0.4, drain=5):
+        brief = await tasks.brief.enqueue(str(gate))
+        await tasks.blocks.enqueue()
+        await eventually(lambda: ledger_lines(ledger, "blocks"))
+        gate.open(1)
+        assert await brief.result() is None
+        assert (await brief.job()).counters.attempts == 1
+
+
 # --- capacity
 
 

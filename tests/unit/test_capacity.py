@@ -31,6 +31,7 @@ class Fake:
         self.ready, self.gone, self.short_lived = True, False, False
         self.pid = 1
         self.why_unstarted = ""
+        self.blocker: int | None = None
         self.is_given_up = False
         self._changed = changed
 

@@ -33,7 +33,7 @@ class ThreadExecutor:
         """Return what the handler returns. An `async def` handler gets an event loop of its own."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
-        call = partial(contextvars.copy_context().run, _call, fn, args, kwargs)
+        call = partial(contextvars.copy_context().run, called, fn, args, kwargs)
         self._under_way += 1
         try:
             if self._started < min(self._under_way, self._most):
@@ -66,9 +66,6 @@ def _serve(inbox: SimpleQueue[Errand | None]) -> None:
         error: BaseException | None = None
         try:
             result = call()
-        except StopIteration as raised:
-            error = RuntimeError("the handler raised StopIteration")  # which no future can hold
-            error.__cause__ = raised
         except BaseException as raised:
             error = raised
         try:
@@ -87,9 +84,13 @@ def _resolve(future: asyncio.Future[Any], result: Any, error: BaseException | No
         future.set_result(result)
 
 
-def _call(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    outcome = fn(*args, **kwargs)
-    return asyncio.run(_awaited(outcome)) if inspect.isawaitable(outcome) else outcome
+def called(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return what a handler returns that is called in this thread."""
+    try:
+        outcome = fn(*args, **kwargs)
+        return asyncio.run(_awaited(outcome)) if inspect.isawaitable(outcome) else outcome
+    except StopIteration as raised:
+        raise RuntimeError("the handler raised StopIteration") from raised  # which no future can hold
 
 
 async def _awaited(outcome: Any) -> Any:

@@ -117,6 +117,9 @@ class Attempt:
         if reason == "killed":
             self._kill()
             return
+        if reason == "timeout" and self._remote is not None and self._remote.is_held_up:
+            self._remote.evacuate()  # the time was not its own
+            return
         self.job.signal.fire(reason)
         if not self._heed(reason):
             return
@@ -232,7 +235,9 @@ class Attempt:
         if reason == "timeout":
             told = error if isinstance(error, TimedOut) else TimedOut("the handler ran for longer than its time-out")
             return Retried(self.lease, describe(told, Cause.TIMEOUT), Cause.TIMEOUT)
-        if isinstance(error, CannotStart) or (isinstance(error, Evacuated) and reason is None):
+        if isinstance(error, CannotStart) or (
+            isinstance(error, Evacuated) and reason is None and not error.is_to_blame
+        ):
             return Released(self.lease, cause=Cause.WORKER)
         if isinstance(error, asyncio.CancelledError | Aborted) and reason == "shutdown":
             return Released(self.lease)

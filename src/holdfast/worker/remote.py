@@ -68,6 +68,15 @@ class Remote:
         """The handler hears that it should stop; past its time, its process will be ended."""
         self._executors.pool.stop(self._seat, reason)
 
+    @property
+    def is_held_up(self) -> bool:
+        """True while another job in the process keeps this one from going on."""
+        return self.is_running and self._executors.pool.is_held_up(self._seat)
+
+    def evacuate(self) -> None:
+        """The process is given up: what finishes in it still counts, and the rest is handed back."""
+        self._executors.pool.evacuate(self._seat)
+
     def kill(self) -> None:
         """The process is killed."""
         self._executors.pool.kill(self._seat)

@@ -16,7 +16,6 @@ import select
 import signal
 import socket
 import sys
-import threading
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -37,12 +36,14 @@ from ...task import Task
 from ..call import Callee, arguments, blocker, completed, found
 from ..failure import describe, is_permanent, kinds
 from ..inline import run_inline
-from ..thread import ThreadExecutor
+from ..thread import ThreadExecutor, called
 from ..trouble import CannotStart, is_want
 from . import wire
 from .deadline import watch
 from .ending import LEASE_OVER, WORKER_GONE
+from .holdup import watch_loop
 from .kernel import bind_to_parent, resident, resident_bytes
+from .outbox import Outbox
 from .said import MOST_LINE, MOST_NAME
 from .tree import descendants, kill_all
 
@@ -119,15 +120,34 @@ class Shift:
             args, kwargs = arguments(callee, frame.claimed, job)
             if inspect.iscoroutinefunction(callee.fn):
                 self._coroutines[frame.number] = cast(Any, asyncio.current_task())
-                result = await run_inline(callee.fn, args, kwargs)
+                ended = self._returned(frame, job, callee, await run_inline(callee.fn, args, kwargs))
             else:
-                result = await self._threads.run(callee.fn, args, kwargs)
-            done = completed(job, result, callee)
-            ended: wire.FromProcess = wire.Returned(
-                frame.number, done.result, done.result_ttl_ms, self._usage(), done.then
-            )
+                await self._threads.run(self._run_here, (frame, job, callee, args, kwargs), {})
+                return
         except BaseException as error:
             ended = self._raised(frame.number, job, error)
+        self._tell(frame, job, ended)
+
+    def _run_here(
+        self, frame: wire.Run, job: Job, callee: Callee, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """In a thread: what a `def` handler has done is told though another may hold up the loop."""
+        try:
+            ended = self._returned(frame, job, callee, called(callee.fn, args, kwargs))
+        except BaseException as error:
+            ended = self._raised(frame.number, job, error)
+        self._tell(frame, job, ended)
+
+    def _returned(self, frame: wire.Run, job: Job, callee: Callee, result: Any) -> wire.FromProcess:
+        done = completed(job, result, callee)
+        return wire.Returned(frame.number, done.result, done.result_ttl_ms, self._usage(), done.then)
+
+    def blocker(self) -> int:
+        """Return whose handler is in the loop at this moment, asked from another thread; 0 where nobody knows."""
+        task = asyncio.current_task(self._loop)
+        return next((number for number, each in list(self._coroutines.items()) if each is task), 0)
+
+    def _tell(self, frame: wire.Run, job: Job, ended: wire.FromProcess) -> None:
         self._jobs.pop(frame.number, None)
         self._coroutines.pop(frame.number, None)
         try:
@@ -237,19 +257,7 @@ async def serve(line: socket.socket, deadline: int, hello: wire.Hello, explain: 
     """Jobs run until the worker says that no more follow."""
     loop = asyncio.get_running_loop()
 
-    def say(frame: wire.FromProcess) -> None:
-        if threading.get_ident() == here:
-            send(frame)
-        else:
-            loop.call_soon_threadsafe(send, frame)
-
-    def send(frame: wire.FromProcess) -> None:
-        if line.getblocking():  # resources are still being opened
-            line.sendall(wire.packed(frame))
-        else:
-            link.send(frame)
-
-    here = threading.get_ident()
+    say = Outbox(line).send
     shift = Shift(say, explain, memory)
     programs = hello.sandbox is not None and hello.sandbox.subprocess
     link = wire.Link(wire.to_process, shift.heard, lambda error: _end(WORKER_GONE, programs=programs))
@@ -267,6 +275,7 @@ async def serve(line: socket.socket, deadline: int, hello: wire.Hello, explain: 
         line.setblocking(False)
         await loop.create_connection(lambda: link, sock=line)
         say(wire.Ready())
+        watch_loop(loop, lambda: shift.is_at_work, shift.blocker, say)
         await shift.left.wait()
     say(wire.Left())
     await asyncio.Event().wait()  # the worker ends what is left of this process, and then the process

@@ -19,6 +19,11 @@ OUT_OF_MEMORY = (-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGABRT, WORKER_GONE)
 class Evacuated(HoldfastError):
     """The process was ended for another's sake, or because the worker's lease was over: the job is handed back."""
 
+    def __init__(self, *, is_to_blame: bool = False) -> None:
+        super().__init__()
+        self.is_to_blame = is_to_blame
+        """Its handler held up the others in the process."""
+
 
 class Unstartable(HoldfastError):
     """The process could not start: the record says why."""

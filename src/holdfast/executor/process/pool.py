@@ -131,6 +131,18 @@ class Pool:
             self._replace(process)
             self._begin(self._give_up(process))
 
+    def is_held_up(self, number: int) -> bool:
+        """Return whether another job in its process keeps this one from going on."""
+        process = self._where.get(number)
+        return process is not None and bool(process.blocker) and process.blocker != number
+
+    def evacuate(self, number: int) -> None:
+        """The process of this job, which another holds up, is given up: whatever does not finish is handed back."""
+        process = self._where.get(number)
+        if process is not None:
+            self._replace(process)
+            self._begin(self._give_up(process))
+
     def kill(self, number: int) -> None:
         """The process of this job is killed; others in it are handed back."""
         process = self._where.get(number)

@@ -67,6 +67,8 @@ class Process:
         self.usage = wire.Usage(0, 0.0)
         self.ready = False
         self.gone = False
+        self.blocker: int | None = None
+        """Whose handler holds up the process's event loop; 0 where nobody knows, `None` while it moves."""
         self.short_lived = False
         """It died before it could do anything."""
 
@@ -145,6 +147,8 @@ class Process:
                 self._imported.add(running.order.handler)
                 running.begin()
                 self._start_meter()
+        elif isinstance(frame, wire.Stuck):
+            self._held_up(frame.number)
         elif isinstance(frame, wire.Ready):
             if not self.ready:
                 self.ready = True
@@ -155,6 +159,17 @@ class Process:
             self._broken = frame
         else:
             self._left.set()
+
+    def _held_up(self, by: int | None) -> None:
+        """Its event loop does not move, or moves again."""
+        self.blocker = by
+        if by is not None and len(self.runs) > 1:
+            lease = self.runs[by].order.claimed.lease if by in self.runs else None
+            whose = f"{lease.queue}/{lease.id}" if lease else "a handler"
+            log.warning(
+                "process %s: %s blocks its event loop, so that others in it cannot go on: make it a `def` handler, "
+                "or give it a process to itself", self.pid, whose,
+            )  # fmt: skip
 
     def _over(self, number: int) -> Running | None:
         running = self.runs.pop(number, None)
@@ -224,7 +239,7 @@ class Process:
         company = len(self.runs)
         for number in list(self.runs):
             if running := self._over(number):
-                running.done.set_exception(self._why(running, code, company))
+                running.done.set_exception(self._why(number, running, code, company))
         self._changed(self)
 
     @property
@@ -242,11 +257,11 @@ class Process:
             return CannotStart(f"its process ended before it was ready: {how_it_ended(self._code)}")
         return None
 
-    def _why(self, running: Running, code: int | None, company: int) -> Exception:
+    def _why(self, number: int, running: Running, code: int | None, company: int) -> Exception:
         if (unstarted := self._unstarted()) is not None:
             return unstarted
         if self._ending or code == LEASE_OVER or code is None:
-            return Evacuated()
+            return Evacuated(is_to_blame=number == self.blocker)
         over = self._meter.why(code) if self._meter is not None else ""
         times = running.order.claimed.counters.stalls + 1
         memory = self.sandbox.memory if self.sandbox is not None else None

@@ -94,6 +94,13 @@ class Began(_Frame, frozen=True):
     number: int
 
 
+class Stuck(_Frame, frozen=True):
+    """From the process: its event loop does not move, and whose handler is in it."""
+
+    number: int | None
+    """0 where nobody knows; `None` when it moves again."""
+
+
 class Broken(_Frame, frozen=True):
     """From the process: it cannot start, and this is why."""
 
@@ -164,7 +171,7 @@ class Left(_Frame, frozen=True):
 
 
 ToProcess = Hello | Run | Stop | Heard | Waited | Leave
-FromProcess = Ready | Began | Broken | Returned | Raised | Report | Blockers | Said | Left
+FromProcess = Ready | Began | Stuck | Broken | Returned | Raised | Report | Blockers | Said | Left
 
 _pack = msgspec.msgpack.Encoder().encode
 to_process = msgspec.msgpack.Decoder(ToProcess).decode
