@@ -180,7 +180,7 @@ class PostgresServer:
     def __init__(
         self, settings: tuple[str, ...] = LEAN, primary: PostgresServer | None = None, *, home: Path | None = None
     ) -> None:
-        """With a primary, it is a replica of that one, which must run. `home` has the programs of another PostgreSQL."""
+        """With a primary, it is a replica of that one, which must run. `home`: the programs of another PostgreSQL."""
         self._settings = settings
         self._programs = (home or newest_postgres()) / "bin"
         self._folder = Path(tempfile.mkdtemp(prefix="holdfast-postgres-"))
@@ -225,7 +225,8 @@ class PostgresServer:
         options = [part for setting in self._settings for part in ("-c", setting)]
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                [self._programs / "postgres", "-D", str(self._data), "-p", str(self.port), "-k", str(self._folder), *options],
+                [self._programs / "postgres", "-D", str(self._data), "-p", str(self.port), "-k", str(self._folder),
+                 *options],
                 stdout=log, stderr=log, **self._user,
             )  # type: ignore[call-overload]  # fmt: skip
         self._wait()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 from holdfast.store.postgres import sql
 
 RECORDED = {
@@ -14,8 +17,12 @@ RECORDED = {
     8: "2f8ab5325ee4e82a",
     9: "92149673f6e475e3",
     10: "29221eaf769278dc",
+    11: "0921a907589b0292",
 }
 """By `sql.MINOR`: the digest of the functions. Add a line for a new one; one that was released is never changed."""
+
+INSIDE = {"clock", "join_enqueue", "holding", "hold", "recheck", "recheck_queue", "wake"}
+"""Functions without settings of their own: they have no plan to keep, or the transaction has the settings (`steer`)."""
 
 
 def test_a_change_of_the_functions_raises_their_number() -> None:
@@ -24,3 +31,13 @@ def test_a_change_of_the_functions_raises_their_number() -> None:
     assert RECORDED[sql.MINOR] == sql.digest(), (
         f"the SQL changed: raise sql.MINOR to {sql.MINOR + 1} if {sql.MINOR} was released, and record {sql.digest()!r}"
     )
+
+
+def test_whatever_is_called_from_outside_holds_the_planner_to_the_indexes() -> None:
+    """A plan that is kept stays in the functions that are called inside, whoever calls them next."""
+    folder = Path(sql.__file__).parent
+    outside = "".join(file.read_text() for file in folder.glob("*.py")) + sql.text("look.sql")
+    called = set(re.findall(r"holdfast\.(\w+)\(", outside))
+    heads = dict(re.findall(r"CREATE OR REPLACE FUNCTION holdfast\.(\w+)\((.*?)AS \$\$", sql.functions(), re.DOTALL))
+    loose = {name for name in called & heads.keys() if sql.PLANNER[0] not in heads[name]}
+    assert loose == INSIDE

@@ -169,12 +169,19 @@ class Calling:
         return show(await self._look(name, **values))
 
     async def _rows(
-        self, statement: str, values: Any, *, repeatable: bool = True, named: bool = False, patient: bool = True
+        self,
+        statement: str,
+        values: Any,
+        *,
+        repeatable: bool = True,
+        named: bool = False,
+        patient: bool = True,
+        prepare: bool | None = None,
     ) -> Rows:
         async def work(connection: Connection, again: bool) -> Rows:
             factory: Any = dict_row if named else tuple_row
             async with connection.cursor(binary=True, row_factory=factory) as cursor:
-                await cursor.execute(statement, values)
+                await cursor.execute(statement, values, prepare=prepare)
                 return await cursor.fetchall() if cursor.description else []
 
         return await self._insist(work, repeatable=repeatable, patient=patient)
@@ -184,7 +191,12 @@ class Calling:
         return rows[0][0]
 
     async def _look(self, name: str, **values: Any) -> Rows:
-        return await self._rows(self._statements[name], {"now": self._now(), **values}, named=True)
+        """Return what a statement finds. Its plan is kept only where it is no more than one call of a function.
+
+        Any other is planned by the size that the tables have now: a plan that is kept may be from when they were small.
+        """
+        kept = None if name in sql.CALLS else False
+        return await self._rows(self._statements[name], {"now": self._now(), **values}, named=True, prepare=kept)
 
     async def now_ms(self) -> int:
         now: int = await self._value("SELECT holdfast.clock(%s::bigint)", self._now())

@@ -35,9 +35,11 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.01, 0.5
 LEAST_LOCK = 1.0
 """For so many seconds a call waits for a lock even without patience: on a busy server others have it for a moment."""
 SESSION = (
-    "SELECT set_config('lock_timeout', %s, false), set_config('default_transaction_isolation', 'read committed', false)"
+    "SELECT set_config('lock_timeout', %s, false), set_config('jit', 'off', false),"
+    " set_config('default_transaction_isolation', 'read committed', false)"
 )
-"""Our functions look again at what changed while they waited: no stricter isolation of a role may keep them from it."""
+"""Our functions look again at what changed while they waited: no stricter isolation of a role may keep them from it.
+Compiling takes many times longer than whatever we ask."""
 _LOST = re.compile(r"^(08...|57P0[1-5]|25P0[34])$")
 _PASSING = re.compile("starting up|shutting down|recovery|not (yet )?accepting|too many|remaining connection slots")
 _REFUSAL = re.compile("FATAL:|no password supplied")

@@ -11,13 +11,25 @@ from ...core.job import ErrorRecord
 from ...core.policy import COUNTER
 
 SCHEMA = "holdfast."
-MINOR = 10
+MINOR = 11
 """The functions' number. Raise it in every release that changes one of them; they must go on taking older calls."""
 FUNCTIONS = (
-    "prelude", "keep", "lane", "suspect", "unblock", "update", "complete", "chain", "retry", "release", "snooze",
-    "fail", "cancel", "promote", "delete", "requeue", "enqueue", "fresh", "claim", "extend", "progress", "reap",
-    "reader", "expire", "turn", "join", "schedule", "aside",
+    "prelude", "see", "keep", "lane", "suspect", "unblock", "update", "complete", "chain", "retry", "release",
+    "snooze", "fail", "cancel", "promote", "delete", "requeue", "enqueue", "fresh", "claim", "extend", "progress",
+    "reap", "reader", "expire", "turn", "join", "schedule", "aside",
 )  # fmt: skip
+PLANNER = (
+    "plan_cache_mode = force_generic_plan", "enable_seqscan = off", "enable_bitmapscan = off", "enable_hashjoin = off",
+    "enable_mergejoin = off", "enable_sort = off", "enable_incremental_sort = off", "enable_memoize = off", "jit = off",
+)  # fmt: skip
+"""What holds in every function that is called from outside, and in those that it calls: plans are from indexes alone.
+
+A plan that is kept may be from when the tables were small, or were thought to be: see docs/decisions/0008.
+"""
+LOCALLY = "SELECT " + ", ".join("set_config('{}', '{}', true)".format(*each.split(" = ")) for each in PLANNER)
+"""The same for a transaction that calls several functions."""
+CALLS = frozenset({"get", "runs", "due", "pending"})
+"""The statements of `look.sql` that only call a function."""
 _STATEMENT = re.compile(r"^-- :(\w+)\n(.*?);\s*$", re.MULTILINE | re.DOTALL)
 _NAMED = re.compile(r"(?<!:):([a-z]+)\b")
 
@@ -36,7 +48,9 @@ def migrations() -> list[tuple[int, str]]:
 
 def functions() -> str:
     """Return every function, to be made anew after the tables."""
-    return "\n".join(text(f"{name}.sql") for name in FUNCTIONS).replace("/* signatures */", _signatures())
+    source = "\n".join(text(f"{name}.sql") for name in FUNCTIONS)
+    settings = " ".join(f"SET {each}" for each in PLANNER)
+    return source.replace("/* signatures */", _signatures()).replace("/* planner */", settings)
 
 
 @cache

@@ -44,7 +44,7 @@ from ..contract import (
     Store,
     Turn,
 )
-from . import call, migration, schedule
+from . import call, migration, schedule, sql
 from .array import blob, texts
 from .calling import Rows
 from .connection import Connection
@@ -280,6 +280,7 @@ class PostgresStore(Enqueuing):
     async def _steer(self, work: Callable[[Steering], Awaitable[T]]) -> T:
         async def transaction(connection: Connection, again: bool) -> T:
             async with connection.transaction():
+                await connection.execute(sql.LOCALLY)
                 return await work(Steering(connection, self.place.schema, self._now()))
 
         return await self._insist(transaction, repeatable=True)

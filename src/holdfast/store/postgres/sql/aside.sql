@@ -56,7 +56,7 @@ END $$;
 
 -- How many rows were set aside: jobs that are odd, and whatever in the smaller tables holds what we never write.
 -- p_log: the log too, all of which is looked at.
-CREATE OR REPLACE FUNCTION holdfast.set_aside(p_clock bigint, p_log boolean) RETURNS integer LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION holdfast.set_aside(p_clock bigint, p_log boolean) RETURNS integer LANGUAGE plpgsql /* planner */ AS $$
 #variable_conflict use_column
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
@@ -141,7 +141,7 @@ END $$;
 
 -- What was set aside since anybody was last told; what no call would stumble on is set aside first.
 CREATE OR REPLACE FUNCTION holdfast.tell_corrupt(p_clock bigint)
-RETURNS TABLE (kind text, queue text, id text, run bigint, detail text) LANGUAGE plpgsql AS $$
+RETURNS TABLE (kind text, queue text, id text, run bigint, detail text) LANGUAGE plpgsql /* planner */ AS $$
 #variable_conflict use_column
 BEGIN
     IF EXISTS (SELECT 1 FROM holdfast.job WHERE odd IS NOT NULL) OR EXISTS (SELECT 1 FROM holdfast.key_limit WHERE concurrency < 0)

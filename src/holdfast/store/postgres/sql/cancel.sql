@@ -48,7 +48,7 @@ END $$;
 
 -- Job and successor are over, or the active job is left or signalled.
 CREATE OR REPLACE FUNCTION holdfast.cancel(p_clock bigint, p_queue text, p_id text, p_running text, p_request text)
-RETURNS jsonb LANGUAGE plpgsql AS $$
+RETURNS jsonb LANGUAGE plpgsql /* planner */ AS $$
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
     j holdfast.job;
@@ -64,8 +64,8 @@ BEGIN
             RETURN v_answer;
         END IF;
     END IF;
-    SELECT t.* INTO c FROM holdfast.job f JOIN holdfast.job t ON t.run = f.tail
-    WHERE f.queue = p_queue AND f.id = p_id AND f.held AND f.chain_state = 'open';  -- the current job of its chain is meant
+    SELECT * INTO c FROM holdfast.job WHERE run = (SELECT f.tail FROM holdfast.job f
+        WHERE f.queue = p_queue AND f.id = p_id AND f.held AND f.chain_state = 'open');  -- the current job of its chain is meant
     PERFORM holdfast.hold(ARRAY[p_queue, coalesce(c.queue, p_queue)]);
     SELECT * INTO c FROM holdfast.job WHERE run = c.run FOR UPDATE;
     j := holdfast.answering(v_now, p_queue, p_id);

@@ -27,7 +27,7 @@ BEGIN
         ON CONFLICT (queue, id) WHERE held DO NOTHING
         RETURNING run, queue, id, state, task, priority, run_at_ms, payload, chain
     ), known AS (  -- their chains know of them
-        UPDATE holdfast.job f SET tail = a.run FROM added a WHERE f.run = a.chain
+        UPDATE holdfast.job f SET tail = a.run FROM added a WHERE f.run = ANY (ARRAY[a.chain])
     ), placed AS (
         INSERT INTO holdfast.ready (queue, rank, run_at_ms, run)
         SELECT queue, -priority, run_at_ms, run FROM added WHERE state = 'waiting' ORDER BY run
@@ -35,7 +35,7 @@ BEGIN
         INSERT INTO holdfast.event (at_ms, queue, id, run, attempt, transition, state, task, priority, run_at_ms, payload)
         SELECT p_now, a.queue, a.id, a.run, 0, 'enqueue', a.state, a.task, a.priority, a.run_at_ms,
             CASE WHEN q.payloads THEN a.payload END
-        FROM added a LEFT JOIN holdfast.queue q ON q.name = a.queue ORDER BY a.run
+        FROM added a LEFT JOIN holdfast.queue q ON q.name = ANY (ARRAY[a.queue]) ORDER BY a.run
     )
     SELECT jsonb_agg(next || jsonb_build_object('run', t.run, 'chain', t.chain, 'position', position, 'at', run_at)
             ORDER BY t.run) FILTER (WHERE a.run IS NULL), array_agg(t.run) FILTER (WHERE a.run IS NOT NULL),
@@ -124,7 +124,7 @@ END $$;
 -- complete, from outside: the chain is over with this result, whoever works on its current job. By its id, it is the chain
 -- that the id stands for when nobody else is at it: one that ended meanwhile, and has a successor, is not the answer.
 CREATE OR REPLACE FUNCTION holdfast.complete_chain(p_clock bigint, p_queue text, p_id text, p_run bigint,
-    p_result bytea, p_ttl bigint, p_request text) RETURNS text LANGUAGE plpgsql AS $$
+    p_result bytea, p_ttl bigint, p_request text) RETURNS text LANGUAGE plpgsql /* planner */ AS $$
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
     v_answer jsonb;
@@ -164,7 +164,7 @@ DECLARE
     j holdfast.job;
     q holdfast.queue;
 BEGIN
-    SELECT t.* INTO j FROM holdfast.job f JOIN holdfast.job t ON t.run = coalesce(f.tail, f.run) WHERE f.run = p_first;
+    SELECT * INTO j FROM holdfast.job WHERE run = (SELECT coalesce(f.tail, f.run) FROM holdfast.job f WHERE f.run = p_first);
     IF NOT FOUND THEN
         SELECT * INTO j FROM holdfast.job WHERE run = p_first;
         RETURN CASE WHEN FOUND THEN 'wrong_state' ELSE 'missing' END;  -- the last job of a chain that is over may be gone
@@ -198,12 +198,13 @@ BEGIN
 END $$;
 
 -- These chains, and with p_cascade every chain that waits for one of them: the runs of their first jobs.
-CREATE OR REPLACE FUNCTION holdfast.cascade(p_first bigint, p_cascade boolean) RETURNS bigint[] LANGUAGE sql AS $$
+CREATE OR REPLACE FUNCTION holdfast.cascade(p_first bigint, p_cascade boolean) RETURNS bigint[] LANGUAGE sql STABLE AS $$
     WITH RECURSIVE found(run) AS (
         SELECT p_first
         UNION
         SELECT coalesce(j.chain, j.run) FROM found
-            JOIN holdfast.blocker b ON b.blocker = found.run AND b.state IS NULL JOIN holdfast.job j ON j.run = b.run
+            CROSS JOIN LATERAL (SELECT run FROM holdfast.blocker WHERE blocker = found.run AND state IS NULL OFFSET 0) b
+            JOIN holdfast.job j ON j.run = ANY (ARRAY[b.run])
         WHERE p_cascade
     )
     SELECT array_agg(run) FROM found
@@ -211,11 +212,12 @@ $$;
 
 -- Every job of the chain is gone; refused while a job outside waits for it, unless that goes too.
 CREATE OR REPLACE FUNCTION holdfast.delete_chain(p_clock bigint, p_queue text, p_id text, p_run bigint,
-    p_cascade boolean, OUT v_reply text, OUT v_chains integer, OUT v_waiting jsonb) LANGUAGE plpgsql AS $$
+    p_cascade boolean, OUT v_reply text, OUT v_chains integer, OUT v_waiting jsonb) LANGUAGE plpgsql /* planner */ AS $$
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
     v_first bigint := holdfast.first_of_chain(v_now, p_queue, p_id, p_run);
     v_firsts bigint[];
+    v_runs bigint[];
     f holdfast.job;
 BEGIN
     v_reply := 'ok';
@@ -224,13 +226,13 @@ BEGIN
         v_reply := 'missing';
         RETURN;
     END IF;
-    PERFORM holdfast.hold(ARRAY(SELECT DISTINCT queue FROM holdfast.job
-        WHERE run = ANY (holdfast.cascade(v_first, true)) OR chain = ANY (holdfast.cascade(v_first, true))));
+    v_runs := holdfast.jobs_of(holdfast.cascade(v_first, true));
+    PERFORM holdfast.hold(ARRAY(SELECT DISTINCT queue FROM holdfast.job WHERE run = ANY (v_runs)));
     v_firsts := holdfast.cascade(v_first, p_cascade);
     PERFORM holdfast.hold_whole(v_firsts);
     PERFORM holdfast.still_first(v_now, p_queue, p_id, p_run, v_first);
     SELECT jsonb_agg(DISTINCT jsonb_build_array(j.queue, j.id, j.run)) INTO v_waiting
-    FROM holdfast.blocker b JOIN holdfast.job j ON j.run = b.run WHERE b.blocker = v_first AND b.state IS NULL;
+    FROM holdfast.blocker b JOIN holdfast.job j ON j.run = ANY (ARRAY[b.run]) WHERE b.blocker = v_first AND b.state IS NULL;
     IF v_waiting IS NOT NULL AND NOT p_cascade THEN
         v_reply := 'wrong_state';
         RETURN;
@@ -241,11 +243,16 @@ BEGIN
     END LOOP;
 END $$;
 
+-- Every job of these chains, by the runs of their first jobs.
+CREATE OR REPLACE FUNCTION holdfast.jobs_of(p_firsts bigint[]) RETURNS bigint[] LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN p_firsts || ARRAY(SELECT run FROM holdfast.job WHERE chain = ANY (p_firsts) AND run <> ALL (p_firsts));
+END $$;
+
 -- Every job of these chains is locked, each chain from its end, as whoever ends one does it.
 CREATE OR REPLACE FUNCTION holdfast.hold_whole(p_firsts bigint[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM 1 FROM holdfast.job WHERE run = ANY (p_firsts) OR chain = ANY (p_firsts)
-    ORDER BY coalesce(chain, run), run DESC FOR UPDATE;
+    PERFORM 1 FROM holdfast.job WHERE run = ANY (holdfast.jobs_of(p_firsts)) ORDER BY coalesce(chain, run), run DESC FOR UPDATE;
 END $$;
 
 -- Every job of the chain is gone; whoever waits for it hears that it was cancelled.
@@ -253,10 +260,11 @@ END $$;
 CREATE OR REPLACE FUNCTION holdfast.remove_chain(p_now bigint, f holdfast.job) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     j holdfast.job;
+    v_runs bigint[] := holdfast.jobs_of(ARRAY[f.run]);
 BEGIN
-    PERFORM 1 FROM holdfast.job WHERE run = f.run OR chain = f.run FOR UPDATE NOWAIT;
+    PERFORM 1 FROM holdfast.job WHERE run = ANY (v_runs) FOR UPDATE NOWAIT;
     PERFORM holdfast.report(p_now, ARRAY[f.run], true);
-    FOR j IN SELECT * FROM holdfast.job WHERE run = f.run OR chain = f.run ORDER BY run LOOP
+    FOR j IN SELECT * FROM holdfast.job WHERE run = ANY (v_runs) ORDER BY run LOOP
         PERFORM holdfast.remove(p_now, j);
     END LOOP;
     IF holdfast.outcome(f) = 'active' THEN

@@ -78,8 +78,8 @@ BEGIN
         v_next := p_now;  -- left to the next turn, see `next`
     END IF;
     IF v_lanes THEN
-        v_next := least(v_next, (SELECT min(ready_at_ms) FROM holdfast.lane
-            WHERE queue = p_queue AND NOT cooling AND ready_at_ms IS NOT NULL));
+        v_next := least(v_next, (SELECT ready_at_ms FROM holdfast.lane
+            WHERE queue = p_queue AND NOT cooling AND ready_at_ms IS NOT NULL ORDER BY ready_at_ms LIMIT 1));
     END IF;
     IF v_bucket IS NOT NULL THEN
         v_bucket := v_bucket - cardinality(v_runs);
@@ -87,7 +87,7 @@ BEGIN
         IF v_bucket < 1 THEN
             v_token_at := p_now + ceil((1 - v_bucket) / (q.rate_count / (q.rate_per * 1000)))::bigint;
             IF EXISTS (SELECT 1 FROM holdfast.ready WHERE queue = p_queue AND key IS NULL)
-                OR EXISTS (SELECT 1 FROM holdfast.lane WHERE queue = p_queue AND ready)
+                OR EXISTS (SELECT 1 FROM holdfast.lane WHERE queue = p_queue AND ready ORDER BY turn OFFSET 0)
                 OR EXISTS (SELECT 1 FROM holdfast.suspect WHERE queue = p_queue) THEN
                 v_next := v_token_at;
             ELSIF v_next IS NOT NULL THEN
@@ -229,7 +229,7 @@ BEGIN
             WHERE run = r.run AND state = 'waiting' FOR UPDATE SKIP LOCKED) t LIMIT 1;
         IF j.run IS NULL THEN  -- records that are gone leave no place
             DELETE FROM holdfast.ready r WHERE r.queue = p_queue AND r.key = p_key
-                AND NOT EXISTS (SELECT 1 FROM holdfast.job t WHERE t.run = ANY (ARRAY[r.run]));
+                AND NOT EXISTS (SELECT 1 FROM holdfast.job t WHERE t.run = r.run OFFSET 0);
         END IF;
     END IF;
     RETURN j;
@@ -327,15 +327,16 @@ END $$;
 -- parked woke nobody. Of the queues that it did not ask it has no room for a job.
 -- Transactions from p_before on began when it had parked, and have seen that. v_before is such a number.
 CREATE OR REPLACE FUNCTION holdfast.claimable(p_session text, p_queues text[], p_before text, OUT v_found boolean, OUT v_before text)
-LANGUAGE plpgsql STABLE AS $$
+LANGUAGE plpgsql STABLE /* planner */ AS $$
 BEGIN
     v_before := coalesce(p_before, pg_snapshot_xmax(pg_current_snapshot())::text);
     v_found := EXISTS (
-        SELECT 1 FROM holdfast.session s JOIN holdfast.serving v ON v.id = s.id JOIN holdfast.queue q ON q.name = v.queue
+        SELECT 1 FROM holdfast.session s JOIN holdfast.serving v ON v.id = ANY (ARRAY[s.id])
+            JOIN holdfast.queue q ON q.name = ANY (ARRAY[v.queue])
         WHERE s.id = p_session AND v.queue = ANY (p_queues) AND s.parked IS NOT NULL AND NOT s.dead AND NOT q.paused AND q.rate_count IS NULL
             AND (EXISTS (SELECT 1 FROM holdfast.ready r WHERE r.queue = v.queue AND r.key IS NULL
-                    AND (p_before IS NULL OR age(r.xmin) > age(p_before::xid8::xid)))
+                    AND (p_before IS NULL OR age(r.xmin) > age(p_before::xid8::xid)) OFFSET 0)
                 OR EXISTS (SELECT 1 FROM holdfast.lane l WHERE l.queue = v.queue AND l.ready
-                    AND (p_before IS NULL OR age(l.xmin) > age(p_before::xid8::xid))))
+                    AND (p_before IS NULL OR age(l.xmin) > age(p_before::xid8::xid)) ORDER BY l.turn OFFSET 0))
             AND (q.concurrency IS NULL OR q.concurrency > holdfast.running(v.queue)));
 END $$;

@@ -41,7 +41,7 @@ BEGIN
                 THEN greatest(p_now + greatest(coalesce(h.ttl, t.result_ttl_ms, h.result_ttl_ms), h.kept),
                     coalesce(t.dedup_until_ms, 0)) END
         FROM entry h
-        WHERE t.run = h.run AND t.attempts = h.attempt AND t.session = p_session AND t.state = 'active'
+        WHERE t.run = ANY (ARRAY[h.run]) AND t.attempts = h.attempt AND t.session = p_session AND t.state = 'active'
             AND NOT (t.cancel AND h.next IS NOT NULL)  -- to go on is no end
             AND t.queue = h.queue AND t.id = h.id
         RETURNING h.ord, t.run, t.queue, t.id, t.attempts, t.task, t.session, t.key, t.priority, t.run_at_ms,
@@ -49,12 +49,13 @@ BEGIN
             CASE WHEN p_grips THEN t.grip END AS grip, t.chain, t.position, h.next
     ), loose AS MATERIALIZED (  -- one that another turn of the session has locked is found by the next heartbeat
         SELECT g.number, g.remaining - d.count AS remaining
-        FROM (SELECT grip, count(*) FROM done GROUP BY grip) d JOIN holdfast.grip g ON g.number = d.grip
+        FROM (SELECT grip, count(*) FROM done GROUP BY grip) d JOIN holdfast.grip g ON g.number = ANY (ARRAY[d.grip])
         FOR UPDATE OF g SKIP LOCKED
     ), loosened AS (
-        UPDATE holdfast.grip g SET remaining = l.remaining FROM loose l WHERE g.number = l.number AND l.remaining > 0
+        UPDATE holdfast.grip g SET remaining = l.remaining FROM loose l
+        WHERE g.number = ANY (ARRAY[l.number]) AND l.remaining > 0
     ), dropped AS (
-        DELETE FROM holdfast.grip g USING loose l WHERE g.number = l.number AND l.remaining <= 0
+        DELETE FROM holdfast.grip g USING loose l WHERE g.number = ANY (ARRAY[l.number]) AND l.remaining <= 0
     ), faded AS (
         INSERT INTO holdfast.expiry (queue, at_ms, runs)
         SELECT queue, expires_at_ms, array_agg(run) FROM done WHERE expires_at_ms IS NOT NULL
@@ -111,7 +112,7 @@ DECLARE
     f holdfast.job := j;
 BEGIN
     IF j.blockers IS NOT NULL THEN
-        UPDATE holdfast.blocker SET state = 'abandoned' WHERE run = j.run AND state IS NULL;
+        UPDATE holdfast.blocker SET state = 'abandoned' WHERE run = j.run AND coalesce(state, '') = '';
     END IF;
     IF j.position > 0 THEN
         f := holdfast.end_chain(p_now, j, p_state);

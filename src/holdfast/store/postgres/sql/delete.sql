@@ -3,7 +3,7 @@
 -- effects: remove the run and everything that points to it, signal its handler, append event
 
 CREATE OR REPLACE FUNCTION holdfast.delete(p_clock bigint, p_queue text, p_id text) RETURNS text
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql /* planner */ AS $$
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
     j holdfast.job;

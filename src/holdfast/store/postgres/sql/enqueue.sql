@@ -10,8 +10,7 @@ CREATE OR REPLACE FUNCTION holdfast.enqueue(p_clock bigint, p_queue text, p_requ
     p_update boolean DEFAULT false, p_requeue boolean DEFAULT false, p_update_payload boolean DEFAULT true,
     p_update_run_at text DEFAULT 'always', p_reset boolean DEFAULT true, p_joined boolean DEFAULT false,
     p_blockers text[] DEFAULT NULL, p_policies text[] DEFAULT NULL)
-RETURNS SETOF holdfast.answer LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET jit = off AS $$
+RETURNS SETOF holdfast.answer LANGUAGE plpgsql /* planner */ AS $$
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
     q holdfast.queue;
@@ -32,8 +31,9 @@ BEGIN
     END IF;
     q := holdfast.settings(p_queue);
     IF easy AND NOT p_fresh THEN
-        easy := NOT EXISTS (SELECT 1 FROM holdfast.job
-            WHERE queue = p_queue AND id = ANY (p_ids) AND held AND free_at_ms <= v_now);
+        easy := NOT EXISTS (SELECT 1 FROM unnest(p_ids) AS u(id) CROSS JOIN LATERAL (
+                SELECT free_at_ms FROM holdfast.job WHERE queue = p_queue AND id = u.id AND held OFFSET 0) h
+            WHERE h.free_at_ms <= v_now);
     END IF;
     IF easy THEN
         v_answers := holdfast.enqueue_new(v_now, q, p_ids, p_task, p_tasks, p_payloads, p_run_ats, p_delays,
@@ -93,13 +93,15 @@ BEGIN
             CASE WHEN q.payloads THEN payload END
         FROM added ORDER BY run
     )
-    SELECT array_agg(CASE WHEN a.run IS NOT NULL
-            THEN ROW('queued', a.id, a.run, a.state, NULL, NULL)::holdfast.answer END ORDER BY input.ord),
-        count(a.run), count(a.run) FILTER (WHERE a.state = 'waiting'),
+    SELECT array_agg(CASE WHEN a.state IS NOT NULL  -- runs are numbered in the order given
+            THEN ROW('queued', a.id, a.run, a.state, NULL, NULL)::holdfast.answer END ORDER BY a.run),
+        count(a.state), count(a.state) FILTER (WHERE a.state = 'waiting'),
         min(a.run_at_ms) FILTER (WHERE a.state = 'scheduled'),
         min(ARRAY[-a.priority, a.run_at_ms, a.run]) FILTER (WHERE a.state = 'waiting')
     INTO v_answers, v_added, v_waiting, v_sooner, v_first
-    FROM input LEFT JOIN added a USING (run);
+    FROM (SELECT run, max(id) AS id, max(state) AS state, max(priority) AS priority, max(run_at_ms) AS run_at_ms
+        FROM (SELECT run, id, state, priority, run_at_ms FROM added UNION ALL SELECT run, NULL, NULL, NULL, NULL FROM input) u
+        GROUP BY run) a;
     IF EXISTS (SELECT 1 FROM holdfast.front) THEN  -- a claim must not begin behind one of them
         DELETE FROM holdfast.front WHERE queue = q.name AND ARRAY[rank, run_at_ms, run] > v_first;
     END IF;
@@ -146,7 +148,8 @@ DECLARE
     v_open integer;
     v_blocker text[];
 BEGIN
-    PERFORM 1 FROM holdfast.job WHERE queue = p_queue AND id = ANY (p_ids) AND held
+    PERFORM 1 FROM holdfast.job WHERE run = ANY (ARRAY(SELECT h.run FROM unnest(p_ids) AS u(id) CROSS JOIN LATERAL (
+        SELECT run FROM holdfast.job WHERE queue = p_queue AND id = u.id AND held OFFSET 0) h))
     ORDER BY holdfast.lock_rank(state, chain_state), run FOR UPDATE;
     FOR t IN  -- numbered in the order given, taken in the order of ids
         WITH input AS MATERIALIZED (
@@ -269,8 +272,11 @@ DECLARE
     v_next holdfast.successor;
 BEGIN
     FOR j IN
-        SELECT * FROM holdfast.job WHERE queue = s.queue AND dedup_key = s.dedup_key AND task IS NOT DISTINCT FROM s.task
-        ORDER BY run DESC LIMIT 50
+        SELECT * FROM holdfast.job
+        WHERE (queue, dedup_key, run) >= (s.queue, s.dedup_key, 0)
+            AND (queue, dedup_key, run) <= (s.queue, s.dedup_key, 9223372036854775807) AND dedup_key IS NOT NULL
+            AND task IS NOT DISTINCT FROM s.task
+        ORDER BY queue DESC, dedup_key DESC, run DESC LIMIT 50
     LOOP
         CONTINUE WHEN j.expires_at_ms <= p_now OR p_dedup -> 'exclude' ? j.id;
         CONTINUE WHEN holdfast.outcome(j) = 'cancelled'
@@ -308,7 +314,7 @@ DECLARE
     i integer;
 BEGIN
     IF EXISTS (SELECT 1 FROM unnest(p_answers) a WHERE a.status <> 'queued') THEN
-        PERFORM 1 FROM holdfast.job WHERE run IN (SELECT a.run FROM unnest(p_answers) a) ORDER BY run FOR NO KEY UPDATE;
+        PERFORM 1 FROM holdfast.job WHERE run = ANY (ARRAY(SELECT a.run FROM unnest(p_answers) a)) ORDER BY run FOR NO KEY UPDATE;
     END IF;
     FOR i IN 1..cardinality(p_answers) LOOP
         answer := p_answers[i];

@@ -5,14 +5,17 @@
 -- Finished runs past their retention are gone, and so are old events and answers.
 CREATE OR REPLACE FUNCTION holdfast.expire(p_clock bigint, p_queue text, p_limit integer, p_history bigint,
     p_remembered bigint, OUT runs bigint, OUT by_age bigint, OUT by_count bigint, OUT more boolean)
-RETURNS record LANGUAGE plpgsql AS $$
+RETURNS record LANGUAGE plpgsql /* planner */ AS $$
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
     q holdfast.queue := holdfast.settings(p_queue);
     v_crowded bigint := 0;
     v_lanes boolean;
 BEGIN
-    v_lanes := EXISTS (SELECT 1 FROM holdfast.lane WHERE queue = p_queue AND ready_at_ms <= v_now);
+    v_lanes := EXISTS (SELECT 1 FROM holdfast.lane WHERE queue = p_queue AND NOT cooling AND ready_at_ms <= v_now
+            ORDER BY ready_at_ms OFFSET 0)
+        OR EXISTS (SELECT 1 FROM holdfast.lane WHERE queue = p_queue AND cooling AND ready_at_ms <= v_now
+            ORDER BY ready_at_ms OFFSET 0);
     IF v_lanes THEN
         PERFORM holdfast.hold(ARRAY[p_queue]);
     END IF;
@@ -25,12 +28,13 @@ BEGIN
     END IF;
     more := holdfast.sweep(v_now, p_history, p_remembered, p_limit) OR runs >= p_limit;
     -- Records that are gone leave no place.
-    DELETE FROM holdfast.ready WHERE ctid IN (SELECT r.ctid FROM (SELECT ctid, run FROM holdfast.ready
+    DELETE FROM holdfast.ready WHERE ctid = ANY (ARRAY(SELECT r.ctid FROM (SELECT ctid, run FROM holdfast.ready
         WHERE queue = p_queue AND key IS NULL ORDER BY rank, run_at_ms, run LIMIT 100) r
-        WHERE NOT EXISTS (SELECT 1 FROM holdfast.job j WHERE j.run = r.run));
+        WHERE NOT EXISTS (SELECT 1 FROM holdfast.job j WHERE j.run = r.run OFFSET 0)));
     IF v_lanes THEN
         PERFORM holdfast.recheck_due(v_now, p_queue, p_limit);
-        more := more OR EXISTS (SELECT 1 FROM holdfast.lane WHERE queue = p_queue AND cooling AND ready_at_ms <= v_now);
+        more := more OR EXISTS (SELECT 1 FROM holdfast.lane WHERE queue = p_queue AND cooling AND ready_at_ms <= v_now
+            ORDER BY ready_at_ms OFFSET 0);
     END IF;
 END $$;
 
@@ -45,7 +49,7 @@ BEGIN
     IF gone = 0 THEN
         RETURN;
     END IF;
-    v_runs := v_runs || ARRAY(SELECT run FROM holdfast.job WHERE chain = ANY (p_runs) AND position > 0
+    v_runs := v_runs || ARRAY(SELECT run FROM holdfast.job WHERE run = ANY (holdfast.jobs_of(p_runs)) AND position > 0
         AND run <> ALL (p_runs) ORDER BY run FOR UPDATE SKIP LOCKED);  -- a chain goes as a whole
     PERFORM holdfast.append_gone(p_now, 'expire', p_cause, v_runs);
     WITH removed AS (DELETE FROM holdfast.job WHERE run = ANY (v_runs) RETURNING state)
@@ -65,14 +69,14 @@ $$;
 
 -- Old events and answers are gone, in bounded steps. True when there are more of them.
 CREATE OR REPLACE FUNCTION holdfast.sweep(p_now bigint, p_history bigint, p_remembered bigint, p_limit integer)
-RETURNS boolean LANGUAGE plpgsql AS $$
+RETURNS boolean LANGUAGE plpgsql /* planner */ AS $$
 DECLARE
     v_more boolean := holdfast.trim(p_now, p_history, p_limit * 20);  -- a job leaves four events and more
     v_answers bigint;
 BEGIN
     WITH gone AS (
-        DELETE FROM holdfast.request WHERE id IN (SELECT id FROM holdfast.request WHERE at_ms <= p_now - p_remembered
-            ORDER BY at_ms LIMIT p_limit FOR UPDATE SKIP LOCKED) RETURNING 1
+        DELETE FROM holdfast.request WHERE id = ANY (ARRAY(SELECT id FROM holdfast.request WHERE at_ms <= p_now - p_remembered
+            ORDER BY at_ms LIMIT p_limit FOR UPDATE SKIP LOCKED)) RETURNING 1
     )
     SELECT count(*) INTO v_answers FROM gone;
     RETURN v_more OR v_answers >= p_limit;
@@ -126,9 +130,9 @@ BEGIN
     END IF;
     v_upto := greatest(least(v_last - p_history, holdfast.read_by_all(p_now)), v_last - 10 * p_history);
     WITH oldest AS MATERIALIZED (
-        SELECT seq, xid FROM holdfast.event WHERE seq <= v_upto ORDER BY seq LIMIT p_limit
+        SELECT ctid AS place FROM holdfast.event WHERE seq <= v_upto ORDER BY seq LIMIT p_limit
     ), gone AS (
-        DELETE FROM holdfast.event e USING oldest o WHERE e.seq = o.seq AND e.xid = o.xid RETURNING e.xid, e.seq
+        DELETE FROM holdfast.event WHERE ctid = ANY (ARRAY(SELECT place FROM oldest)) RETURNING xid, seq
     )
     SELECT count(*), max(seq), max(xid::text::bigint)::text INTO v_gone, v_cut, v_xid FROM gone;
     UPDATE holdfast.meta SET value = greatest(value::bigint, v_cut)::text WHERE name = 'trimmed' AND v_cut IS NOT NULL;

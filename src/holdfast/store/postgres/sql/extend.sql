@@ -3,7 +3,7 @@
 -- effects: move the session's expiry
 
 CREATE OR REPLACE FUNCTION holdfast.extend(p_clock bigint, p_session text, p_lease bigint, OUT v_evicted boolean,
-    OUT v_late boolean, OUT v_aborts jsonb) LANGUAGE plpgsql AS $$
+    OUT v_late boolean, OUT v_aborts jsonb) LANGUAGE plpgsql /* planner */ AS $$
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
     v_expires bigint;
@@ -17,7 +17,7 @@ BEGIN
         v_aborts := holdfast.aborts(p_session);
         -- What ended without the session's own word, it does not hold any more.
         DELETE FROM holdfast.grip g WHERE g.session = p_session AND NOT EXISTS (
-            SELECT 1 FROM holdfast.job j WHERE j.run = ANY (g.runs) AND j.state = 'active' AND j.grip = g.number);
+            SELECT 1 FROM holdfast.job j WHERE j.run = ANY (g.runs) AND j.state = 'active' AND j.grip = g.number OFFSET 0);
     END IF;
 END $$;
 
@@ -65,7 +65,7 @@ BEGIN
 END $$;
 
 CREATE OR REPLACE FUNCTION holdfast.register(p_clock bigint, p_session text, p_queues text[], p_info bytea,
-    p_lease bigint, p_address text) RETURNS void LANGUAGE plpgsql AS $$
+    p_lease bigint, p_address text) RETURNS void LANGUAGE plpgsql /* planner */ AS $$
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
 BEGIN
@@ -80,7 +80,7 @@ BEGIN
 END $$;
 
 -- The session is over. Whatever it still held counts as stalled at the next reap.
-CREATE OR REPLACE FUNCTION holdfast.leave(p_clock bigint, p_session text) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION holdfast.leave(p_clock bigint, p_session text) RETURNS void LANGUAGE plpgsql /* planner */ AS $$
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
 BEGIN

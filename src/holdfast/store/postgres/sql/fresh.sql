@@ -6,7 +6,7 @@
 CREATE OR REPLACE FUNCTION holdfast.enqueue_fresh(p_clock bigint, p_queue text, p_ids text[], p_task text,
     p_tasks text[], p_payloads bytea[], p_priorities integer[], p_headers bytea[], p_overrides text[], p_ttls bigint[],
     p_watchers text[], p_places integer[])
-RETURNS bigint[] LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
+RETURNS bigint[] LANGUAGE plpgsql /* planner */ AS $$
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
     q holdfast.queue := holdfast.settings(p_queue);

@@ -41,7 +41,7 @@ END $$;
 -- transaction cannot be repeated for that.
 CREATE OR REPLACE FUNCTION holdfast.join_complete(p_clock bigint, p_session text, p_queue text, p_id text,
     p_run bigint, p_attempt integer, p_result bytea, p_ttl bigint, p_next text DEFAULT NULL)
-RETURNS text LANGUAGE plpgsql AS $$
+RETURNS text LANGUAGE plpgsql /* planner */ AS $$
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
     v_strict boolean := (SELECT holdfast.strict(q) FROM holdfast.queue q WHERE q.name = p_queue);

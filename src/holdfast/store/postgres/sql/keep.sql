@@ -2,7 +2,7 @@
 
 -- A finished job's result is kept for so long from now; an unfinished one's from its end.
 CREATE OR REPLACE FUNCTION holdfast.set_result_ttl(p_clock bigint, p_queue text, p_id text, p_ttl bigint) RETURNS text
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql /* planner */ AS $$
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
     j holdfast.job;
@@ -28,16 +28,16 @@ END $$;
 -- The same for runs by their numbers; NULL: as their queue says. One that is being settled now is left as it is: it would be waited for in the
 -- wrong order, and only stays for longer.
 CREATE OR REPLACE FUNCTION holdfast.keep_runs(p_clock bigint, p_queue text, p_first bigint, p_last bigint, p_ttl bigint)
-RETURNS void LANGUAGE plpgsql AS $$
+RETURNS void LANGUAGE plpgsql /* planner */ AS $$
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
     q holdfast.queue := holdfast.settings(p_queue);
     v_free_at bigint := v_now + coalesce(p_ttl, q.result_ttl_ms);
     v_places tid[];
 BEGIN
-    -- The empty text keeps the planner from the index of ids, in which it would go through the whole queue.
-    v_places := ARRAY(SELECT ctid FROM holdfast.job WHERE run BETWEEN p_first AND p_last AND queue || '' = p_queue AND held
-        FOR UPDATE SKIP LOCKED);
+    -- Written so that the planner sees no use for the index of ids, in which it would go through the whole queue.
+    v_places := ARRAY(SELECT ctid FROM holdfast.job WHERE run BETWEEN p_first AND p_last AND queue || '' = p_queue
+        AND CASE WHEN held THEN true ELSE false END FOR UPDATE SKIP LOCKED);
     WITH kept AS (
         UPDATE holdfast.job
         SET result_ttl_ms = p_ttl,

@@ -2,23 +2,16 @@
 
 -- :columns
 j.*, holdfast.clock(%(now)s::bigint) AS now_ms,
-    EXISTS (SELECT 1 FROM holdfast.successor s WHERE s.queue = j.queue AND s.id = j.id AND (j.state = 'active' OR j.chain_state = 'open'))
-        AS successor,
+    EXISTS (SELECT 1 FROM holdfast.successor s WHERE s.queue = j.queue AND s.id = j.id
+        AND (j.state = 'active' OR j.chain_state = 'open') OFFSET 0) AS successor,
     (SELECT ARRAY[f.queue, f.id] FROM holdfast.job f WHERE f.run = j.chain) AS chain_ref;
 
 -- :get
-SELECT :columns FROM holdfast.job j
-WHERE j.run = coalesce(
-    (SELECT run FROM holdfast.job WHERE queue = %(queue)s AND id = %(id)s AND held
-        AND (expires_at_ms IS NULL OR expires_at_ms > holdfast.clock(%(now)s::bigint))),
-    (SELECT max(run) FROM holdfast.job WHERE queue = %(queue)s AND id = %(id)s AND NOT held
-        AND (expires_at_ms IS NULL OR expires_at_ms > holdfast.clock(%(now)s::bigint))));
+SELECT (s.j).*, s.now_ms, s.successor, s.chain_ref FROM holdfast.see_id(%(now)s::bigint, %(queue)s, %(id)s) s;
 
 -- :runs
-SELECT t.ord, :columns FROM unnest(%(queues)s::text[], %(ids)s::text[], %(runs)s::bigint[])
-    WITH ORDINALITY AS t(queue, id, run, ord) JOIN holdfast.job j ON j.run = coalesce(
-        (SELECT o.run FROM holdfast.job o WHERE o.run = t.run AND o.queue = t.queue AND o.id = t.id),
-        holdfast.find(t.queue, t.id, t.run));
+SELECT s.ord, (s.j).*, s.now_ms, s.successor, s.chain_ref
+FROM holdfast.see_runs(%(now)s::bigint, %(queues)s::text[], %(ids)s::text[], %(runs)s::bigint[]) s;
 
 -- :list
 SELECT :columns FROM holdfast.job j
@@ -37,13 +30,13 @@ ORDER BY j.run DESC LIMIT %(limit)s::bigint;
 -- :chain
 SELECT :columns, t.queue AS last_queue, t.id AS last_id, t.run AS last_run, t.position AS last_position,
     t.state AS last_state
-FROM holdfast.job j LEFT JOIN holdfast.job t ON t.run = j.tail
-WHERE j.run = holdfast.first_of_chain(holdfast.clock(%(now)s::bigint), %(queue)s, %(id)s, %(run)s::bigint);
+FROM holdfast.job j LEFT JOIN holdfast.job t ON t.run = ANY (ARRAY[j.tail])
+WHERE j.run = holdfast.see_first(%(now)s::bigint, %(queue)s, %(id)s, %(run)s::bigint);
 
 -- :chains
 SELECT :columns, t.queue AS last_queue, t.id AS last_id, t.run AS last_run, t.position AS last_position,
     t.state AS last_state
-FROM holdfast.job j LEFT JOIN holdfast.job t ON t.run = j.tail
+FROM holdfast.job j LEFT JOIN holdfast.job t ON t.run = ANY (ARRAY[j.tail])
 WHERE j.run < %(before)s::bigint AND j.chain_state IS NOT NULL
     AND (%(queue)s::text IS NULL OR j.queue = %(queue)s)
     AND (%(states)s::text[] IS NULL
@@ -60,13 +53,7 @@ ORDER BY j.run DESC LIMIT %(limit)s::bigint;
 SELECT * FROM holdfast.blocker WHERE run = %(run)s::bigint ORDER BY place;
 
 -- :pending
-SELECT EXISTS (
-    SELECT 1 FROM holdfast.queue q WHERE q.name = ANY (%(queues)s::text[]) AND NOT q.paused AND (
-        EXISTS (SELECT 1 FROM holdfast.ready r WHERE r.queue = q.name AND r.key IS NULL)
-        OR EXISTS (SELECT 1 FROM holdfast.ready r WHERE r.queue = q.name AND r.key IS NOT NULL)
-        OR EXISTS (SELECT 1 FROM holdfast.suspect s WHERE s.queue = q.name)
-        OR EXISTS (SELECT 1 FROM holdfast.job j WHERE j.queue = q.name AND j.due_at_ms IS NOT NULL
-            AND (j.attempts > 0 OR j.due_at_ms <= holdfast.clock(%(now)s::bigint)))));
+SELECT holdfast.pending(%(now)s::bigint, %(queues)s::text[]) AS exists;
 
 -- :queues
 SELECT q.name, (q.declared || q.operator)::text AS settings, q.operator::text AS operator,
@@ -92,9 +79,10 @@ SELECT j.queue, j.id, j.run, j.attempts, j.task, j.priority, j.key, j.run_at_ms,
     j.stalls, j.timeouts, j.releases, j.overrides::text, j.headers, j.error, j.checkpoint, j.payload,
     coalesce((j.overrides ->> 'timeout_ms')::bigint, p.timeout_ms), f.queue, f.id, f.run, j.position, j.company,
     j.claimed_at_ms
-FROM holdfast.held(%(now)s::bigint, %(session)s) AS h(run) JOIN holdfast.job j USING (run)
-    LEFT JOIN holdfast.job f ON f.run = j.chain LEFT JOIN holdfast.policy p ON p.queue = j.queue AND p.task = coalesce(j.task, '')
-ORDER BY j.run;
+FROM holdfast.held(%(now)s::bigint, %(session)s) AS h(run) JOIN holdfast.job j ON j.run = ANY (ARRAY[h.run])
+    LEFT JOIN holdfast.job f ON f.run = ANY (ARRAY[j.chain])
+    LEFT JOIN holdfast.policy p ON p.queue = j.queue AND p.task = coalesce(j.task, '')
+ORDER BY h.run;
 
 -- Of a position: `number`, and late transactions from `first` to `last`, each read up to its own number.
 -- Transactions that were late, have been committed, and of which an event was trimmed, or may have been.
@@ -161,11 +149,4 @@ WHERE (%(queue)s::text IS NULL OR queue = %(queue)s) AND (%(schedule)s::text IS 
 ORDER BY queue COLLATE "C", name COLLATE "C";
 
 -- :due
-SELECT t.now, s.queue, s.name, s.revision, s.next_at_ms, s.body,
-    (SELECT min(n.next_at_ms) FROM holdfast.schedule n
-     WHERE n.queue = ANY (%(queues)s::text[]) AND n.next_at_ms > t.now) AS later
-FROM (SELECT holdfast.clock(%(now)s::bigint) AS now OFFSET 0) AS t
-LEFT JOIN LATERAL (
-    SELECT * FROM holdfast.schedule WHERE queue = ANY (%(queues)s::text[]) AND next_at_ms <= t.now
-    ORDER BY next_at_ms LIMIT %(limit)s::integer
-) AS s ON true;
+SELECT * FROM holdfast.due(%(now)s::bigint, %(queues)s::text[], %(limit)s::integer);

@@ -24,7 +24,7 @@ CREATE OR REPLACE FUNCTION holdfast.hold(p_queues text[]) RETURNS void LANGUAGE 
 BEGIN
     INSERT INTO holdfast.queue (name)
     SELECT DISTINCT name FROM unnest(p_queues) AS u(name)
-    WHERE NOT EXISTS (SELECT 1 FROM holdfast.queue q WHERE q.name = u.name) ORDER BY name ON CONFLICT DO NOTHING;
+    WHERE NOT EXISTS (SELECT 1 FROM holdfast.queue q WHERE q.name = u.name OFFSET 0) ORDER BY name ON CONFLICT DO NOTHING;
     PERFORM 1 FROM holdfast.queue WHERE name = ANY (p_queues) ORDER BY name FOR UPDATE;
 END $$;
 
@@ -41,9 +41,10 @@ LANGUAGE sql STABLE AS $$
     SELECT array_agg(name) FROM (
         SELECT unnest(p_queues) AS name
         UNION SELECT next::jsonb ->> 'queue' FROM unnest(p_nexts) AS n(next) WHERE next IS NOT NULL
-        UNION SELECT j.queue FROM first JOIN holdfast.job j ON j.run = first.run
-        UNION SELECT j.queue FROM first JOIN holdfast.blocker b ON b.blocker = first.run AND b.state IS NULL
-            JOIN holdfast.job j ON j.run = b.run) found
+        UNION SELECT j.queue FROM first JOIN holdfast.job j ON j.run = ANY (ARRAY[first.run])
+        UNION SELECT j.queue FROM first
+            CROSS JOIN LATERAL (SELECT run FROM holdfast.blocker WHERE blocker = first.run AND state IS NULL OFFSET 0) b
+            JOIN holdfast.job j ON j.run = ANY (ARRAY[b.run])) found
 $$;
 
 -- True when a claim of this queue has more to look at than the order of its jobs.
@@ -98,12 +99,12 @@ BEGIN
         RETURN;
     END IF;
     IF current_setting('hf.joined', true) = 'on' THEN  -- told at the caller's commit, when others may have parked
-        PERFORM holdfast.ring(w.address, '') FROM holdfast.serving v JOIN holdfast.session w USING (id)
+        PERFORM holdfast.ring(w.address, '') FROM holdfast.serving v JOIN holdfast.session w ON w.id = ANY (ARRAY[v.id])
         WHERE v.queue = p_queue AND NOT w.dead;
         RETURN;
     END IF;
     FOR s IN
-        SELECT w.id, w.parked, w.address FROM holdfast.serving v JOIN holdfast.session w USING (id)
+        SELECT w.id, w.parked, w.address FROM holdfast.serving v JOIN holdfast.session w ON w.id = ANY (ARRAY[v.id])
         WHERE v.queue = p_queue AND w.parked IS NOT NULL AND NOT w.dead
         ORDER BY w.heard_at_ms LIMIT 64 FOR UPDATE OF w SKIP LOCKED
     LOOP
@@ -160,8 +161,10 @@ END $$;
 -- The runs that a worker holds in a queue, or in any.
 CREATE OR REPLACE FUNCTION holdfast.holding(p_session text, p_queue text DEFAULT NULL) RETURNS SETOF bigint
 LANGUAGE sql STABLE AS $$
-    SELECT j.run FROM holdfast.grip g CROSS JOIN unnest(g.runs) AS r(run) JOIN holdfast.job j ON j.run = r.run
-    WHERE g.session = p_session AND j.state = 'active' AND j.grip = g.number AND (p_queue IS NULL OR j.queue = p_queue)
+    SELECT r.run FROM (SELECT number, runs FROM holdfast.grip WHERE session = p_session OFFSET 0) g
+        CROSS JOIN unnest(g.runs) AS r(run)
+        CROSS JOIN LATERAL (SELECT queue, state, grip FROM holdfast.job WHERE run = r.run OFFSET 0) j
+    WHERE j.state = 'active' AND j.grip = g.number AND (p_queue IS NULL OR j.queue = p_queue)
 $$;
 
 -- False for a later job of a chain, without a TTL of its own, which goes with its chain; but a chain may be endless.
@@ -195,7 +198,8 @@ CREATE OR REPLACE FUNCTION holdfast.wake_for(p_now bigint, p_queue text, p_run_a
 LANGUAGE plpgsql AS $$
 BEGIN
     IF p_run_at <= p_now
-        OR p_run_at = (SELECT min(due_at_ms) FROM holdfast.job WHERE queue = p_queue AND due_at_ms IS NOT NULL) THEN
+        OR p_run_at = (SELECT due_at_ms FROM holdfast.job WHERE queue = p_queue AND due_at_ms IS NOT NULL
+            ORDER BY due_at_ms LIMIT 1) THEN
         PERFORM holdfast.wake(p_queue, 1);
     END IF;
 END $$;
@@ -286,6 +290,25 @@ BEGIN
     RETURN j;
 END $$;
 
+-- The latest run of an id that does not hold it and is still kept.
+CREATE OR REPLACE FUNCTION holdfast.latest(p_queue text, p_id text, p_now bigint) RETURNS bigint LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN (SELECT run FROM holdfast.job
+        WHERE (queue, id, run) >= (p_queue, p_id, 0) AND (queue, id, run) <= (p_queue, p_id, 9223372036854775807)
+            AND NOT held AND (expires_at_ms IS NULL OR expires_at_ms > p_now)
+        ORDER BY queue DESC, id DESC, run DESC LIMIT 1);
+END $$;
+
+-- The run that answers for an id: the one that holds it, or else its latest.
+CREATE OR REPLACE FUNCTION holdfast.current(p_now bigint, p_queue text, p_id text) RETURNS bigint
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN coalesce(
+        (SELECT run FROM holdfast.job WHERE queue = p_queue AND id = p_id AND held
+            AND (expires_at_ms IS NULL OR expires_at_ms > p_now)),
+        holdfast.latest(p_queue, p_id, p_now));
+END $$;
+
 -- The run that holds an id, or else its latest that is still kept; locked.
 CREATE OR REPLACE FUNCTION holdfast.answering(p_now bigint, p_queue text, p_id text) RETURNS holdfast.job
 LANGUAGE plpgsql AS $$
@@ -293,9 +316,7 @@ DECLARE
     j holdfast.job := holdfast.holder(p_now, p_queue, p_id);
 BEGIN
     IF j.run IS NULL THEN
-        SELECT * INTO j FROM holdfast.job WHERE queue = p_queue AND id = p_id AND NOT held
-            AND (expires_at_ms IS NULL OR expires_at_ms > p_now)
-        ORDER BY run DESC LIMIT 1 FOR UPDATE;
+        SELECT * INTO j FROM holdfast.job WHERE run = holdfast.latest(p_queue, p_id, p_now) FOR UPDATE;
     END IF;
     RETURN j;
 END $$;
@@ -368,9 +389,9 @@ BEGIN
     RETURN coalesce(
         (SELECT run FROM holdfast.job WHERE run = p_run AND queue = p_queue AND id = p_id),
         (SELECT run FROM holdfast.job WHERE queue = p_queue AND id = p_id AND held
-            AND run <= p_run AND absorbed_to >= p_run),
-        (SELECT run FROM holdfast.job WHERE queue = p_queue AND id = p_id AND NOT held
-            AND run <= p_run AND absorbed_to >= p_run ORDER BY run DESC LIMIT 1));
+            AND run + 0 <= p_run AND absorbed_to >= p_run),
+        (SELECT run FROM holdfast.job WHERE (queue, id, run) >= (p_queue, p_id, 0) AND (queue, id, run) <= (p_queue, p_id, p_run)
+            AND NOT held AND absorbed_to >= p_run ORDER BY queue DESC, id DESC, run DESC LIMIT 1));
 END $$;
 
 -- Where the chain stands that a job began: `active` while another job of it is on; else its own state.
@@ -391,7 +412,7 @@ END $$;
 
 -- The listener hears when the run ends. False: it has ended already, or is not there.
 CREATE OR REPLACE FUNCTION holdfast.watch_run(p_clock bigint, p_queue text, p_id text, p_run bigint, p_address text)
-RETURNS boolean LANGUAGE plpgsql AS $$
+RETURNS boolean LANGUAGE plpgsql /* planner */ AS $$
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
     v_found boolean;

@@ -4,7 +4,7 @@
 
 CREATE OR REPLACE FUNCTION holdfast.progress(p_clock bigint, p_session text, p_queue text, p_id text, p_run bigint,
     p_attempt integer, p_progress bytea, p_checkpoint bytea, p_fraction double precision, p_message text) RETURNS text
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql /* planner */ AS $$
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
     j holdfast.job;

@@ -12,7 +12,8 @@ BEGIN
         SELECT run FROM holdfast.job WHERE queue = p_queue AND due_at_ms <= p_now
         ORDER BY due_at_ms, run LIMIT 200 FOR UPDATE SKIP LOCKED
     ), moved AS (
-        UPDATE holdfast.job j SET state = 'waiting', ready_at_ms = run_at_ms FROM due WHERE j.run = due.run
+        UPDATE holdfast.job j SET state = 'waiting', ready_at_ms = run_at_ms FROM due
+        WHERE j.run = ANY (ARRAY[due.run])
         RETURNING j.run, j.key
     )
     SELECT array_agg(run), array_agg(DISTINCT key) FILTER (WHERE key IS NOT NULL) INTO v_runs, v_keys FROM moved;
@@ -25,7 +26,7 @@ END $$;
 
 -- A scheduled job may be claimed now.
 CREATE OR REPLACE FUNCTION holdfast.promote(p_clock bigint, p_queue text, p_id text) RETURNS text
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql /* planner */ AS $$
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
     j holdfast.job;

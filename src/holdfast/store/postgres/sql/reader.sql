@@ -6,7 +6,7 @@ CREATE OR REPLACE FUNCTION holdfast.forgotten_ms() RETURNS bigint LANGUAGE sql I
 $$;
 
 CREATE OR REPLACE FUNCTION holdfast.read_to(p_clock bigint, p_reader text, p_number bigint)
-RETURNS void LANGUAGE plpgsql AS $$
+RETURNS void LANGUAGE plpgsql /* planner */ AS $$
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
 BEGIN
@@ -27,8 +27,7 @@ $$;
 
 -- The next events in the order of their numbers, which is followed, whatever was analyzed.
 CREATE OR REPLACE FUNCTION holdfast.events_after(p_number bigint, p_queue text, p_id text, p_limit bigint)
-RETURNS SETOF holdfast.event LANGUAGE sql STABLE
-SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+RETURNS SETOF holdfast.event LANGUAGE sql STABLE /* planner */ AS $$
     SELECT * FROM holdfast.event WHERE seq > p_number
         AND (p_queue IS NULL OR queue = p_queue) AND (p_id IS NULL OR id = p_id)
     ORDER BY seq LIMIT p_limit

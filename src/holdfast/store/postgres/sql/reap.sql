@@ -5,7 +5,7 @@
 -- Jobs of expired sessions wait in their old place, with a stall counted; or fail at their limit.
 CREATE OR REPLACE FUNCTION holdfast.reap(p_clock bigint, p_queue text, p_limit integer, p_but text,
     OUT v_dead text[], OUT v_returned integer, OUT v_failed integer, OUT v_shifted bigint, OUT v_more boolean)
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql /* planner */ AS $$
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
     j holdfast.job;
@@ -21,16 +21,16 @@ BEGIN
     v_shifted := holdfast.after_an_outage(v_now, NULL, true);
     -- No lease ends later than a whole lease from now, unless the clock was set back since it was given: then it would
     -- outlive its worker by as much. One lease more is left to those that are extended at this moment.
-    PERFORM 1 FROM holdfast.session s JOIN holdfast.serving v USING (id)
-    WHERE v.queue = p_queue AND NOT s.dead
+    PERFORM 1 FROM holdfast.session s
+    WHERE s.id = ANY (ARRAY(SELECT id FROM holdfast.serving WHERE queue = p_queue)) AND NOT s.dead
         AND (s.expires_at_ms <= v_now AND s.id <> p_but OR s.expires_at_ms > v_now + 2 * s.lease_ms)
     ORDER BY s.id FOR UPDATE OF s;
     UPDATE holdfast.session s SET expires_at_ms = v_now + s.lease_ms FROM holdfast.serving v
-    WHERE v.queue = p_queue AND v.id = s.id AND NOT s.dead AND s.expires_at_ms > v_now + 2 * s.lease_ms;
+    WHERE v.queue = p_queue AND s.id = ANY (ARRAY[v.id]) AND NOT s.dead AND s.expires_at_ms > v_now + 2 * s.lease_ms;
     UPDATE holdfast.session s SET dead = true, parked = NULL FROM holdfast.serving v
-    WHERE v.queue = p_queue AND v.id = s.id AND NOT s.dead AND s.expires_at_ms <= v_now AND s.id <> p_but;
+    WHERE v.queue = p_queue AND s.id = ANY (ARRAY[v.id]) AND NOT s.dead AND s.expires_at_ms <= v_now AND s.id <> p_but;
     SELECT coalesce(array_agg(s.id ORDER BY s.id), '{}') INTO v_dead
-    FROM holdfast.session s JOIN holdfast.serving v USING (id) WHERE v.queue = p_queue AND s.dead AND s.id <> p_but;
+    FROM holdfast.serving v JOIN holdfast.session s ON s.id = ANY (ARRAY[v.id]) WHERE v.queue = p_queue AND s.dead AND s.id <> p_but;
     IF v_dead = '{}' THEN
         RETURN;
     END IF;
@@ -55,12 +55,12 @@ BEGIN
     v_more := v_count = p_limit;
     PERFORM holdfast.wake(p_queue, v_count);
     DELETE FROM holdfast.serving WHERE queue = p_queue AND id = ANY (v_dead) AND NOT EXISTS (
-        SELECT 1 FROM holdfast.holding(serving.id, p_queue));
+        SELECT 1 FROM holdfast.holding(serving.id, p_queue) OFFSET 0);
     DELETE FROM holdfast.session s WHERE s.dead AND s.id = ANY (v_dead)
-        AND NOT EXISTS (SELECT 1 FROM holdfast.serving v WHERE v.id = s.id);
+        AND NOT EXISTS (SELECT 1 FROM holdfast.serving v WHERE v.id = s.id OFFSET 0);
     DELETE FROM holdfast.grip g WHERE g.session = ANY (v_dead)
-        AND NOT EXISTS (SELECT 1 FROM holdfast.session s WHERE s.id = g.session);
-    DELETE FROM holdfast.abort a WHERE NOT EXISTS (SELECT 1 FROM holdfast.session s WHERE s.id = a.session);
+        AND NOT EXISTS (SELECT 1 FROM holdfast.session s WHERE s.id = g.session OFFSET 0);
+    DELETE FROM holdfast.abort a WHERE NOT EXISTS (SELECT 1 FROM holdfast.session s WHERE s.id = a.session OFFSET 0);
 END $$;
 
 CREATE OR REPLACE FUNCTION holdfast.put_back_stalled(p_now bigint, j holdfast.job, p_error bytea, p_type text,

@@ -5,7 +5,7 @@
 -- Finished jobs run anew, oldest first, each as a new run of its id: [queue, id, run] of each.
 CREATE OR REPLACE FUNCTION holdfast.requeue(p_clock bigint, p_queue text, p_states text[], p_task text, p_key text,
     p_ids text[], p_after bigint, p_until bigint, p_limit integer, p_dry boolean, p_request text) RETURNS jsonb
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql /* planner */ AS $$
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
     v_runs bigint[];

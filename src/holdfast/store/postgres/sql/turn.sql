@@ -112,8 +112,6 @@ END $$;
 -- Beginning a statement costs 15 µs and more: so functions are called by assignment, which is none, and questions go together.
 -- p_kinds NULL: every settlement is a completion. A stall's cause may have the size of its company behind a space.
 -- p_held: how many jobs the worker holds. An older one does not say so, and knows nothing of suspects.
--- Planning anew for each batch would cost a quarter of a small turn. A plan that is kept may be from when the tables were
--- small, so the planner is held to the indexes from the beginning.
 CREATE OR REPLACE FUNCTION holdfast.turn(p_clock bigint, p_session text, p_lease bigint, p_serves text[],
     p_kinds text[], p_s_queues text[], p_s_ids text[], p_s_runs bigint[], p_s_attempts integer[], p_data bytea[],
     p_numbers bigint[], p_causes text[], p_types text[], p_signatures text[],
@@ -123,8 +121,7 @@ RETURNS TABLE (info text, queue text, id text, run bigint, attempts integer, tas
     run_at_ms bigint, enqueued_at_ms bigint, failures integer, stalls integer, timeouts integer, releases integer,
     overrides text, headers bytea, error bytea, checkpoint bytea, payload bytea, timeout_ms bigint,
     chain_queue text, chain_id text, chain bigint, place integer, company integer)
-LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+LANGUAGE plpgsql /* planner */ AS $$
 #variable_conflict use_column
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
@@ -152,7 +149,7 @@ BEGIN
     v_strict := ARRAY(SELECT q.name FROM holdfast.queue q
         WHERE q.name = ANY (v_touched) AND (p_hold OR q.concurrency IS NOT NULL OR q.rate_count IS NOT NULL
             OR q.key_concurrency IS NOT NULL OR q.key_rate_count IS NOT NULL
-            OR EXISTS (SELECT 1 FROM holdfast.lane l WHERE l.queue = q.name)) ORDER BY q.name);  -- `strict`, written out
+            OR EXISTS (SELECT 1 FROM holdfast.lane l WHERE l.queue = q.name OFFSET 0)) ORDER BY q.name);  -- `strict`, written out
     IF cardinality(v_strict) > 0 THEN
         PERFORM holdfast.hold(v_strict);
     END IF;
@@ -205,7 +202,7 @@ BEGIN
     END LOOP;
     IF v_count > 0 AND cardinality(v_strict) > 0 THEN  -- room that was freed under a limit, and not taken here
         PERFORM holdfast.wake(f.name, f.freed) FROM (SELECT u.name, count(*) AS freed FROM unnest(p_s_queues) AS u(name)
-            GROUP BY u.name ORDER BY u.name) f JOIN holdfast.queue q ON q.name = f.name WHERE holdfast.strict(q);
+            GROUP BY u.name ORDER BY u.name) f JOIN holdfast.queue q ON q.name = ANY (ARRAY[f.name]) WHERE holdfast.strict(q);
     END IF;
     IF p_park AND v_room > 0 THEN
         UPDATE holdfast.session w SET parked = v_room WHERE w.id = (  -- jobs are locked: no waiting
@@ -226,16 +223,16 @@ BEGIN
             j.checkpoint, j.payload,
             coalesce(CASE WHEN j.overrides IS NOT NULL THEN (j.overrides ->> 'timeout_ms')::bigint END, p.timeout_ms),
             f.queue, f.id, f.run, j.position, j.company
-        FROM unnest(v_claimed) WITH ORDINALITY AS c(run, ord) JOIN holdfast.job j ON j.run = c.run
-            LEFT JOIN holdfast.job f ON f.run = j.chain
-            LEFT JOIN holdfast.policy p ON p.task = coalesce(j.task, '') AND p.queue = CASE WHEN (  -- looked up where any has one
-                SELECT EXISTS (SELECT 1 FROM holdfast.policy WHERE timeout_ms IS NOT NULL)) THEN j.queue END
+        FROM unnest(v_claimed) WITH ORDINALITY AS c(run, ord) JOIN holdfast.job j ON j.run = ANY (ARRAY[c.run])
+            LEFT JOIN holdfast.job f ON f.run = ANY (ARRAY[j.chain])
+            LEFT JOIN holdfast.policy p ON p.task = ANY (ARRAY[coalesce(j.task, '')]) AND p.queue = ANY (ARRAY[CASE WHEN (  -- looked up where any has one
+                SELECT EXISTS (SELECT 1 FROM holdfast.policy WHERE timeout_ms IS NOT NULL)) THEN j.queue END])
         ORDER BY c.ord;
     END IF;
 END $$;
 
 -- What the store thinks the session is working on. A record that is broken fails here instead.
-CREATE OR REPLACE FUNCTION holdfast.held(p_clock bigint, p_session text) RETURNS SETOF bigint LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION holdfast.held(p_clock bigint, p_session text) RETURNS SETOF bigint LANGUAGE plpgsql /* planner */ AS $$
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
     j holdfast.job;
@@ -244,8 +241,8 @@ BEGIN
     IF NOT FOUND THEN
         RETURN;
     END IF;
-    FOR j IN SELECT * FROM holdfast.job WHERE run IN (SELECT holdfast.holding(p_session))
-        AND queue IN (SELECT queue FROM holdfast.serving WHERE id = p_session) ORDER BY run
+    FOR j IN SELECT * FROM holdfast.job WHERE run = ANY (ARRAY(SELECT holdfast.holding(p_session)))
+        AND queue = ANY (ARRAY(SELECT queue FROM holdfast.serving WHERE id = p_session)) ORDER BY run
     LOOP
         IF holdfast.refusal(j) = 'corrupt' THEN
             PERFORM holdfast.hold(ARRAY[j.queue]);

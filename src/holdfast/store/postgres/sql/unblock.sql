@@ -17,7 +17,7 @@ END $$;
 
 -- The run of the first job of the chain that is meant: of one run, or of what answers for the id. NULL: there is none.
 CREATE OR REPLACE FUNCTION holdfast.first_of_chain(p_now bigint, p_queue text, p_id text, p_run bigint) RETURNS bigint
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     v_run bigint;
     j holdfast.job;
@@ -25,11 +25,7 @@ BEGIN
     IF p_run IS NOT NULL THEN
         v_run := holdfast.find(p_queue, p_id, p_run);
     ELSE
-        v_run := coalesce(
-            (SELECT run FROM holdfast.job WHERE queue = p_queue AND id = p_id AND held
-                AND (expires_at_ms IS NULL OR expires_at_ms > p_now)),
-            (SELECT max(run) FROM holdfast.job WHERE queue = p_queue AND id = p_id AND NOT held
-                AND (expires_at_ms IS NULL OR expires_at_ms > p_now)));
+        v_run := holdfast.current(p_now, p_queue, p_id);
     END IF;
     SELECT * INTO j FROM holdfast.job WHERE run = v_run;
     RETURN CASE WHEN j.position > 0 THEN j.chain ELSE j.run END;
@@ -45,8 +41,9 @@ DECLARE
     v_firsts bigint[];
 BEGIN
     IF current_setting('hf.joined', true) IS DISTINCT FROM 'on' THEN  -- nor may a successor start, or be absorbed, unheard
-        PERFORM 1 FROM holdfast.successor WHERE run IN (SELECT (value ->> 2)::bigint FROM jsonb_array_elements(p_refs))
-        ORDER BY run FOR SHARE NOWAIT;
+        PERFORM 1 FROM holdfast.successor s
+        WHERE s.run = ANY (ARRAY(SELECT (value ->> 2)::bigint FROM jsonb_array_elements(p_refs)))
+        ORDER BY s.run FOR SHARE NOWAIT;
     END IF;
     SELECT array_agg(holdfast.first_of_chain(p_now, r.value ->> 0, r.value ->> 1, (r.value ->> 2)::bigint) ORDER BY r.ord)
     INTO v_firsts FROM jsonb_array_elements(p_refs) WITH ORDINALITY AS r(value, ord);
@@ -64,10 +61,11 @@ BEGIN
             holdfast.error('BlockerMissing', 'blocker', 'there is no job ' || (r.value ->> 0) || '/' || (r.value ->> 1)) END,
         CASE WHEN holdfast.ended(f) <> 'open' THEN f.result END
     FROM jsonb_array_elements(p_refs) WITH ORDINALITY AS r(value, ord)
-        LEFT JOIN holdfast.job f ON f.run = v_firsts[r.ord] AND (f.expires_at_ms IS NULL OR f.expires_at_ms > p_now)
-        LEFT JOIN holdfast.job t ON t.run = f.tail
-        LEFT JOIN holdfast.successor s ON f.run IS NULL AND s.queue = r.value ->> 0 AND s.id = r.value ->> 1
-            AND s.run = (r.value ->> 2)::bigint;
+        LEFT JOIN holdfast.job f ON f.run = ANY (ARRAY[v_firsts[r.ord]])
+            AND (f.expires_at_ms IS NULL OR f.expires_at_ms > p_now)
+        LEFT JOIN holdfast.job t ON t.run = ANY (ARRAY[f.tail])
+        LEFT JOIN holdfast.successor s ON f.run IS NULL AND s.queue = ANY (ARRAY[r.value ->> 0])
+            AND s.id = ANY (ARRAY[r.value ->> 1]) AND s.run = (r.value ->> 2)::bigint;
     SELECT s.v_open, s.v_failed INTO v_open, v_failed FROM holdfast.still_waits(p_run, p_policy) s;
 END $$;
 
@@ -117,7 +115,7 @@ END $$;
 -- A caller commits in whose transaction jobs came in that wait for others: those that ended while it was open did not
 -- know of that. All of them are locked at once, in the order of everybody, for no longer than the commit takes. What is
 -- not there any more was absorbed by another run, or is gone.
-CREATE OR REPLACE FUNCTION holdfast.look_again() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION holdfast.look_again() RETURNS trigger LANGUAGE plpgsql /* planner */ AS $$
 DECLARE
     v_now bigint := holdfast.clock(nullif(current_setting('hf.clock', true), '')::bigint);
     v_blocked bigint[] := string_to_array(nullif(current_setting('hf.blocked', true), ''), ',')::bigint[];
@@ -129,13 +127,14 @@ BEGIN
     END IF;
     PERFORM set_config('hf.blocked', '', true);
     LOOP
-        v_firsts := ARRAY(SELECT DISTINCT blocker FROM holdfast.blocker WHERE run = ANY (v_blocked) AND state IS NULL);
+        v_firsts := ARRAY(SELECT DISTINCT blocker FROM holdfast.blocker
+            WHERE run = ANY (v_blocked) AND coalesce(state, '') = '');
         PERFORM holdfast.share(v_firsts);
         v_gone := ARRAY(SELECT u.run FROM unnest(v_firsts) AS u(run)
-            WHERE NOT EXISTS (SELECT 1 FROM holdfast.job j WHERE j.run = u.run)
-                AND NOT EXISTS (SELECT 1 FROM holdfast.successor s WHERE s.run = u.run));
+            WHERE NOT EXISTS (SELECT 1 FROM holdfast.job j WHERE j.run = u.run OFFSET 0)
+                AND NOT EXISTS (SELECT 1 FROM holdfast.successor s WHERE s.run = u.run OFFSET 0));
         UPDATE holdfast.blocker SET blocker = holdfast.find(queue, id, blocker)
-        WHERE run = ANY (v_blocked) AND state IS NULL AND blocker = ANY (v_gone)
+        WHERE run = ANY (v_blocked) AND coalesce(state, '') = '' AND blocker = ANY (v_gone)
             AND holdfast.find(queue, id, blocker) IS NOT NULL;
         EXIT WHEN NOT FOUND;
     END LOOP;
@@ -187,8 +186,8 @@ BEGIN
             SET state = CASE WHEN p_gone THEN 'cancelled' ELSE holdfast.ended(f) END,
                 result = CASE WHEN p_gone THEN NULL ELSE f.result END, error = CASE WHEN p_gone THEN NULL ELSE f.error END,
                 last_queue = coalesce(t.queue, f.queue), last_task = CASE WHEN t.run IS NULL THEN f.task ELSE t.task END
-            FROM open o LEFT JOIN holdfast.job f ON f.run = o.blocker LEFT JOIN holdfast.job t ON t.run = f.tail
-            WHERE b.run = o.run AND b.place = o.place AND b.state IS NULL
+            FROM open o LEFT JOIN holdfast.job f ON f.run = ANY (ARRAY[o.blocker]) LEFT JOIN holdfast.job t ON t.run = ANY (ARRAY[f.tail])
+            WHERE b.run = ANY (ARRAY[o.run]) AND b.place = ANY (ARRAY[o.place]) AND coalesce(b.state, '') = ''
             RETURNING b.run, b.state, b.queue, b.id, b.place
         )
         SELECT run, count(*) AS count, (array_agg(queue ORDER BY place) FILTER (WHERE state <> 'completed'))[1] AS queue,
@@ -255,7 +254,7 @@ BEGIN
     UPDATE holdfast.blocker n
     SET blocker = o.blocker, state = o.state, last_queue = o.last_queue, last_task = o.last_task, error = NULL,
         result = o.result
-    FROM holdfast.blocker o WHERE n.run = p_new AND o.run = p_old AND o.place = n.place AND o.state = 'completed';
+    FROM holdfast.blocker o WHERE n.run = p_new AND o.run = p_old AND n.place = ANY (ARRAY[o.place]) AND o.state = 'completed';
     DELETE FROM holdfast.blocker WHERE run = p_old;
     SELECT s.v_open, s.v_failed INTO v_open, v_failed FROM holdfast.still_waits(p_new, p_policy) s;
 END $$;
