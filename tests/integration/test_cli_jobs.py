@@ -158,7 +158,7 @@ def test_a_listed_job_has_stable_keys(shop: Shop) -> None:
     assert list(job) == [
         "queue", "id", "run", "task", "state", "failing", "priority", "key", "run_at", "enqueued_at", "started_at",
         "finished_at", "expires_at", "counters", "worker", "progress", "error", "holds_id", "cancel_requested",
-        "successor", "chain", "position", "chain_state", "blockers",
+        "successor", "chain", "position", "chain_state", "blockers", "company",
     ]  # fmt: skip
     assert job["enqueued_at"].endswith("Z")
     assert job["started_at"] is None
