@@ -298,14 +298,18 @@ async def test_a_limit_above_the_workers_own_is_told_by_the_job(tasks: ModuleTyp
     assert "Sandbox(open_files=1099511627776): its worker itself may have no more than" in error.message
 
 
-async def test_an_interpreter_that_does_not_start_is_told_by_the_job(
+async def test_an_interpreter_that_does_not_start_is_the_workers_trouble(
     tasks: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    heard: list[Any] = []
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    async with working(tasks.app, pool=1):
-        error = await failure(tasks.environment.call())
-    assert error.type == "FileNotFoundError"
-    assert "its process could not start: [Errno 2] No such file or directory: '/nowhere/python'" in error.message
+    async with working(tasks.app, pool=1) as running:
+        running.worker.on("worker_error")(heard.append)
+        job = await tasks.environment.enqueue()
+        await eventually(lambda: heard)
+        assert (await job.job()).counters.failures == 0
+    assert "its process could not start: FileNotFoundError" in heard[0].detail
+    assert "'/nowhere/python'" in heard[0].detail
 
 
 async def test_a_sandbox_starts_from_a_spare_and_another_is_kept(tasks: ModuleType) -> None:
