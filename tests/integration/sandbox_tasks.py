@@ -253,6 +253,62 @@ WAYS_OUT: dict[str, Callable[[dict[str, str]], object]] = {
 }
 
 
+O_NEW = os.O_CREAT | os.O_WRONLY
+HERE = -100
+
+
+def lend_by_a_nameless_file(folder: str) -> None:
+    file = os.open(folder, os.O_TMPFILE | os.O_WRONLY, 0o4755)
+    os.link(f"/proc/self/fd/{file}", os.path.join(folder, "nameless"), follow_symlinks=True)
+
+
+def lend_later(folder: str, lend: Callable[[str, int], object]) -> None:
+    path = os.path.join(folder, "later")
+    os.close(os.open(path, O_NEW, 0o755))
+    try:
+        lend(path, 0o4755)
+    finally:
+        os.unlink(path)
+
+
+def changed_when_open(path: str, mode: int) -> None:
+    with open(path) as file:
+        os.fchmod(file.fileno(), mode)
+
+
+LOANS: dict[str, Callable[[str], object]] = {
+    "open": lambda folder: call("open", f"{folder}/open".encode(), O_NEW, 0o4755),
+    "open, for the group": lambda folder: call("open", f"{folder}/group".encode(), O_NEW, 0o2755),
+    "openat": lambda folder: os.open(f"{folder}/openat", O_NEW, 0o4755),
+    "openat, for the group": lambda folder: os.open(f"{folder}/openat-group", O_NEW, 0o2755),
+    "openat2": lambda folder: call("openat2", HERE, f"{folder}/2".encode(), struct.pack("QQQ", O_NEW, 0o4755, 0), 24),
+    "creat": lambda folder: call("creat", f"{folder}/creat".encode(), 0o4755),
+    "mknod": lambda folder: call("mknod", f"{folder}/mknod".encode(), 0o104755, 0),
+    "mknodat": lambda folder: os.mknod(f"{folder}/mknodat", 0o104755),
+    "a pipe": lambda folder: os.mkfifo(f"{folder}/pipe", 0o4755),
+    "a nameless file": lend_by_a_nameless_file,
+    "chmod": lambda folder: lend_later(folder, os.chmod),
+    "fchmod": lambda folder: lend_later(folder, changed_when_open),
+    "fchmodat": lambda folder: lend_later(folder, lambda p, mode: call("fchmodat", HERE, p.encode(), mode)),
+    "fchmodat2": lambda folder: lend_later(folder, lambda p, mode: call("fchmodat2", HERE, p.encode(), mode, 0)),
+}
+"""Ways to leave a file that lends its owner's rights to whoever starts it."""
+
+
+@app.task(executor="sandbox", sandbox=OPEN, retry=ONCE)
+def lends(name: str, folder: str) -> str:
+    LOANS[name](folder)
+    return "came through"
+
+
+@app.task(executor="sandbox", sandbox=OPEN, retry=ONCE)
+def makes_files(folder: str) -> None:
+    """Whatever the third argument of `open` is, it counts only where a file is made."""
+    os.close(os.open(f"{folder}/made", O_NEW, 0o750))
+    os.mkfifo(f"{folder}/pipe", 0o700)
+    call("openat", HERE, f"{folder}/made".encode(), os.O_RDONLY, 0o4755)
+
+
 @app.task(executor="sandbox", sandbox=OPEN, retry=ONCE)
 def leave(name: str, at: dict[str, str]) -> str:
     WAYS_OUT[name](at)

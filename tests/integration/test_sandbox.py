@@ -96,6 +96,25 @@ async def test_a_folder_that_may_be_written_is_no_way_out(tasks: ModuleType, tmp
     assert sorted(os.listdir(tmp_path / "out")) == ["link", "made"]
 
 
+async def test_a_sandbox_leaves_no_file_that_lends_its_rights(tasks: ModuleType, tmp_path: Path) -> None:
+    folder, told = tmp_path / "out", {}
+    async with working(tasks.app, pool=1):
+        for name in tasks.LOANS:
+            try:
+                told[name] = await tasks.lends.call(name, str(folder))
+            except JobFailed as error:
+                told[name] = error.error.type
+    assert set(told.values()) == {"PermissionError", "OSError"}  # or the call is not there at all
+    assert os.listdir(folder) == []
+
+
+async def test_a_sandbox_makes_other_files_with_their_modes(tasks: ModuleType, tmp_path: Path) -> None:
+    async with working(tasks.app, pool=1):
+        await tasks.makes_files.call(str(tmp_path / "out"))
+    assert (tmp_path / "out" / "made").stat().st_mode == 0o100750
+    assert (tmp_path / "out" / "pipe").is_fifo()
+
+
 async def test_a_sandbox_cannot_put_off_its_time_out(tasks: ModuleType) -> None:
     async with working(tasks.app, pool=1, grace=0.2):
         assert (await failure(tasks.takes_more_time.call())).type == "TimedOut"

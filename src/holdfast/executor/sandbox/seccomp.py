@@ -27,6 +27,9 @@ F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE = 8, 10, 15, 1024
 TCGETS, TCGETS2, TIOCGPGRP, TIOCOUTQ, TIOCGWINSZ = 0x5401, 0x802C542A, 0x540F, 0x5411, 0x5413
 FIONREAD, FIONBIO, FIONCLEX, FIOCLEX, FIGETBSZ = 0x541B, 0x5421, 0x5450, 0x5451, 2
 CLONE_FILE, CLONE_RANGE, EXTENTS, GET_FLAGS = 0x40049409, 0x4020940D, 0xC020660B, 0x80086601
+SET_ID = 0o6000
+"""A file with one of these bits lends its owner's or group's rights to whoever starts it."""
+O_CREAT, O_TMPFILE = 0o100, 0o20000000
 SIGNALLING = (F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE)
 """With which a descriptor signals its owner, or keeps others from a file."""
 CONTROLS = (
@@ -81,6 +84,7 @@ def assemble(*, connect: bool, subprocess: bool, pid: int) -> list[Step]:
         steps += _rule(name, [(RETURN, 0, 0, DENY)])
     steps += _rule("clone3", [(RETURN, 0, 0, ABSENT)])  # its flags are in memory, where no filter can look
     steps += _rule("clone", _unless_bits(0, CLONE_NEW | CLONE_PARENT) if subprocess else _if_bits(0, CLONE_THREAD))
+    steps += _new_files()
     steps += _sockets(connect)
     if not subprocess:
         for name in ("kill", "tgkill"):
@@ -91,6 +95,16 @@ def assemble(*, connect: bool, subprocess: bool, pid: int) -> list[Step]:
     steps += _rule("fcntl", _unless_one_of(1, SIGNALLING))
     steps += _rule("ioctl", _if_one_of(1, CONTROLS))
     return [*steps, (RETURN, 0, 0, ALLOW)]
+
+
+def _new_files() -> list[Step]:
+    """Those that are made get no bits of `SET_ID`: outside, they would be more than a file of this user."""
+    steps = _rule("openat2", [(RETURN, 0, 0, ABSENT)])  # its mode is in memory; whoever finds it absent takes openat
+    for name, flags, mode in (("open", 1, 2), ("openat", 2, 3)):
+        steps += _rule(name, [*_or_allow(flags, O_CREAT | O_TMPFILE), *_unless_bits(mode, SET_ID)])
+    for name, mode in (("creat", 1), ("mknod", 1), ("mknodat", 2)):
+        steps += _rule(name, _unless_bits(mode, SET_ID))
+    return steps
 
 
 def _sockets(connect: bool) -> list[Step]:
@@ -135,6 +149,11 @@ def _if_bits(argument: int, bits: int) -> list[Step]:
 
 def _unless_bits(argument: int, bits: int) -> list[Step]:
     return [_low(argument), (ANY_BIT, 0, 1, bits), (RETURN, 0, 0, DENY), (RETURN, 0, 0, ALLOW)]
+
+
+def _or_allow(argument: int, bits: int) -> list[Step]:
+    """Go on when the argument has one of these bits, and allow the call otherwise."""
+    return [_low(argument), (ANY_BIT, 1, 0, bits), (RETURN, 0, 0, ALLOW)]
 
 
 def _if_null(argument: int) -> list[Step]:
