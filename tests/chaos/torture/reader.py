@@ -20,7 +20,7 @@ from .record import step, write
 NAME = "torture"
 HOLD = 20
 """Pages after which the log is told how far it was read."""
-PAGE = 2000
+PAGE = 5000
 PAUSE = 0.05
 
 
@@ -30,6 +30,8 @@ class Reader:
     def __init__(self) -> None:
         self._position: str | None = None
         self._pages = 0
+        self.at_end = False
+        """Whether there was no more than it has read."""
         self._events = (plan.path / "events").open("ab")
         self._gaps = (plan.path / "gaps").open("a")
 
@@ -37,6 +39,7 @@ class Reader:
         """One page more is in the file. False: there is none yet."""
         page = await insist(lambda: app.store.events(self._position, limit=PAGE))
         self._position, self._pages = page.position, self._pages + 1
+        self.at_end = len(page.events) < PAGE
         self._take(page)
         if self._pages % HOLD == 0:
             await insist(lambda: app.store.hold(NAME, page.position))
@@ -62,8 +65,9 @@ async def main() -> None:
     reader = Reader()
     async with app:
         while await reader.read() or not stop.is_set():
-            with suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), PAUSE)
+            if reader.at_end:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(stop.wait(), PAUSE)
     reader.close()
 
 
