@@ -231,6 +231,9 @@ def test_a_running_job_is_left_or_signalled(shop: Shop) -> None:
     assert (refused.exit_code, refused.stdout) == (
         1, "mail/a: not cancelled: it runs; --running signal tells its handler to stop\n"
     )  # fmt: skip
+    shop.ok("enqueue", "send", "to=bob", "--id", "a", "--on-conflict", "update")
+    left = shop.run("cancel", "mail", "a")
+    assert (left.exit_code, left.stdout.strip()) == (1, refused.stdout.strip() + "; its successor is cancelled")
     assert shop.ok("cancel", "mail", "a", "--running", "signal") == "mail/a: its handler is told to stop\n"
     assert "its handler has been told to stop" in shop.ok("jobs", "show", "mail", "a")
 

@@ -57,7 +57,7 @@ def cancel(source: Source, queue: str, ids: tuple[str, ...], running: str, as_js
     else:
         for job_id, answer in zip(ids, answers, strict=True):
             say(f"{queue}/{job_id}: {_outcome(answer, running)}")
-    if any(answer.reply is not Reply.OK for answer in answers):
+    if any(answer.reply is not Reply.OK or answer.runs_on for answer in answers):
         click.get_current_context().exit(1)
 
 
@@ -69,7 +69,7 @@ def _outcome(answer: Cancelled, running: str) -> str:
             "its process is killed, or its handler told to stop" if running == "kill" else "its handler is told to stop"
         )
         return told + (", and its successor is cancelled" if answer.successor else "")
-    if answer.state is State.ACTIVE:
+    if answer.runs_on:
         left = "; its successor is cancelled" if answer.successor else ""
         return f"not cancelled: it runs; --running signal tells its handler to stop{left}"
     if answer.reply is Reply.OK:

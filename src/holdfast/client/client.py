@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 
 from ..core.duration import Duration
-from ..core.state import State
+from ..core.state import PENDING, State
 from ..core.transition import Reply
 from ..core.word import check_words
 from ..errors import ConfigError, StoreClosed
@@ -113,8 +113,10 @@ class Client(Looking):
             later = await self.store.cancel(current.queue, current.id, running, new_id())
             if later.state is State.COMPLETED:
                 later = await self.store.cancel(queue, id, running, new_id())
-            answer = msgspec.structs.replace(later, successor=later.successor or answer.successor)
-        if answer.reply is Reply.OK and not answer.signalled:
+            if answer.successor:
+                later = msgspec.structs.replace(later, reply=Reply.OK, successor=True)
+            answer = later
+        if answer.state in PENDING:
             self._tell("cancel", queue, id, answer.run, "cancelled")
         return answer
 

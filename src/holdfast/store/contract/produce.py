@@ -100,9 +100,10 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cancelled(msgspec.Struct, frozen=True, kw_only=True):
-    """What `cancel` found and did. It is true when something was cancelled or told to stop."""
+    """What `cancel` found and did. It is true when something was cancelled or told to stop: job, successor or both."""
 
     reply: Reply
+    """`ok` when anything was; the job itself runs on if its `state` is active and it was not `signalled`."""
     state: State | None = None
     """The state in which the job was found."""
     run: int | None = None
@@ -111,7 +112,12 @@ class Cancelled(msgspec.Struct, frozen=True, kw_only=True):
     """A successor was waiting, and is cancelled too."""
 
     def __bool__(self) -> bool:
-        return bool(self.reply) or self.successor
+        return bool(self.reply)
+
+    @property
+    def runs_on(self) -> bool:
+        """True when the job was found at work and left alone, whatever became of its successor."""
+        return self.state is State.ACTIVE and not self.signalled
 
 
 class Deleted(msgspec.Struct, frozen=True, kw_only=True):

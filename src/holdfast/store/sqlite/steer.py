@@ -38,14 +38,14 @@ def cancel(tx: Tx, queue: str, id: str, running: Running) -> Cancelled:
         if signalled:
             _signal(tx, row, "killed" if running == "kill" else "cancelled")
         return Cancelled(
-            reply=Reply.OK if signalled else Reply.WRONG_STATE,
+            reply=Reply.OK if signalled or successor else Reply.WRONG_STATE,
             state=state, run=row["run"], signalled=signalled, successor=successor,
         )  # fmt: skip
     reply = judge("cancel", state)
     if reply is Reply.OK:
         cancelled(tx, row, row["exit"] or "cancel", ran=False)
         lane.recheck_all(tx, row["queue"], {row["key"]})
-    return Cancelled(reply=reply, state=state, run=row["run"], successor=successor)
+    return Cancelled(reply=Reply.OK if successor else reply, state=state, run=row["run"], successor=successor)
 
 
 def answering(tx: Tx, queue: str, id: str) -> Row | None:

@@ -47,8 +47,10 @@ class Cancels(Case):
         claimed = await bench.take(worker, "j")
         answer = await bench.add("j", UPDATE, payload=b"next", watcher=listener.address)
         found = await bench.store.cancel(QUEUE, "j", running)  # type: ignore[arg-type]
-        wanted = Reply.OK if running == "signal" else Reply.WRONG_STATE
-        assert (found.reply, found.state, found.successor) == (wanted, State.ACTIVE, True)
+        assert (found.reply, found.state, found.successor) == (Reply.OK, State.ACTIVE, True)
+        assert (found.run, found.signalled) == (claimed.lease.run, running == "signal"), "the job itself runs on"
+        again = await bench.store.cancel(QUEUE, "j")
+        assert (again.reply, again.successor) == (Reply.WRONG_STATE, False), "nothing is left to cancel"
         assert not (await bench.get("j")).successor
         await bench.heard(heard, 1)
         assert (heard[0].run, heard[0].state) == (answer.run, State.CANCELLED)

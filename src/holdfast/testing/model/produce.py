@@ -111,12 +111,12 @@ class Producing(Chains):
             run = self.runs.get(run.tail or 0, run)
         if run.state is State.ACTIVE:
             run.cancel = run.cancel or running == "signal"
-            reply = Reply.OK if running == "signal" else Reply.WRONG_STATE
+            reply = Reply.OK if running == "signal" or successor else Reply.WRONG_STATE
             return reply, State.ACTIVE, successor
         found, reply = run.state, judge("cancel", run.state)
         if reply is Reply.OK:
             self.cancelled(now, run)
-        return reply, found, successor
+        return Reply.OK if successor else reply, found, successor
 
     def _bury_successor(self, now: int, id: str) -> bool:
         """A successor that is cancelled is a cancelled run, as if it had been the job itself."""

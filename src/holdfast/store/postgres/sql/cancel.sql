@@ -90,7 +90,7 @@ BEGIN
             PERFORM holdfast.finish_cancelled(v_now, j, coalesce(j.exit, 'cancel'), false);
             PERFORM holdfast.recheck(v_now, j.queue, j.key);
         END IF;
-        v_answer := jsonb_build_object('reply', v_reply, 'state', j.state, 'run', j.run,
+        v_answer := jsonb_build_object('reply', CASE WHEN v_successor THEN 'ok' ELSE v_reply END, 'state', j.state, 'run', j.run,
             'signalled', j.state = 'active' AND p_running <> 'refuse', 'successor', v_successor);
     END IF;
     IF p_request IS NOT NULL THEN

@@ -55,9 +55,9 @@ local function cancel(q, id, running)
       H.store(q, job)
       H.abort(q, job, running == 'kill' and 'killed' or 'cancelled')
     end
-    return { signalled == 1 and 'ok' or 'wrong_state', state, run, signalled, successor }
+    return { signalled + successor > 0 and 'ok' or 'wrong_state', state, run, signalled, successor }
   end
-  if FINISHED[state] then return { 'wrong_state', state, run, 0, successor } end
+  if FINISHED[state] then return { successor == 1 and 'ok' or 'wrong_state', state, run, 0, successor } end
   H.cancelled(q, job)
   H.recheck(q, job.more.key)
   return { 'ok', state, run, 0, successor }
