@@ -137,7 +137,7 @@ def libpq_options() -> frozenset[str]:
 def _option(url: str, name: str, value: str) -> Any:
     form, pattern = _OPTIONS[name]
     if not re.fullmatch(pattern, value):
-        raise ConfigError(f"{shown(url)!r}: {option('', name, value)} is not {name}={form}")
+        raise ConfigError(f"{shown(url)!r}: {option(f'{name}=', name, value)} is not {name}={form}")
     if form == "on|off":
         return value == "on"
     return value if form == "NAME" else float(value) if form == "SECONDS" else int(value)
