@@ -7,7 +7,8 @@ import logging
 import random
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
 
 from ..core.state import State
 from ..errors import StoreError
@@ -15,16 +16,22 @@ from ..hook import Happening, Hooks
 from ..store.contract import Claimed, Corrupt, Expired, Session, Store
 
 log = logging.getLogger("holdfast")
+T = TypeVar("T")
 REAPED_AT_ONCE = 100
 EXPIRED_AT_ONCE = 1000
 STEP = 100
 """After so many claims in a queue it is swept, however long the interval is: they leave some hundred events."""
 PACE = 0.1
 """Seconds between two such sweeps at least, so that they cost little at any rate."""
+SHORTEST, LONGEST = 0.1, 6.0
+"""Seconds between two looks for vanished workers. Whoever comes with a short lease is noticed after the longest."""
 
 
 class Upkeep:
-    """Looks after every queue of a session: at each interval, and in step with the work that is done there."""
+    """Looks after every queue of a session: for the vanished as their own leases want it, and sweeps at each interval.
+
+    What has expired is swept in step with the work that is done there, too.
+    """
 
     def __init__(self, store: Store, session: Session, interval: float, hooks: Hooks) -> None:
         self._store = store
@@ -42,10 +49,14 @@ class Upkeep:
 
     async def run(self) -> None:
         """Every queue is looked after, for ever."""
+        sweep_at = 0.0
         while True:
-            for queue in self._session.queues:
-                await self._safely(queue, reap=True)
-            until = time.monotonic() + self._interval * random.uniform(0.8, 1.2)
+            leases = [await self._safely(queue, self._reap) for queue in self._session.queues]
+            if time.monotonic() >= sweep_at:
+                for queue in self._session.queues:
+                    await self._safely(queue, self._sweep)
+                sweep_at = time.monotonic() + self._interval * random.uniform(0.8, 1.2)
+            until = min(sweep_at, time.monotonic() + until_next_look(leases))
             while (left := until - time.monotonic()) > 0:
                 await self._keep_step(left)
 
@@ -58,19 +69,32 @@ class Upkeep:
         await asyncio.sleep(PACE)
         self._busy.clear()
         for queue in [queue for queue, count in self._claims.items() if count >= STEP]:
-            await self._safely(queue, reap=False)
+            await self._safely(queue, self._sweep)
 
-    async def _safely(self, queue: str, *, reap: bool) -> None:
+    async def _reap(self, queue: str) -> int | None:
+        return await reap_all(self._store, queue, self._session, self._hooks)
+
+    async def _sweep(self, queue: str) -> None:
         del self._claims[queue]
+        await sweep(self._store, queue, self._hooks)
+
+    async def _safely(self, queue: str, work: Callable[[str], Awaitable[T]]) -> T | None:
         try:
-            if reap:
-                await tidy(self._store, queue, self._session, self._hooks)
-            else:
-                await sweep(self._store, queue, self._hooks)
+            return await work(queue)
         except StoreError as error:
             log.warning("upkeep of queue %s failed, the next round may not: %s", queue, error)
         except Exception:
             log.exception("upkeep of queue %s failed, the next round may not", queue)
+        return None
+
+
+def until_next_look(leases: Iterable[int | None]) -> float:
+    """Return the seconds until the next look for vanished workers, by when the next lease of each queue is over.
+
+    It is at half of what is left: a store that hears of nobody for most of a lease thinks that it was away.
+    """
+    halves = [ms / 2000 for ms in leases if ms is not None]
+    return max(SHORTEST, min([LONGEST, *halves]))
 
 
 async def tidy(store: Store, queue: str, session: Session, hooks: Hooks) -> None:
@@ -79,8 +103,8 @@ async def tidy(store: Store, queue: str, session: Session, hooks: Hooks) -> None
     await sweep(store, queue, hooks)
 
 
-async def reap_all(store: Store, queue: str, session: Session, hooks: Hooks) -> None:
-    """The queue holds no job of a vanished worker."""
+async def reap_all(store: Store, queue: str, session: Session, hooks: Hooks) -> int | None:
+    """The queue holds no job of a vanished worker. Return in how many milliseconds the next one may have vanished."""
     while True:
         reaped = await store.reap(queue, REAPED_AT_ONCE, session.id)
         if reaped.returned or reaped.failed:
@@ -93,7 +117,7 @@ async def reap_all(store: Store, queue: str, session: Session, hooks: Hooks) -> 
         for each in reaped.corrupt:
             _tell(each, hooks)
         if not reaped.more:
-            return
+            return reaped.next_ms
 
 
 async def sweep(store: Store, queue: str, hooks: Hooks) -> None:

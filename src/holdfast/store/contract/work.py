@@ -84,6 +84,8 @@ class Reaped(msgspec.Struct, frozen=True, kw_only=True):
     shifted_ms: int = 0
     """By how much expiries were moved because the store had been away."""
     more: bool = False
+    next_ms: int | None = None
+    """In how long the next lease of another session here is over, unless it is heard; `None` where nobody else is."""
     corrupt: tuple[Corrupt, ...] = ()
     """What was set aside since anybody was last told, by whatever call: each is told once."""
 

@@ -258,14 +258,17 @@ class PostgresStore(Enqueuing):
         self._reader.forget(session.id)
 
     async def reap(self, queue: str, limit: int = 100, but: str | None = None) -> Reaped:
-        statement = self._named("SELECT * FROM holdfast.reap(%s::bigint, %s, %s::integer, %s)")
-        values = (self._now(), queue, limit, but or "")
-        ((sessions, returned, failed, shifted, more),) = await self._rows(statement, values)
+        statement = self._named(
+            "SELECT r.*, holdfast.next_lease(%s::bigint, %s, %s) FROM holdfast.reap(%s::bigint, %s, %s::integer, %s) r"
+        )
+        now, but = self._now(), but or ""
+        values = (now, queue, but, now, queue, limit, but)
+        ((sessions, returned, failed, shifted, more, next_ms),) = await self._rows(statement, values)
         told = await self._rows(
             self._named("SELECT * FROM holdfast.tell_corrupt(%s::bigint)"), (self._now(),), named=True
         )
         return Reaped(
-            sessions=tuple(sessions), returned=returned, failed=failed, shifted_ms=shifted, more=more,
+            sessions=tuple(sessions), returned=returned, failed=failed, shifted_ms=shifted, more=more, next_ms=next_ms,
             corrupt=tuple(Corrupt(**row) for row in told),
         )  # fmt: skip
 

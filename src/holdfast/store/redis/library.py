@@ -8,7 +8,7 @@ from importlib.resources import files
 from .keys import ENDINGS
 
 MAJOR = 1
-MINOR = 12
+MINOR = 13
 """Raise it with every change of the Lua: a server with an older library gets this one."""
 NAME = f"holdfast_{MAJOR}"
 PREFIX = f"{NAME}_"

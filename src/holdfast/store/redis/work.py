@@ -310,7 +310,7 @@ class Working(Delivering):
         gap = await self._hear()
         if self.place.kind == "cluster" and await self._is_spared(queue):
             return Reaped(shifted_ms=gap)
-        returned, failed, more, posted, sessions, untold = await self._server.call(
+        returned, failed, more, posted, sessions, untold, next_ms = await self._server.call(
             "reap", [self._keys.declared(queue)], self._now(), self._shift, queue, limit, but or ""
         )
         if posted:
@@ -321,6 +321,7 @@ class Working(Delivering):
             failed=failed,
             shifted_ms=gap,
             more=bool(more),
+            next_ms=next_ms,
             corrupt=tuple(corrupt_of(queue, text) for text in untold),
         )
 

@@ -165,8 +165,9 @@ def reap(tx: Tx, queue: str, limit: int, but: str) -> Reaped:
     tx.run("reap", "cut_back", queue=queue, now=tx.now)
     tx.run("reap", "declare_dead", queue=queue, now=tx.now, but=but)
     dead = [id for (id,) in tx.run("reap", "dead", queue=queue, but=but).fetchall()]
+    next_ms = tx.value("reap", "next", queue=queue, now=tx.now, but=but)
     if not dead:
-        return Reaped(shifted_ms=shifted, corrupt=tell(tx))
+        return Reaped(shifted_ms=shifted, next_ms=next_ms, corrupt=tell(tx))
     states = [_reap(tx, row) for row in tx.rows("reap", "held", queue=queue, limit=limit, but=but)]
     tx.wake(queue, len(states))
     tx.run("reap", "forget", queue=queue)
@@ -177,6 +178,7 @@ def reap(tx: Tx, queue: str, limit: int, but: str) -> Reaped:
         failed=sum(state is State.FAILED for state in states),
         shifted_ms=shifted,
         more=len(states) == limit,
+        next_ms=next_ms,
         corrupt=tell(tx),
     )
 

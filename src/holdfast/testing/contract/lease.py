@@ -51,6 +51,25 @@ class Leases(Case):
         await bench.tick(10)
         assert (await bench.store.reap(QUEUE)).sessions == ()
 
+    async def test_a_reap_tells_when_the_next_lease_of_another_is_over(self, bench: Bench) -> None:
+        async def next_ms(queue: str = QUEUE) -> int | None:
+            return (await bench.store.reap(queue, but=mine.id)).next_ms
+
+        mine = await bench.session(QUEUE, "other", lease_ms=2000)
+        assert await next_ms() is None, "one's own lease is known"
+        await bench.session(lease_ms=60_000)
+        assert await next_ms() == 60_000
+        short = await bench.session(lease_ms=3000)
+        bench.clock.advance(1)
+        assert await next_ms() == 2000
+        await bench.store.extend(short)
+        assert (await next_ms(), await next_ms("other")) == (3000, None)
+        for _ in range(4):
+            bench.clock.advance(1)
+            await bench.store.extend(mine)
+        assert await next_ms() == 55_000, "who is dead has no lease any more"
+        assert (await bench.store.reap(QUEUE)).next_ms == 2000, "who does not say who it is asks for all"
+
     @pytest.mark.parametrize("call", ["turn", "extend"])
     async def test_a_session_declared_dead_learns_it_on_its_next_call(self, bench: Bench, call: str) -> None:
         worker = await bench.session()

@@ -63,6 +63,14 @@ BEGIN
     DELETE FROM holdfast.abort a WHERE NOT EXISTS (SELECT 1 FROM holdfast.session s WHERE s.id = a.session OFFSET 0);
 END $$;
 
+-- In how long the next lease of another session is over, unless it is heard.
+CREATE OR REPLACE FUNCTION holdfast.next_lease(p_clock bigint, p_queue text, p_but text) RETURNS bigint
+LANGUAGE plpgsql /* planner */ AS $$
+BEGIN
+    RETURN (SELECT min(s.expires_at_ms) - holdfast.clock(p_clock) FROM holdfast.serving v JOIN holdfast.session s USING (id)
+        WHERE v.queue = p_queue AND NOT s.dead AND s.id <> p_but);
+END $$;
+
 CREATE OR REPLACE FUNCTION holdfast.put_back_stalled(p_now bigint, j holdfast.job, p_error bytea, p_type text,
     p_signature text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN

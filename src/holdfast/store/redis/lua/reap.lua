@@ -45,6 +45,15 @@ local function declare_dead(q, but)
   end
 end
 
+-- In how long the next lease of another session is over, unless it is heard; false where there is no other.
+local function next_lease(q, but)
+  local soonest = redis.call('ZRANGE', q.key.expiries, 0, 1, 'WITHSCORES')
+  for index = 1, #soonest, 2 do
+    if soonest[index] ~= but then return math.max(0, tonumber(soonest[index + 1]) - q.now) end
+  end
+  return false
+end
+
 -- The runs of dead sessions, oldest first, and which dead sessions hold none.
 local function runs_of(q, dead)
   local rids, busy = {}, {}
@@ -99,5 +108,5 @@ H.serve('reap', function(keys, args)
   local posted = redis.call('EXISTS', q.key.outbox)
   local untold = redis.call('LRANGE', q.key.untold, 0, -1)
   redis.call('DEL', q.key.untold)
-  return { tally.waiting, tally.failed, done == limit and 1 or 0, posted, names, untold }
+  return { tally.waiting, tally.failed, done == limit and 1 or 0, posted, names, untold, next_lease(q, but) }
 end)

@@ -19,6 +19,10 @@ UNION
 SELECT session FROM holdfast_job WHERE queue = :queue AND state = 'active' AND session <> :but
     AND session NOT IN (SELECT id FROM holdfast_session WHERE queue = :queue);
 
+-- :next
+SELECT min(expires_at_ms) - :now FROM holdfast_session
+WHERE queue = :queue AND dead = 0 AND id <> :but AND typeof(expires_at_ms) = 'integer';
+
 -- :held
 SELECT * FROM holdfast_job WHERE queue = :queue AND state = 'active'
     AND session NOT IN (SELECT id FROM holdfast_session WHERE queue = :queue AND dead = 0) AND session <> :but
