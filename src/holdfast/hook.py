@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from .core.policy import Counters
 from .core.transition import TRANSITIONS
 from .errors import ConfigError
 
@@ -20,6 +21,7 @@ WORKER_EVENTS = (
     "worker_stopped",
     "worker_error",
     "lease_lost",
+    "lost",
     "wakeup_degraded",
     "wakeup_restored",
     "schedule_fired",
@@ -35,8 +37,16 @@ class Happening(msgspec.Struct, frozen=True, kw_only=True):
     id: str | None = None
     run: int | None = None
     attempt: int | None = None
+    task: str | None = None
     state: str | None = None
     worker: str | None = None
+    counters: Counters | None = None
+    """Those of the claim, and what this end has added."""
+    waited: float | None = None
+    """Seconds from when the job was due to its claim."""
+    ran: float | None = None
+    """Seconds from the handler's start to its end."""
+    result: Any = None
     error: BaseException | None = None
     detail: str = ""
 
@@ -62,6 +72,11 @@ class Hooks:
         """True when somebody listens, so that a hot path can do without."""
         own = bool(self._by_name) and (name in self._by_name or "*" in self._by_name)
         return own or (self._parent is not None and self._parent.wanted(name))
+
+    def wants_any(self, names: frozenset[str]) -> bool:
+        """True when somebody listens to one of these, or to everything."""
+        own = bool(self._by_name) and ("*" in self._by_name or not names.isdisjoint(self._by_name))
+        return own or (self._parent is not None and self._parent.wants_any(names))
 
     def tell(self, happening: Happening) -> None:
         """Every hook that wants it has been called; asynchronous ones have been started."""

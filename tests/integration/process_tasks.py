@@ -217,6 +217,43 @@ holds_the_lock = {
 }
 
 
+def fail_twice(job: Job) -> list[str]:
+    if job.attempt < 3:
+        raise LookupError(f"attempt {job.attempt}")
+    return ["found"]
+
+
+fails_twice = {
+    executor: app.task(name=f"{executor}_fails_twice", queue=f"{executor}-twice", executor=executor, retry=SOON)(
+        fail_twice
+    )
+    for executor in EXECUTORS
+}
+
+
+def await_the_end(job: Job) -> str:
+    """In its first attempt, waits until it is told to stop."""
+    if job.attempt == 1:
+        note("waits", job.id)
+        job.signal.wait_in_thread(60)
+    return "done"
+
+
+async def await_the_end_inline(job: Job) -> str:
+    if job.attempt == 1:
+        note("waits", job.id)
+        await asyncio.Event().wait()
+    return "done"
+
+
+awaits_the_end = {
+    executor: app.task(name=f"{executor}_awaits", queue="ends", executor=executor, retry=SOON)(
+        await_the_end_inline if executor == "inline" else await_the_end
+    )
+    for executor in EXECUTORS
+}
+
+
 async def plain(payload: dict[str, int]) -> int:
     return payload["a"] + 1
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import time
 from collections.abc import Callable
 from typing import Any
+
+from msgspec import UNSET
 
 from ..core.duration import instant_ms, to_ms
 from ..core.policy import Cause, Retry
@@ -46,8 +49,8 @@ class Attempt:
     """A claimed job while its handler runs."""
 
     __slots__ = (
-        "_alarm", "_desk", "_finished", "_killed", "_make_desk", "_reason", "_remote", "_report", "_task", "claimed",
-        "error", "handler", "in_thread", "job", "late_since",
+        "_alarm", "_began", "_desk", "_finished", "_killed", "_make_desk", "_reason", "_remote", "_report", "_task",
+        "claimed", "error", "handler", "in_thread", "job", "late_since", "value",
     )  # fmt: skip
 
     def __init__(
@@ -77,10 +80,23 @@ class Attempt:
         """When its time was over, by the clock of its loop."""
         self.error: BaseException | None = None
         """What the handler raised, for whoever is told of its end."""
+        self.value: Any = UNSET
+        """What it returned, if that was in this process."""
+        self._began: float | None = None
 
     @property
     def lease(self) -> Lease:
         return self.claimed.lease
+
+    @property
+    def reason(self) -> Abort | None:
+        """Why it was told to stop."""
+        return self._reason
+
+    @property
+    def ran(self) -> float | None:
+        """For how many seconds its handler has run, if it was started."""
+        return None if self._began is None else time.monotonic() - self._began
 
     @property
     def done(self) -> tuple[Complete, Settled] | None:
@@ -106,6 +122,7 @@ class Attempt:
 
     def _start_clock(self, more: float = 0.0) -> None:
         """The handler has its time-out from now on, and so many seconds more."""
+        self._began = time.monotonic()
         if self._alarm is not None:
             self._alarm.cancel()
         if self.claimed.timeout_ms is not None:
@@ -225,6 +242,7 @@ class Attempt:
             return self._raised(TimedOut("the handler returned after its time-out"))
         if isinstance(result, Encoded):
             return Complete(self.lease, result.data, self.job.result_ttl_ms, result.then)
+        self.value = result
         return completed(self.job, result, self.handler)
 
     def _raised(self, error: BaseException) -> Settlement | None:
@@ -234,6 +252,7 @@ class Attempt:
             return None
         if reason == "timeout":
             told = error if isinstance(error, TimedOut) else TimedOut("the handler ran for longer than its time-out")
+            self.error = told
             return Retried(self.lease, describe(told, Cause.TIMEOUT), Cause.TIMEOUT)
         if isinstance(error, CannotStart) or (
             isinstance(error, Evacuated) and reason is None and not error.is_to_blame
@@ -279,6 +298,7 @@ class Attempt:
         self._finished(self, settlement)
         # Each of these leads back here, and what is over must not wait for the garbage collector.
         self._task = self.error = None
+        self.value = UNSET
         self.job._close()
 
 

@@ -24,6 +24,7 @@ from .barred import Barred
 from .capacity import need_of
 from .completion import Desk
 from .report import Telling
+from .story import Story
 
 log = logging.getLogger("holdfast")
 UNKNOWN_TASK_DELAY_MS = 5_000
@@ -93,7 +94,7 @@ class Crew(Telling):
             self._suspects += claimed.company is not None
             self.report.started += 1
             if hooked:
-                self._tell("claim", claimed.lease, "active")
+                self._tell("claim", claimed.lease, "active", story=Story(claimed))
             attempt.start(loop, self.registry, self.executors)
         self._note_drained()
 
@@ -125,6 +126,7 @@ class Crew(Telling):
             self.unknown.add(problem)
             log.error("queue %s: %s in this worker; such jobs are released", claimed.lease.queue, problem)
             self._hooks.tell(Happening(name="worker_error", queue=claimed.lease.queue, detail=problem))
+        self._remember(claimed)
         self._finished.append(Released(claimed.lease, delay_ms=UNKNOWN_TASK_DELAY_MS, cause=Cause.WORKER))
         return None
 
@@ -132,7 +134,9 @@ class Crew(Telling):
         assert self.session is not None
         reply = await self._store.progress(self.session, lease, progress, checkpoint)
         if reply is Reply.OK and self._hooks.wanted("progress"):
-            self._tell("progress", lease, "active", progress.message if progress else "")
+            attempt = self.running.get(lease)
+            story = Story(attempt.claimed) if attempt is not None else None
+            self._tell("progress", lease, "active", progress.message if progress else "", story)
         return reply
 
     def _desk(self, handler: Task[Any, Any]) -> Desk:
@@ -162,10 +166,11 @@ class Crew(Telling):
             self._barred.bar(lease.queue, attempt.error)
         elif self._barred:
             self._barred.works(lease.queue)
+        self._remember(attempt)
         if attempt.done is not None:
             self._count(*attempt.done)  # it has told the store itself
         elif settlement is None:
-            self.report.lost += 1
+            self._lose(lease, f"{attempt.reason}: nothing that its handler says counts any more")
         else:
             self._finished.append(settlement)
         self._note_drained()

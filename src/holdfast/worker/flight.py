@@ -53,9 +53,9 @@ class Flights:
         return any(flight.ask.room and flight.ask.pool for flight in self._flights)
 
     @property
-    def untold(self) -> int:
-        """How many outcomes are on their way to the store."""
-        return sum(len(flight.settlements) for flight in self._flights)
+    def untold(self) -> list[Settlement]:
+        """The outcomes that are on their way to the store."""
+        return [entry for flight in self._flights for entry in flight.settlements]
 
     def add(self, flight: Flight) -> None:
         """Room is kept for what the turn may claim."""

@@ -32,6 +32,9 @@ from .wakeup import WakeUps
 log = logging.getLogger("holdfast")
 
 
+DEAD = "its worker was declared dead"
+
+
 class Pulse(Protocol):
     """Whoever wants to know that the store was talked to."""
 
@@ -273,7 +276,11 @@ class Pump(Persistent):
 
     def forget_all(self) -> None:
         """The session is dead: every handler is aborted, and nothing that was done under it is told."""
-        self.report.lost += len(self._finished) + self._flights.untold + len(self.running)
+        for entry in (*self._finished, *self._flights.untold):
+            self._lose(entry.lease, DEAD)
+        for attempt in self.running.values():
+            self._remember(attempt)
+            self._lose(attempt.lease, DEAD)
         self._finished = []
         self._unsure = False
         self._zombies.update(attempt for attempt in self.running.values() if attempt.in_thread)

@@ -10,7 +10,9 @@ from ..core.state import State
 from ..core.transition import Reply
 from ..errors import StoreError
 from ..hook import Happening, Hooks
-from ..store.contract import Lease, Session, Settled, Settlement
+from ..store.contract import Claimed, Lease, Session, Settled, Settlement
+from .attempt import Attempt
+from .story import ENDS, Story, story_of
 
 log = logging.getLogger("holdfast")
 
@@ -44,30 +46,53 @@ class Telling:
         self._hooks = hooks
         self.report = Report()
         self.session: Session | None = None
+        self._stories: dict[Lease, Story] = {}
+        """What hooks will be told of attempts that have ended, and of which the store has not heard."""
+
+    def _remember(self, of: Attempt | Claimed) -> None:
+        """What hooks want to know of an end is kept, if there are any."""
+        if self._hooks.wants_any(ENDS):
+            story = story_of(of) if isinstance(of, Attempt) else Story(of)
+            self._stories[story.claimed.lease] = story
+
+    def _lose(self, lease: Lease, why: str) -> None:
+        """It is counted and told that the end of an attempt does not count."""
+        self.report.lost += 1
+        story = self._stories.pop(lease, None)
+        if self._hooks.wanted("lost"):
+            self._tell("lost", lease, None, why, story)
 
     def _count(self, entry: Settlement, settled: Settled) -> None:
         if settled.state is State.COMPLETED and not self._hooks.wanted("complete"):
             self.report.completed += 1
+            if self._stories:
+                self._stories.pop(entry.lease, None)
             return
         name = type(entry).__struct_config__.tag
         if settled.reply is not Reply.OK:
-            self.report.lost += 1
             log.warning("%s of %s/%s came too late: %s", name, entry.lease.queue, entry.lease.id, settled.reply)
+            self._lose(entry.lease, f"its {name} came too late: {settled.reply}")
             return
+        story = self._stories.pop(entry.lease, None)
         state = str(settled.state)
         word = _STATE_WORD.get(state) or _WORD[str(name)]
         setattr(self.report, word, getattr(self.report, word) + 1)
         transition = {"failed": "fail", "cancelled": "cancel"}.get(state, str(name))
         if self._hooks.wanted(transition):
             error = getattr(entry, "error", None)
-            self._tell(transition, entry.lease, state, f"{error.type}: {error.message}" if error else "")
+            detail = f"{error.type}: {error.message}" if error else ""
+            self._tell(transition, entry.lease, state, detail, story, entry)
 
-    def _tell(self, name: str, lease: Lease, state: str, detail: str = "") -> None:
+    def _tell(
+        self, name: str, lease: Lease, state: str | None, detail: str = "", story: Story | None = None,
+        entry: Settlement | None = None,
+    ) -> None:  # fmt: skip
         worker = self.session.id if self.session else None
+        known = story.fields(name, entry) if story is not None else {}
         self._hooks.tell(
             Happening(
                 name=name, queue=lease.queue, id=lease.id, run=lease.run, attempt=lease.attempt, state=state,
-                worker=worker, detail=detail,
+                worker=worker, detail=detail, **known,
             )
         )  # fmt: skip
 

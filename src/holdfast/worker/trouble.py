@@ -63,7 +63,8 @@ class Persistent(Crew):
                 "the store cannot be told of %d attempts that ended: their jobs come back when the lease is over",
                 len(self._finished),
             )
-        self.report.lost += len(self._finished)
+        for entry in self._finished:
+            self._lose(entry.lease, "the store could not be told of its end")
         self._finished = []
 
     async def _tell_apart(self, session: Session, settlements: list[Settlement]) -> list[Settlement]:
@@ -82,6 +83,7 @@ class Persistent(Crew):
                 self._replace(entry, error)
                 continue
             if turn.evicted:
+                self._finished = settlements[number:] + self._finished
                 break  # the next turn finds that out, too, and ends the session
             self._after(turn, [entry])
         return []
@@ -98,7 +100,7 @@ class Persistent(Crew):
         """The outcome, which cannot be written, is a failure that says so; one that already is, is given up."""
         if getattr(getattr(entry, "error", None), "type", "") == UNWRITABLE:
             log.error("%s/%s cannot be settled at all: %s", entry.lease.queue, entry.lease.id, error)
-            self.report.lost += 1
+            self._lose(entry.lease, f"its end cannot be written: {error}")
             self._given_up.add(entry.lease)
             return
         told = f"its outcome could not be written: {type(error).__name__}"
