@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import msgspec
 
 from ...core.state import State
 from ...core.transition import Reply
-from ...errors import ConfigError
+from ...errors import ConfigError, StoreError
 from ..contract import KEEP, Answer, Cancelled, Conflict, Deleted, Filter, NewJob, Running
 from ..gather import Gather, together
 from .chain import Chains
@@ -72,9 +73,21 @@ class Producing(Delivering):
         keys = [self._keys.declared(queue)]
         reply = await self._server.call("enqueue", keys, *args, *asked(jobs), tells=self._were_taken)
         self._were_taken = taken_at_once(reply)
+        answers = answers_to(jobs, reply)
         if reply[0] == b"posted":
             await self._deliver_all([queue])
-        return answers_to(jobs, reply)
+            answers = await self._unblocked(queue, answers)
+        return answers
+
+    async def _unblocked(self, queue: str, answers: list[Answer]) -> list[Answer]:
+        """Return the answers as they are now that other queues have said which blockers are over already."""
+        blocked = [answer for answer in answers if answer.state is State.BLOCKED]
+        try:
+            looks = (self._reader.get(queue, answer.id, answer.run, self._now()) for answer in blocked)
+            states = {job.run: job.outcome for job in await asyncio.gather(*looks) if job is not None}
+        except StoreError:
+            return answers  # the jobs are taken in; that one of them need not wait any more is only not known
+        return [msgspec.structs.replace(answer, state=states.get(answer.run, answer.state)) for answer in answers]
 
     async def cancel(self, queue: str, id: str, running: Running = "refuse", request: str | None = None) -> Cancelled:
         key = self._keys.declared(queue)

@@ -69,9 +69,40 @@ class Blockers(Case):
         (claimed,) = await bench.claim(worker)
         await bench.settle(worker, complete(claimed, b"A"))
         answer = await bench.add("j", blockers=on("a"))
-        await settled(bench, "j", State.WAITING)
+        assert answer.state is State.WAITING
+        assert await bench.state("j") is State.WAITING
         (blocker,) = await bench.store.blockers(QUEUE, "j", answer.run)
         assert blocker.result == b"A"
+
+    @pytest.mark.parametrize("queue", [QUEUE, THERE])
+    @pytest.mark.parametrize("request_id", [None, "once"])
+    async def test_the_answer_says_whether_a_job_waits_for_others(
+        self, bench: Bench, queue: str, request_id: str | None
+    ) -> None:
+        worker = await bench.session(queue)
+        for id in ("done", "failed", "open"):
+            await bench.add(id, queue=queue)
+        done, failed, _ = await bench.claim(worker, 3)
+        await bench.turn(worker, complete(done), fail(failed))
+        jobs = [
+            new("at once", blockers=on("done", "done", queue=queue)),
+            new("later", blockers=on("done", queue=queue), delay_ms=60_000),
+            new("blocked", blockers=on("done", "open", queue=queue)),
+            new("lost", blockers=on("failed", queue=queue)),
+            new("given up", blockers=on("failed", queue=queue), on_blocker_failed="cancel"),
+            new("careless", blockers=on("failed", queue=queue), on_blocker_failed="ignore"),
+            new("free"),
+        ]
+        answers = await bench.store.enqueue(QUEUE, jobs, request=request_id)
+        assert [(answer.status, answer.state.value) for answer in answers] == [
+            ("queued", "waiting"), ("queued", "scheduled"), ("queued", "blocked"), ("queued", "failed"),
+            ("queued", "cancelled"), ("queued", "waiting"), ("queued", "waiting"),
+        ]  # fmt: skip
+        assert [answer.state for answer in answers] == [await bench.state(job.id) for job in jobs]
+        again = await bench.store.enqueue(QUEUE, jobs[:3])
+        assert [(answer.status, answer.state) for answer in again] == [
+            ("duplicate", State.WAITING), ("duplicate", State.SCHEDULED), ("duplicate", State.BLOCKED),
+        ]  # fmt: skip
 
     async def test_a_blocked_job_waits_for_its_own_time_as_well(self, bench: Bench) -> None:
         worker = await bench.session(THERE)
