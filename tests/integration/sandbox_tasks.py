@@ -495,6 +495,24 @@ def leaves_a_daemon(pidfile: str) -> None:
 
 
 @app.task(executor="sandbox", sandbox=DAEMONS, retry=ONCE)
+def returns_before_its_programs(pidfile: str, raises: bool) -> int:
+    """One is a daemon, forked twice, and one a program that nobody waits for."""
+    ours, theirs = os.pipe()
+    if (child := os.fork()) == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.write(theirs, str(os.getpid()).encode())
+            signal.pause()
+        os._exit(0)
+    os.waitpid(child, 0)
+    program = subprocess.Popen(["/bin/sleep", "1000"], start_new_session=True)
+    Path(pidfile).write_text(f"{os.read(ours, 20).decode()} {program.pid}")
+    if raises:
+        raise ValueError
+    return os.getpid()
+
+
+@app.task(executor="sandbox", sandbox=DAEMONS, retry=ONCE)
 def starts_and_waits(pidfile: str) -> None:
     with subprocess.Popen(["/bin/sleep", "1000"], start_new_session=True) as program:
         Path(pidfile).write_text(str(program.pid))

@@ -200,6 +200,25 @@ async def test_no_process_gets_away(tasks: ModuleType, tmp_path: Path) -> None:
         assert not is_there(pid)  # its process was gone only when everything of it was
 
 
+def is_in_the_table(pid: int) -> bool:
+    """True while the process is there, or nobody has waited for it."""
+    return Path(f"/proc/{pid}").exists()
+
+
+@pytest.mark.parametrize("raises", [False, True])
+async def test_what_a_job_started_ends_with_it(tasks: ModuleType, tmp_path: Path, raises: bool) -> None:
+    pidfile = tmp_path / "out" / "pid"
+    async with working(tasks.app, pool=1) as running:
+        handle = await tasks.returns_before_its_programs.enqueue(str(pidfile), raises)
+        await eventually(lambda: _is_in(handle, "failed" if raises else "completed"))
+        started = [int(pid) for pid in pidfile.read_text().split()]
+        await eventually(lambda: not any(map(is_there, started)))
+        (process,) = running.worker._pump.pool.processes
+        again = await tasks.returns_before_its_programs.call(str(pidfile), False)
+        assert again == process.pid  # which goes on, and has waited for them
+        assert not any(map(is_in_the_table, started))
+
+
 async def test_programs_of_a_frozen_worker_end_with_its_lease(tasks: ModuleType, tmp_path: Path) -> None:
     pidfile = tmp_path / "out" / "pid"
     async with tasks.app:

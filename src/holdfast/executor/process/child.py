@@ -56,8 +56,12 @@ log = logging.getLogger("holdfast")
 class Shift:
     """The jobs of one process, from its first to its last."""
 
-    def __init__(self, say: Callable[[wire.FromProcess], None], explain: Explain | None, memory: int) -> None:
+    def __init__(
+        self, say: Callable[[wire.FromProcess], None], explain: Explain | None, memory: int,
+        end_programs: Callable[[], None] = lambda: None,
+    ) -> None:  # fmt: skip
         self._say = say
+        self._end_programs = end_programs
         self._explain: Explain = explain or (lambda error: "")
         self._sandboxed = explain is not None
         self._loop = asyncio.get_running_loop()
@@ -150,6 +154,8 @@ class Shift:
     def _tell(self, frame: wire.Run, job: Job, ended: wire.FromProcess) -> None:
         self._jobs.pop(frame.number, None)
         self._coroutines.pop(frame.number, None)
+        if not self._jobs:
+            self._end_programs()
         try:
             self._say(ended)
         except MemoryError as error:  # for the result, which a sandbox had memory to make but not to send
@@ -258,8 +264,8 @@ async def serve(line: socket.socket, deadline: int, hello: wire.Hello, explain: 
     loop = asyncio.get_running_loop()
 
     say = Outbox(line).send
-    shift = Shift(say, explain, memory)
     programs = hello.sandbox is not None and hello.sandbox.subprocess
+    shift = Shift(say, explain, memory, _end_programs if programs else lambda: None)
     link = wire.Link(wire.to_process, shift.heard, lambda error: _end(WORKER_GONE, programs=programs))
     watch(deadline, lambda: shift.is_at_work, lambda: _end(LEASE_OVER, programs=programs))
     logging.basicConfig(level=hello.level, handlers=[_Forward(say)], force=True)
@@ -279,6 +285,12 @@ async def serve(line: socket.socket, deadline: int, hello: wire.Hello, explain: 
         await shift.left.wait()
     say(wire.Left())
     await asyncio.Event().wait()  # the worker ends what is left of this process, and then the process
+
+
+def _end_programs() -> None:
+    from ..sandbox.enter import end_programs
+
+    end_programs()
 
 
 def _end(code: int, *, programs: bool) -> NoReturn:

@@ -111,6 +111,18 @@ def kill_others() -> None:
             os.kill(-1, signal.SIGKILL)
 
 
+def end_programs() -> None:
+    """Whatever a job has started and left is ended with it, and those that have ended are waited for.
+
+    A program that left its parent is a child of this process, which adopts it, and would stay in the table for ever.
+    """
+    with suppress(ChildProcessError):
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)  # which raises when there is nobody
+        kill_others()
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
 def explanation(sandbox: Sandbox, error: BaseException | None) -> str:
     """Return what the sandbox allows, when an error looks as if that were too little; else nothing."""
     seen: set[int] = set()
