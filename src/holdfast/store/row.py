@@ -204,6 +204,16 @@ def set_aside(corrupt: Sequence[Corrupt]) -> Finding:
     return Finding("records", "warning", f"{len(corrupt)} could not be read and were set aside: {shown}{more}", advice)
 
 
+def suspected(count: int, queue: str, id: str, company: int) -> Finding:
+    """Return what `doctor` says of jobs that stalled in company and wait for smaller company; one is an example."""
+    if not count:
+        return Finding("suspects", "ok", "none waits")
+    beside = "alone" if company <= 1 else f"beside {company - 1} others at most"
+    told = f"{count} stalled beside others and wait to be tried again, such as {queue}/{id}, {beside}"
+    advice = "their workers vanished: look at their logs; see the page on workers, leases and heartbeats"
+    return Finding("suspects", "warning", told, advice)
+
+
 def outcome(row: Row) -> State:
     """Return where the chain stands that a job began: `active` while another job of it is on; else its own state."""
     if row["chain_state"] is None:

@@ -12,6 +12,10 @@ LOOK = (
     " current_setting('synchronous_commit') AS synchronous_commit,"
     " (SELECT count(*) FROM pg_stat_activity) AS connections, current_setting('max_connections')::integer AS most"
 )
+SUSPECTS = (
+    "SELECT s.count, j.queue, j.id, j.company FROM (SELECT count(*) AS count, min(run) AS run FROM holdfast.suspect) s"
+    " JOIN holdfast.job j ON j.run = s.run"
+)
 LOSES = {
     "fsync": "a power cut or a crash of the machine may damage the whole database",
     "full_page_writes": "a crash of the machine may leave damaged pages",

@@ -23,7 +23,7 @@ from ..contract import (
     SessionInfo,
 )
 from ..gather import Gather
-from ..row import before, set_aside
+from ..row import before, set_aside, suspected
 from . import doctor, look
 from .array import numbers, texts
 from .calling import Calling, Rows
@@ -115,5 +115,6 @@ class Looking(Calling):
         await self._rows(self._named("SELECT holdfast.set_aside(%s::bigint, true)"), (self._now(),))
         shown = "SELECT kind, queue, id, run, detail FROM holdfast.corrupt ORDER BY number DESC"
         corrupt = [Corrupt(**row) for row in await self._rows(self._named(shown), (), named=True)]
+        suspects = [suspected(**row) for row in await self._rows(self._named(doctor.SUSPECTS), (), named=True)]
         (row,) = await self._rows(doctor.LOOK, (), named=True)
-        return [*doctor.findings(row), set_aside(corrupt)]
+        return [*doctor.findings(row), set_aside(corrupt), *(suspects or [suspected(0, "", "", 0)])]

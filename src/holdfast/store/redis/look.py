@@ -13,9 +13,9 @@ from ...core.event import Event
 from ...core.job import JobRecord, run_number
 from ...core.state import State
 from ...errors import ConfigError
-from ..contract import Corrupt, EventPage, Filter, JobPage, QueueInfo, SessionInfo
+from ..contract import Corrupt, EventPage, Filter, Finding, JobPage, QueueInfo, SessionInfo
 from ..gather import Gather
-from ..row import known_session, readable_settings
+from ..row import known_session, readable_settings, suspected
 from . import record
 from .keys import Keys, short
 from .server import Server
@@ -236,6 +236,19 @@ class Reader:
         """Return what of a queue was set aside, the newest first."""
         key = self._keys.of(queue, "aside")
         return [corrupt_of(queue, text) for text in await self._server.ask(["LRANGE", key, 0, -1], key)]
+
+    async def suspects(self) -> Finding:
+        """Return what is to be said of jobs that stalled in company and wait for smaller company."""
+        total, example = 0, ("", "", 0)
+        for name in await self.names():
+            key = self._keys.of(name, "suspects")
+            count, places = await self._server.ask_all([["ZCARD", key], ["ZRANGE", key, 0, 0]], key)
+            total += count
+            for place in places if not example[0] else ():
+                raw = await self._server.ask(["HGET", self._keys.of(name, "jobs"), place[-6:]], key)
+                parsed = record.parse_or_none(raw)
+                example = (name, parsed.id if parsed else "?", (parsed.rest.company if parsed else None) or 1)
+        return suspected(total, *example)
 
     # --- the log
 

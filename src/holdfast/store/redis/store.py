@@ -152,7 +152,7 @@ class RedisStore(Producing, Working):
 
     async def doctor(self) -> list[Finding]:
         corrupt = [each for name in await self._reader.names() for each in await self._reader.corrupt(name)]
-        return [*await doctor.findings(self._server), set_aside(corrupt)]
+        return [*await doctor.findings(self._server), set_aside(corrupt), await self._reader.suspects()]
 
 
 __all__ = ["RedisStore"]

@@ -51,6 +51,7 @@ from ..contract import (
     Store,
     Turn,
 )
+from ..row import suspected
 from . import blocker, chain, doctor, end, enqueue, expire, look, reader, schedule, session, settle, steer
 from .base import Base
 from .bell import Ear
@@ -303,7 +304,9 @@ class SqliteStore(Base):
     async def doctor(self) -> list[Finding]:
         await self._mend()
         corrupt = await self._read(lambda tx: [Corrupt(**row) for row in tx.rows("corrupt", "all")])
-        return await self._reader.ask(lambda connection, after: doctor.findings(connection, self.place, corrupt))
+        found = await self._read(lambda tx: [suspected(**row) for row in tx.rows("claim", "a_suspect")])
+        of_file = await self._reader.ask(lambda connection, after: doctor.findings(connection, self.place, corrupt))
+        return [*of_file, *(found or [suspected(0, "", "", 0)])]
 
 
 __all__ = ["SqliteStore"]

@@ -85,6 +85,18 @@ class Suspects(Case):
             await bench.turn(worker, *(complete(job) for job in claimed))
         assert rounds == [200, 200]
 
+    async def test_the_doctor_names_those_that_wait(self, bench: Bench) -> None:
+        assert (await _finding(bench))[0] == "ok"
+        await _suspect(bench, "j", company=1)
+        await _suspect(bench, "k", company=1)
+        verdict, detail = await _finding(bench)
+        assert verdict == "warning"
+        assert detail == f"2 stalled beside others and wait to be tried again, such as {QUEUE}/j, alone"
+        for _ in range(2):
+            worker = await bench.session(slots=MANY)
+            await bench.turn(worker, *(complete(job) for job in await bench.claim(worker, MANY)))
+        assert (await _finding(bench))[0] == "ok"
+
     # --- who is given a suspect
 
     async def test_a_suspect_is_not_for_whoever_holds_too_many_who_hears_of_it(self, bench: Bench) -> None:
@@ -286,6 +298,12 @@ async def _work_off(bench: Bench, slots: int, poison: set[str]) -> int:
             return crashes
         crashes += 1
         await bench.vanish(worker)
+
+
+async def _finding(bench: Bench) -> tuple[str, str]:
+    """Return what the doctor says of suspects."""
+    (found,) = [found for found in await bench.store.doctor() if found.name == "suspects"]
+    return found.verdict, found.detail
 
 
 async def _suspect(bench: Bench, id: str, *, company: int, key: str | None = None) -> None:

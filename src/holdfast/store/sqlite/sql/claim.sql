@@ -43,6 +43,11 @@ SELECT min(run_at_ms) FROM holdfast_job WHERE queue = :queue AND state = 'schedu
 SELECT EXISTS (SELECT 1 FROM holdfast_job WHERE queue = :queue AND state = 'waiting' AND key IS NULL
     AND company IS NULL);
 
+-- :a_suspect
+SELECT all_of.count, job.queue, job.id, job.company
+FROM (SELECT count(*) AS count, min(run) AS run FROM holdfast_job WHERE state = 'waiting' AND company IS NOT NULL) AS all_of
+JOIN holdfast_job AS job ON job.run = all_of.run;
+
 -- :suspects
 SELECT run, key, company FROM holdfast_job WHERE queue = :queue AND state = 'waiting' AND company IS NOT NULL
 ORDER BY priority DESC, run_at_ms, run LIMIT :limit;
