@@ -229,7 +229,8 @@ def test_settings_say_which_layer_won(shop: Shop) -> None:
 def test_settings_of_all_tasks_are_a_table(shop: Shop) -> None:
     told = shop.ok("settings")
     assert {line.split()[0] for line in told.splitlines()[1:]} == {
-        "give_up", "send", "buy", "boom", "until_go", "until_told",
+        "give_up", "send", "buy", "boom", "until_go", "until_told", "deaf", "deaf_thread", "deaf_helper",
+        "leaves_a_thread",
     }  # fmt: skip
     assert "thread" in next(line for line in told.splitlines() if line.startswith("buy") and " executor " in line)
 

@@ -108,7 +108,7 @@ async def test_a_payload_for_which_a_worker_has_no_handler_is_released_and_repor
 
 async def _released(handle: Any) -> bool:
     job = await handle.job()
-    return job.state is State.SCHEDULED and job.counters.releases == 1
+    return job.state is State.SCHEDULED and job.counters == Counters(attempts=1)  # it costs nothing
 
 
 async def test_codecs_by_queue(app: Holdfast) -> None:

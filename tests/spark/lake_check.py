@@ -47,7 +47,7 @@ def check(lake: Path, events: list[Event]) -> None:
 def sequence(event: Event) -> int:
     if event.position.startswith("{"):
         return int(json.loads(event.position)[event.queue].split("-")[1])
-    return int(event.position.split(":")[1 if event.position.count(":") == 1 else 2])
+    return int(event.position.split(":")[1])
 
 
 def same(found: Any, wanted: Any) -> bool:

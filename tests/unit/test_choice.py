@@ -78,7 +78,7 @@ class Model:
         if not ask.room:
             return self.land()
         self._note(ask.group)
-        flight = Flight([], ask)
+        flight = Flight([], ask, alone=False)
         self._under_way.append(flight)
         self.choice.flights.add(flight)
         return self.choice.sent(ask)

@@ -36,7 +36,10 @@ def describe(error: BaseException, cause: Cause = Cause.FAILURE, *, hint: str = 
 
 def kinds(error: BaseException) -> tuple[str, ...]:
     """Return the names of an exception's classes, its own first."""
-    told: tuple[str, ...] | None = vars(error).get("_kinds")  # it was raised in another process
+    try:
+        told: tuple[str, ...] = vars(error).get("_kinds", ())  # it was raised in another process
+    except Exception:
+        told = ()  # it does not show its fields
     return told or tuple(class_name(kind) for kind in type(error).__mro__ if issubclass(kind, BaseException))
 
 
