@@ -106,7 +106,9 @@ def test_an_answer_is_true_when_it_happened() -> None:
     assert [bool(reply) for reply in Reply] == [reply is Reply.OK for reply in Reply]
     assert Cancelled(reply=Reply.OK, state=State.WAITING)
     assert Cancelled(reply=Reply.OK, state=State.ACTIVE, signalled=True)
-    assert Cancelled(reply=Reply.WRONG_STATE, state=State.ACTIVE, successor=True), "the successor was cancelled"
+    successor_only = Cancelled(reply=Reply.OK, state=State.ACTIVE, successor=True)
+    assert successor_only
+    assert successor_only.runs_on
     assert not Cancelled(reply=Reply.WRONG_STATE, state=State.ACTIVE)
     assert not Cancelled(reply=Reply.MISSING)
     assert Deleted(reply=Reply.OK, chains=1)
