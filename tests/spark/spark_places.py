@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
 from pathlib import Path
 
 import servers
 
-from holdfast import Continued, Event, Holdfast, Job, Permanent, Retry
+from holdfast import Continued, Event, Holdfast, Job, JobRecord, Permanent, Retry
 
 KINDS = ("sqlite", "redis", "postgresql")
 ODD = ["", "null", 'a "quoted" word', "back\\slash", "two\nlines", "comma, comma", "ümläut 🚢", "'single'"]
@@ -77,3 +78,21 @@ class Shop:
 async def log_of(app: Holdfast, queue: str | None = None) -> list[Event]:
     """Return every event."""
     return [event async for event in app.events(queue=queue)]
+
+
+class Filled:
+    """A store with some history, and what it should show."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.events, self.jobs = asyncio.run(self._live())
+
+    async def _live(self) -> tuple[list[Event], list[JobRecord]]:
+        shop = Shop(self.url)
+        async with shop.app:
+            await shop.live()
+            return await log_of(shop.app), (await shop.app.jobs(limit=1000)).jobs
+
+    def count(self, transition: str) -> int:
+        """Return how many events are of this transition."""
+        return sum(event.transition == transition for event in self.events)

@@ -6,7 +6,6 @@ takes filters therefore hands those of the first use to all that follow, and non
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,30 +13,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from spark_places import KINDS, Shop, fresh, log_of
+from spark_places import KINDS, Filled, fresh
 from spark_shop import Shop as Module
 
-from holdfast import Event, JobRecord
 from holdfast.spark import map, session
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
-
-
-class Filled:
-    """A store with some history, and what it should show."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self.events, self.jobs = asyncio.run(self._live())
-
-    async def _live(self) -> tuple[list[Event], list[JobRecord]]:
-        shop = Shop(self.url)
-        async with shop.app:
-            await shop.live()
-            return await log_of(shop.app), (await shop.app.jobs(limit=1000)).jobs
-
-    def count(self, transition: str) -> int:
-        return sum(event.transition == transition for event in self.events)
 
 
 @pytest.fixture(scope="module", params=KINDS)

@@ -10,27 +10,13 @@ from typing import Any
 import pytest
 from msgspec.structs import astuple
 from pyspark.sql import DataFrame, SparkSession
-from spark_places import KINDS, Shop, fresh, log_of
+from spark_places import KINDS, Filled, Shop, fresh
 
-from holdfast import Event, JobRecord
+from holdfast import Event
 from holdfast.errors import ConfigError
 from holdfast.spark.arrow import stored_columns
 from holdfast.spark.option import parse, reachable, require_machine
 from holdfast.store.scan import EVENT_COLUMNS, JOB_COLUMNS, open_scan
-
-
-class Filled:
-    """A store with some history, and what it should show."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self.events, self.jobs = asyncio.run(self._live())
-
-    async def _live(self) -> tuple[list[Event], list[JobRecord]]:
-        shop = Shop(self.url)
-        async with shop.app:
-            await shop.live()
-            return await log_of(shop.app), (await shop.app.jobs(limit=1000)).jobs
 
 
 @pytest.fixture(scope="module", params=KINDS)
