@@ -5,10 +5,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 CODE := src tests examples benchmarks
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
 ARGS ?=
+# Tests start hundreds of Python processes, which would all compile the same files again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format lint types imports bench chaos clean
+.PHONY: help demo test quick format lint types imports docs bench chaos clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -18,11 +21,13 @@ help: ## Show this list
 demo: $(VENV)/.spark ## A shop at work: three workers, one killed half-way, a ledger and a lake at the end
 	@$(BIN)/python -m holdfast demo $(ARGS)
 
-test: $(VENV)/.dev ## Run the tests
+test: lint types imports ## The one gate: format, lint, types, imports, and all tests on real servers
 	@$(BIN)/python tests/debian.py
-	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+	@$(PYTEST) $(ARGS)
 
-check: lint types imports test ## The one gate: format, lint, types, imports, tests
+# It leaves out whatever starts a server, Spark or many processes: tests/selection.py has the list.
+quick: lint types imports ## The inner loop, under 90 seconds: the same checks, and the tests on SQLite and in memory
+	@$(PYTEST) --quick $(ARGS)
 
 format: $(VENV)/.dev ## Rewrite the code as it should look
 	@$(BIN)/ruff check --fix-only --quiet $(CODE)
@@ -38,13 +43,17 @@ types: $(VENV)/.dev
 imports: $(VENV)/.dev
 	@$(BIN)/lint-imports
 
+docs: $(VENV)/.dev ## Rewrite the parts of the docs that are made from the code
+	@$(BIN)/python -m holdfast.core.diagram > docs/state-machine.md
+	@$(BIN)/python tests/docs/architecture.py --write
+
 bench: $(VENV)/.core ## Measure, beside other queues, on SQLite
 	@$(BIN)/python -m benchmarks --store sqlite $(ARGS)
 
 chaos: $(VENV)/.dev ## Torture every store (ARGS="--seconds 600" for longer), and run the tests that kill workers
 	@$(BIN)/python tests/debian.py
 	@PYTHONPATH=tests/chaos $(BIN)/python -m torture $(ARGS)
-	@$(BIN)/python -m pytest tests/chaos
+	@CHAOS_SECONDS=60 $(BIN)/python -m pytest tests/chaos
 
 clean: ## Remove the environment and everything that was made
 	@rm -rf $(VENV) .bench build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

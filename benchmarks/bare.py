@@ -36,7 +36,7 @@ async def _enqueue(place: Place) -> float:
 
 async def taken(app: Any, noop: Any, jobs: int) -> list[list[Any]]:
     """The commands of so many enqueues, which were not sent; only one more was, for its answer."""
-    server = app.store._server
+    server = app.store.server
     commands: list[list[Any]] = []
     answers: list[Any] = []
     really = server.ask
@@ -64,7 +64,7 @@ async def asker(app: Any, place: Place) -> Callable[[list[Any]], Awaitable[Any]]
 
         client: Any = redis.asyncio.Redis.from_url(place.url, single_connection_client=True)
         return lambda command: client.execute_command(*command)
-    link = await app.store._server._to(None)
+    link = await app.store.server.nodes.having(None)
     return lambda command: link.send([command])
 
 

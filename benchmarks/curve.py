@@ -104,7 +104,7 @@ async def on_sqlite(folder: Path, plots: Plots) -> AsyncIterator[list[Field]]:
         store = SqliteStore(f"sqlite:///{folder}/{size}-{keys}.db")
         await store.open()
         stores.append(store)
-        fields.append(Field(store, SqliteSteps(store._writer.connection), size, keys))
+        fields.append(Field(store, SqliteSteps(store.database.writer.connection), size, keys))
     yield fields
     for store in stores:
         await store.close()

@@ -16,10 +16,10 @@ from queue import SimpleQueue
 from holdfast import Holdfast, Sandbox
 from holdfast.core.policy import Counters
 from holdfast.core.transition import Reply
-from holdfast.executor import Pool, PoolOptions
-from holdfast.executor.place import handler_of
-from holdfast.executor.process.order import Order
-from holdfast.executor.process.room import Need
+from holdfast.executor import PoolOptions, ProcessPool
+from holdfast.executor.import_path import handler_path
+from holdfast.executor.process.job import ProcessJob
+from holdfast.executor.process.units import UnitNeed
 from holdfast.store.contract import Claimed, Lease
 
 app = Holdfast("memory://")
@@ -60,26 +60,27 @@ async def nobody(*_: object) -> list[object]:
     return []
 
 
-def order(task, argument: int) -> Order:
+def order(task, argument: int) -> ProcessJob:
     """Return a job for a process, with no store."""
     claimed = Claimed(
         lease=Lease("q", "a", 1, 1), task=task.name, payload=task.signature.encode((argument,), {}, task.codec),
         priority=0, key=None, run_at_ms=0, enqueued_at_ms=0, claimed_at_ms=0, counters=Counters(), headers={},
     )  # fmt: skip
-    return Order(handler=handler_of(task), claimed=claimed, report=no_report, blockers=nobody, began=lambda: None)
+    path = handler_path(task)
+    return ProcessJob(handler=path, claimed=claimed, report=no_report, blockers=nobody, began=lambda: None)
 
 
-async def run(pool: Pool, task, argument: int) -> None:
+async def run(pool: ProcessPool, task, argument: int) -> None:
     """One job has been there and back."""
-    seat = pool.sit(Need(task.size, task.setting("sandbox")))
+    seat = pool.reserve(UnitNeed(task.size, task.setting("sandbox")))
     assert seat is not None
     await pool.run(seat, order(task, argument))
-    pool.rise(seat)
+    pool.vacate(seat)
 
 
 async def dispatch(task, count: int = 1000, *, expected: bool = False) -> tuple[float, float, float]:
     """Return the first start in ms, and the median and 95th percentile of the others in µs."""
-    pool = Pool(PoolOptions(count=1), (), lambda: None)
+    pool = ProcessPool(PoolOptions(count=1), (), lambda: None)
     times = []
     if expected:  # as a worker does, when it starts
         pool.expect([task.setting("sandbox")])
@@ -95,7 +96,7 @@ async def dispatch(task, count: int = 1000, *, expected: bool = False) -> tuple[
 
 async def computing(processes: int, jobs: int = 40) -> float:
     """Return CPU-bound jobs of 50 ms per second, by so many processes."""
-    pool = Pool(PoolOptions(count=processes), (), lambda: None)
+    pool = ProcessPool(PoolOptions(count=processes), (), lambda: None)
     await asyncio.gather(*(run(pool, compute, 1) for _ in range(processes)))  # started and warm
     waiting = iter(range(jobs))
 

@@ -20,9 +20,9 @@ from rich.table import Table as Shown
 from holdfast import Holdfast
 from holdfast.spark import session
 from holdfast.spark.lake import Lake, follow
-from holdfast.spark.lake.frame import made
+from holdfast.spark.lake.frames import from_sql
 from holdfast.spark.lake.lake import AT_ONCE
-from holdfast.spark.lake.schema import ATTEMPTS, JOBS
+from holdfast.spark.lake.schemas import ATTEMPTS, JOBS
 
 KEYS = 20
 TARGETS = {"lake run, times the floor": 3.0, "increment on ten times the history": 1.2, "drain beside a lake run": 0.9}
@@ -119,11 +119,15 @@ class Bench:
         """The same rows, from Parquet, through the same SQL; nothing is kept."""
         rows = self._spark.read.parquet(parquet)
         told = rows.selectExpr("*", "date_trunc('minute', at) AS minute")
-        tenants = made(self._spark, "tenants", told=told)
-        silver = [made(self._spark, shape.name, batch=rows, known=self._nothing(shape)) for shape in (ATTEMPTS, JOBS)]
+        tenants = from_sql(self._spark, "tenants", told=told)
+        silver = [
+            from_sql(self._spark, shape.name, batch=rows, known=self._nothing(shape)) for shape in (ATTEMPTS, JOBS)
+        ]
         gold = [
-            tenants, made(self._spark, "errors", told=told), made(self._spark, "minutes", told=told, tenants=tenants),
-            made(self._spark, "workers", batch=rows),
+            tenants,
+            from_sql(self._spark, "errors", told=told),
+            from_sql(self._spark, "minutes", told=told, tenants=tenants),
+            from_sql(self._spark, "workers", batch=rows),
         ]  # fmt: skip
         with ThreadPoolExecutor(AT_ONCE) as pool:
             waiting = [pool.submit(_noop, frame) for frame in silver] + [pool.submit(_arrow, frame) for frame in gold]

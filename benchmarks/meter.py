@@ -8,7 +8,7 @@ STEP = 10
 
 
 class Meter(Protocol):
-    """Counts between `start` and `read`."""
+    """EnqueueCounts between `start` and `read`."""
 
     unit: str
 

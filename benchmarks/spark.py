@@ -116,7 +116,7 @@ _BARE: dict[str, Callable[[str], Iterator[int]]] = {
 
 def _scan(url: str) -> int:
     """Return how many events one process reads into Arrow, which is what each of Spark's does."""
-    from holdfast.spark.arrow import batch, stored_columns
+    from holdfast.spark.read.arrow import batch, stored_columns
     from holdfast.store.scan import Plan
 
     scan, plan = open_scan(url), Plan(table="events", columns=stored_columns("events"))

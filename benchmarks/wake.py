@@ -18,7 +18,7 @@ SETTLING, QUIET = 2.0, 2.0
 
 
 class Tally:
-    """Counts the calls of a store that ask for jobs."""
+    """EnqueueCounts the calls of a store that ask for jobs."""
 
     def __init__(self) -> None:
         self.claims = 0

@@ -5,7 +5,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from holdfast import Happening, Holdfast, Job, Permanent, Retry, Snooze
+from holdfast import Holdfast, HookEvent, Job, Permanent, Retry, Snooze
 
 app = Holdfast("memory://")
 
@@ -23,13 +23,13 @@ async def timed(job: Job, next: Callable[[], Awaitable[Any]]) -> Any:
 
 @app.on("retry")
 @app.on("fail")
-def alert(happening: Happening) -> None:
+def alert(happening: HookEvent) -> None:
     """A hook that raises is reported, and harms nothing."""
     print(f"{happening.name}: {happening.queue}/{happening.id}, now {happening.state}")
 
 
 @app.on("worker_stopped")
-async def farewell(happening: Happening) -> None:
+async def farewell(happening: HookEvent) -> None:
     """Hooks may be asynchronous."""
     print(f"the worker stopped: {happening.detail}")
 

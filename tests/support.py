@@ -10,11 +10,12 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from holdfast import Holdfast, Worker
+from holdfast.store.contract import Session
 from holdfast.worker import Report
 
 PATIENCE = 20.0
@@ -77,9 +78,56 @@ async def working(app: Holdfast, *queues: str, **options: Any) -> AsyncIterator[
             await running.task
 
 
+def recorded_pauses(running: Running) -> list[float]:
+    """Return the list of the pauses, in seconds, that the worker makes from now on after its store failed turns."""
+    pauses: list[float] = []
+
+    class Recorded:
+        async def wait(self, seconds: float) -> bool:
+            pauses.append(seconds)
+            return await alarm.wait(seconds)
+
+    assert running.worker._run is not None
+    recovery = running.worker._run.parts.recovery
+    alarm, recovery._alarm = recovery._alarm, Recorded()  # type: ignore[assignment]
+    return pauses
+
+
 async def burst(app: Holdfast, *queues: str, **options: Any) -> Report:
     """Return the report of a worker that has done all there was."""
     return await asyncio.wait_for(app.worker(queues or None, **options).run(burst=True), PATIENCE * 2)
+
+
+async def declare_dead(app: Holdfast) -> None:
+    """The only worker, which holds a job, has lost it."""
+    await _reap_all(app, app.store.leave)
+
+
+async def evict(app: Holdfast) -> None:
+    """Every worker of the store is declared dead, as if it had not been heard for longer than its lease."""
+
+    async def expire(session: Session) -> None:
+        await app.store.database.write(  # type: ignore[attr-defined]
+            lambda tx: tx.run("session", "expire_now", session=session.id, now=tx.now)
+        )
+
+    await _reap_all(app, expire)
+
+
+async def _reap_all(app: Holdfast, expire: Callable[[Session], Awaitable[object]]) -> None:
+    """Reap the sessions of this moment. A heartbeat of one in between counts: then it is done once more."""
+    ids = {info.session.id for info in await app.workers()}
+    assert ids, "there is no worker"
+
+    async def are_gone() -> bool:
+        left = [info.session for info in await app.workers() if info.session.id in ids]
+        for session in left:
+            await expire(session)
+            for queue in session.queues:
+                await app.store.reap(queue)
+        return not left
+
+    await eventually(are_gone)
 
 
 async def transitions(app: Holdfast, id: str) -> list[str]:
@@ -191,3 +239,9 @@ class Flaky:
             return result
 
         return call
+
+
+async def postgres_value(store: Any, statement: str, *, repeatable: bool = True) -> Any:
+    """Return what one statement of a PostgreSQL store finds, in whose own schema its names are."""
+    rows = await store.caller.rows(store.caller.named(statement), (), repeatable=repeatable)
+    return rows[0][0]

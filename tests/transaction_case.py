@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 from callers import Caller, connected
-from support import burst, transitions
+from support import burst, eventually, transitions, working
 
 from holdfast import ConfigError, Continued, Dedup, Holdfast, Job, JobMissing, State
+from holdfast.store.contract import Session
+from holdfast.store.sqlite.transaction.commit import watched
 
 READY = "CREATE TABLE {} (n INTEGER)"
 
@@ -30,6 +32,18 @@ async def exists(app: Holdfast, id: str) -> bool:
     except JobMissing:
         return False
     return True
+
+
+async def parked(app: Holdfast) -> list[bool]:
+    """Return the wake-ups that come from now on to a session which waits for jobs."""
+    woken: list[bool] = []
+    listener = await app.store.listen(lambda: woken.append(True), lambda finished: None)
+    session = Session(
+        id="s", name="w", host="h", pid=1, queues=("default",), lease_ms=600_000, slots=5, address=listener.address
+    )
+    await app.store.register(session)
+    assert (await app.store.settle_and_claim(session, (), ["default"], 5, park=True)).claimed == []
+    return woken
 
 
 class TransactionCase:
@@ -62,6 +76,31 @@ class TransactionCase:
             assert [event async for event in app.events()] == []
             assert (await burst(app)).started == 0
             assert (await caller.enqueue(app, double, 4, job_id="one")).status == "queued"
+
+    async def test_a_commit_wakes_a_worker_that_would_not_look_by_itself(
+        self, app: Holdfast, kind: type[Caller], place: str
+    ) -> None:
+        double = declare(app)
+        async with working(app, poll=3600), connected(kind, place) as caller:
+            for number in range(3):
+                handle = await caller.enqueue(app, double, number)
+                await caller.commit()
+                assert await handle.result() == 2 * number
+
+    async def test_a_commit_wakes_and_a_rollback_does_not(self, app: Holdfast, kind: type[Caller], place: str) -> None:
+        double = declare(app)
+        async with app, connected(kind, place) as caller:
+            woken = await parked(app)
+            await caller.enqueue(app, double, 1)
+            await caller.rollback()
+            await eventually(lambda: watched() == 0, "the rollback is known")
+            await caller.enqueue(app, double, 2)
+            await caller.enqueue(app, double, 3)
+            assert not woken
+            await caller.commit()
+            await eventually(lambda: woken)
+            await eventually(lambda: watched() == 0, "the commit is known")
+            assert woken == [True]
 
     async def test_a_job_that_waits_for_another_comes_in_with_the_commit(
         self, app: Holdfast, kind: type[Caller], place: str, table: str

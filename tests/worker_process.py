@@ -34,9 +34,9 @@ class NotingWorker(Worker):
 
     ledger = Path()
 
-    def stop(self) -> None:
+    def stop(self, *, drain: bool = True, why: str = "stop") -> Any:
         write(self.ledger, "stop", self.name)
-        super().stop()
+        return super().stop(drain=drain, why=why)
 
 
 def make_app(url: str, ledger: Path) -> Holdfast:
@@ -68,9 +68,15 @@ def make_app(url: str, ledger: Path) -> Holdfast:
         return "done"
 
     @app.task()
-    async def alarm(job: Job) -> None:
+    async def alarm(job: Job, release: str = "") -> None:
         assert job.failed is not None
         write(ledger, "alarm", job.failed.id)
+
+    @app.task(retry=Retry(stalls=1), on_failure=alarm)
+    async def fragile(job: Job, release: str) -> None:
+        """The same, and it may not even stall once."""
+        note("start", job)
+        await eventually(Path(release).exists)
 
     @app.task(retry=Retry(stalls=2), on_failure=alarm)
     async def kill_my_worker(job: Job) -> None:

@@ -17,7 +17,7 @@ def main() -> None:
     try:
         run()
     finally:
-        from .cli.ending import end_soon
+        from .cli.worker.exit import end_soon
 
         end_soon()
 

@@ -2,11 +2,12 @@
 
 HoldfastError
 ├── ConfigError            an option, URL or declaration that cannot be right
-│   ├── UnknownScheme      a store URL of a kind that nobody registered
+│   ├── UnknownScheme      a store URL of a kind that is not registered
 │   ├── MissingExtra       the package for this feature is not installed
 │   ├── PolicyConflict     the same version of a declaration with another value
 │   └── ScheduleMissing    there is no schedule of that name
 ├── PayloadError           arguments or a result that would not come back as they went in
+│   ├── ResultInvalid      raised for a handler whose result cannot be encoded: its job fails for good
 │   └── PayloadTooLarge    they have more bytes than `max_payload` or `max_result` allows
 │       └── ResultTooLarge  raised for a handler whose result is too large: its job fails for good
 ├── StoreError             the store could not do it
@@ -28,6 +29,7 @@ HoldfastError
 ├── HandlerRaised          what middleware sees of an exception that a handler raised in a process of its own
 └── Outcome                raised by a handler, to say how its attempt ends
     ├── Snooze             run again at an exact time; costs no failure
+    ├── RetryAt            it failed, and is tried again at an exact time
     └── Permanent          do not try again
 """
 
@@ -46,7 +48,7 @@ class ConfigError(HoldfastError, ValueError):
 
 
 class UnknownScheme(ConfigError):
-    """A store URL of a kind that nobody registered."""
+    """A store URL of a kind that is not registered."""
 
 
 class MissingExtra(ConfigError, ImportError):
@@ -116,7 +118,7 @@ class StoreClosed(StoreError):
 
 
 class LogGap(StoreError):
-    """Events were gone before they could be read: `missing` of them, or, of a log that was reset, nobody knows."""
+    """Events were gone before they could be read: `missing` of them, or, of a log that was reset, an unknown number."""
 
     def __init__(self, message: str, *, missing: int | None = None) -> None:
         super().__init__(message)
@@ -188,8 +190,42 @@ class Snooze(Outcome):
         self.after = after
 
 
+class RetryAt(Outcome):
+    """The attempt failed, and the next one is at an exact time: `when`, or after `delay`.
+
+    It counts as a failure, and at the limit of failures it fails the job. `error` is the failure, which is kept and
+    shown; without it, what this was raised from.
+    """
+
+    def __init__(
+        self,
+        when: datetime | float | None = None,
+        error: BaseException | None = None,
+        *,
+        delay: timedelta | float | None = None,
+    ) -> None:
+        if (when is None) == (delay is None):
+            raise ConfigError("RetryAt takes exactly one of a time (RetryAt(when)) and a duration (RetryAt(delay=...))")
+        if error is not None and not isinstance(error, BaseException):
+            raise ConfigError(f"RetryAt(error={error!r}): an exception, or None")
+        told = f": {error}" if error is not None else ""
+        super().__init__((f"try again at {when}" if when is not None else f"try again after {delay}") + told)
+        self.when = when
+        self.delay = delay
+        self._error = error
+
+    @property
+    def error(self) -> BaseException:
+        """The failure itself: what was given, or what this was raised from; else this."""
+        return self._error or self.__cause__ or self
+
+
 class Permanent(Outcome):
     """The job fails now, whatever retries it has left."""
+
+
+class ResultInvalid(PayloadError, Permanent):
+    """The result of a handler cannot be encoded. Its job fails now: it would be so again."""
 
 
 class ResultTooLarge(PayloadTooLarge, Permanent):

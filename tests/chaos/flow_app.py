@@ -17,9 +17,9 @@ from contextlib import suppress
 from typing import Any
 
 from holdfast import Continued, Flow, Holdfast, Job, JobMissing, Retry
-from holdfast.store.postgres.calling import Calling
-from holdfast.store.redis.server import Server
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.postgres.connection.caller import PostgresCaller
+from holdfast.store.redis.caller import RedisCaller
+from holdfast.store.sqlite.database import Database
 
 ITEMS = 2
 APPROVED = 1000
@@ -87,7 +87,7 @@ def deadly(method: Callable[..., Any], number: int, when: str) -> Callable[..., 
 
 def arm(number: int, when: str) -> None:
     """The nth step that any store of this process takes is its last."""
-    for owner, name in ((SqliteStore, "_write"), (Server, "call"), (Calling, "_insist_here")):
+    for owner, name in ((Database, "write"), (RedisCaller, "call_at"), (PostgresCaller, "_run_here")):
         setattr(owner, name, deadly(getattr(owner, name), number, when))
 
 

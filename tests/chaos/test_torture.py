@@ -19,7 +19,7 @@ from holdfast.core.event import Event  # noqa: E402
 from holdfast.core.policy import Counters  # noqa: E402
 from holdfast.core.state import State  # noqa: E402
 
-SHORT = ("--seconds", "15", "--every", "0.5", "--lease", "1", "--rate", "200", "--batch", "100")
+SHORT = ("--seconds", "8", "--every", "0.4", "--lease", "1", "--rate", "200", "--batch", "100")
 LONGEST = 350
 LEASE = 2.0
 SECOND = 1_000_000

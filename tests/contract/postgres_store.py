@@ -1,28 +1,27 @@
-"""The PostgreSQL store, as the contract suite needs it: a schema of its own for each test."""
+"""The PostgreSQL store, as the contract suite needs it: an empty schema for each test."""
 
 from __future__ import annotations
 
+import functools
 import itertools
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import garbage
 import psycopg
+from schemas import pool
 from servers import postgres
 
 from holdfast.store import Store
 from holdfast.store.postgres import PostgresStore
-from holdfast.store.postgres.migration import script
 from holdfast.testing.contract import Clock, Harness
 
-STAY = {"queue", "policy", "key_limit", "event", "meta", "pulse", "front", "corrupt", "schedule"}
+STAY = {"queue", "policy", "key_limit", "event", "meta", "pulse", "front", "corrupt", "schedule", "tally", "move"}
 FOUND_BY = {"run", "place", "seq", "xid", "grip", "chain", "tail", "absorbed_to", "requeued_as", "blocker", "key"}
 """By these records are found: with another value it is another record, and the one that was there is lost."""
 PLAUSIBLE = {("job", "priority = -1"), ("job", "run_at_ms = -1"), ("lane", "ready_at_ms = NULL")}
 """What a job might have had from the start."""
-_numbers = itertools.count(1)
 
 
 class PostgresHarness(Harness):
@@ -51,7 +50,7 @@ class PostgresHarness(Harness):
     async def damage(self, store: Store, queue: str, id: str) -> None:
         await self._rows(
             store,
-            f"UPDATE \"{self.schema}\".job SET headers = '\\x7b6e6f', overrides = '\"no\"', error = '\\x7b6e6f'"
+            f"UPDATE \"{self.schema}\".job SET envelope = '\\x7b6e6f', overrides = '\"no\"', error = '\\x7b6e6f'"
             " WHERE queue = %s AND id = %s",
             queue,
             id,
@@ -61,18 +60,9 @@ class PostgresHarness(Harness):
         await self._rows(store, f'DELETE FROM "{self.schema}".job WHERE queue = %s AND id = %s', queue, id)
 
     def ways(self, kind: str) -> Sequence[str]:
-        with psycopg.connect(postgres().url().partition("?")[0], autocommit=True) as connection:
-            table = f"ways_{os.getpid()}"
-            connection.execute(script(table))  # type: ignore[arg-type]
-            columns = connection.execute(
-                "SELECT column_name, data_type, is_nullable FROM information_schema.columns"
-                " WHERE table_schema = %s AND table_name = %s AND is_generated = 'NEVER' ORDER BY ordinal_position",
-                (table, kind),
-            ).fetchall()
-            connection.execute(f'DROP SCHEMA "{table}" CASCADE')  # type: ignore[arg-type]
         return [
             f"{name} = {value}"
-            for name, type, nullable in columns
+            for name, type, nullable in _columns().get(kind, ())
             for value in (
                 *garbage.POSTGRES.get(type, ()),
                 *(garbage.STATES if name.endswith("state") else ()),
@@ -93,7 +83,7 @@ class PostgresHarness(Harness):
             f'UPDATE "{self.schema}".{kind} SET {way.replace("%", "%%")} WHERE {where.get(kind, "queue = %(queue)s")}'
         )
         assert isinstance(store, PostgresStore)
-        await store._rows(statement, {"queue": queue, "id": id})
+        await store.caller.rows(statement, {"queue": queue, "id": id})
 
     async def reset_log(self, store: Store) -> None:
         await self._rows(store, f'DELETE FROM "{self.schema}".event')
@@ -114,16 +104,27 @@ class PostgresHarness(Harness):
         return frozenset(key for (key,) in rows)
 
     async def dispose(self, store: Store) -> None:
-        plain = PostgresStore(self.url)
-        await plain.open()
-        await self._rows(plain, f'DROP SCHEMA "{self.schema}" CASCADE')
-        await plain.close()
+        pool().give_back(self.schema)
 
     async def _rows(self, store: Store, statement: str, *values: object) -> list[tuple[Any, ...]]:
         assert isinstance(store, PostgresStore)
-        return await store._rows(statement, values)
+        return await store.caller.rows(statement, values)
+
+
+@functools.cache
+def _columns() -> dict[str, list[tuple[str, str, str]]]:
+    """Return name, type and whether it may be NULL, of the columns of each table."""
+    schema = pool().take()
+    with psycopg.connect(postgres().url().partition("?")[0], autocommit=True) as connection:
+        rows = connection.execute(
+            "SELECT table_name, column_name, data_type, is_nullable FROM information_schema.columns"
+            " WHERE table_schema = %s AND is_generated = 'NEVER' ORDER BY table_name, ordinal_position",
+            [schema],
+        ).fetchall()
+    pool().give_back(schema)
+    return {table: [row[1:] for row in group] for table, group in itertools.groupby(rows, key=lambda row: row[0])}
 
 
 def postgres_schema(folder: Path) -> Harness:
-    """Return a place in a schema of its own."""
-    return PostgresHarness(f"contract_{os.getpid()}_{next(_numbers)}")
+    """Return a place in a schema that is empty."""
+    return PostgresHarness(pool().take())

@@ -43,6 +43,7 @@ SETTINGS = (
     "version",
 )
 STAY = {
+    "mistyped",
     "aside",
     "untold",
     "corrupt",
@@ -69,7 +70,7 @@ class RedisHarness(Harness):
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self.namespace = f"t{os.getpid()}n{next(_numbers)}"
+        self.namespace = f"t{os.getpid()}-n{next(_numbers)}"
         self.url = f"{url}?namespace={self.namespace}"
         self._keys = Keys(self.namespace)
 
@@ -105,7 +106,7 @@ class RedisHarness(Harness):
         at += 4 if flags & 8 else 0
         size = int.from_bytes(raw[at : at + 4], "big") if flags & 16 else 0
         rest = msgspec.msgpack.decode(raw[at + 4 : at + 4 + size]) if size else {}
-        bad = msgspec.msgpack.encode({**rest, "headers": "{no", "overrides": "{no", "error": "{no"})
+        bad = msgspec.msgpack.encode({**rest, "envelope": "{no", "overrides": "{no", "error": "{no"})
         behind = raw[at + 4 + size :] if size else raw[at:]
         damaged = _HEAD.pack(letter, flags | 16, *sizes) + raw[_HEAD.size : at] + len(bad).to_bytes(4, "big") + bad
         await self._ask(store, queue, "HSET", self._keys.of(queue, "jobs"), run, damaged + behind)
@@ -173,16 +174,16 @@ class RedisHarness(Harness):
             await self._ask(again, queue, "UNLINK", *keys, *(self._keys.of(queue, name) for name in ENDINGS))
         for name in ("queues", "store"):
             key = self._keys.of_store(name)
-            await again._server.ask(["UNLINK", key], key)
+            await again.server.ask(["UNLINK", key], key)
         await again.close()
 
     async def _queues(self, store: Store) -> list[str]:
         assert isinstance(store, RedisStore)
-        return await store._reader.names()
+        return await store.caller.names()
 
     async def _ask(self, store: Store, queue: str, *command: Any) -> Any:
         assert isinstance(store, RedisStore)
-        return await store._server.ask(command, self._keys.declared(queue))
+        return await store.server.ask(command, self._keys.declared(queue))
 
 
 def _spoilt(way: str, raw: bytes, garbage: bytes | None) -> bytes:

@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import garbage
+import pytest
 import redis_store
 from postgres_store import postgres_schema
 
 from holdfast.store import Store
 from holdfast.store.sqlite import SqliteStore
 from holdfast.store.sqlite.sql import migrations
-from holdfast.testing.contract import Clock, Harness
+from holdfast.testing.contract import Clock, Harness, StoreContract
 
-STAY = {"queue", "policy", "adjustment", "key_limit", "event", "meta", "corrupt", "schedule"}
+STAY = {"queue", "policy", "adjustment", "key_limit", "event", "meta", "corrupt", "schedule", "tally"}
 UNSPOILABLE = {("job", "run"), ("event", "seq"), ("blocker", "run"), ("blocker", "place")}
 """By these a record is found: with another number it is another record, and the one that was there is lost."""
 BY_KEY = ("lane", "session")
@@ -56,7 +57,7 @@ class SqliteHarness(Harness):
     async def damage(self, store: Store, queue: str, id: str) -> None:
         await self._rows(
             store,
-            "UPDATE holdfast_job SET headers = x'7b6e6f', overrides = x'7b6e6f', error = x'7b6e6f'"
+            "UPDATE holdfast_job SET envelope = x'7b6e6f', overrides = x'7b6e6f', error = x'7b6e6f'"
             " WHERE queue = ? AND id = ?",
             queue,
             id,
@@ -97,11 +98,13 @@ class SqliteHarness(Harness):
     async def dispose(self, store: Store) -> None:
         assert isinstance(store, SqliteStore)
         if not self.processes:
-            store._writer.stop()  # a memory store lives as long as its process otherwise
+            store.database.writer.stop()  # a memory store lives as long as its process otherwise
 
     async def _rows(self, store: Store, statement: str, *values: object) -> list[tuple[Any, ...]]:
         assert isinstance(store, SqliteStore)
-        return await store._writer.ask(lambda connection, after: connection.execute(statement, values).fetchall())
+        return await store.database.writer.ask(
+            lambda connection, after: connection.execute(statement, values).fetchall()
+        )
 
 
 def sqlite_file(folder: Path) -> Harness:
@@ -121,3 +124,17 @@ HARNESSES: dict[str, Callable[[Path], Harness]] = {
     **redis_store.available(),
 }
 """How the suite makes each built-in store, by the scheme of its URL."""
+
+
+def contract_of(scheme: str) -> type:
+    """Return the contract suite for one store; empty where its server is not installed."""
+    if scheme not in HARNESSES:
+        return object
+
+    class TestContract(StoreContract):
+        @pytest.fixture
+        def harness(self, tmp_path: Path) -> Harness:
+            return HARNESSES[scheme](tmp_path)
+
+    TestContract.scheme = scheme  # type: ignore[attr-defined]
+    return TestContract

@@ -10,48 +10,62 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
-import test_contract
 from stores import HARNESSES
 
 from holdfast.core.transition import TRANSITIONS, header
-from holdfast.store.redis import library
+from holdfast.store.redis.connection import library
 from holdfast.store.redis.keys import ENDINGS, STORE_ENDINGS
 from holdfast.store.url import _BUILT_IN
 from holdfast.testing import contract
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.contract import StoreContract
 from holdfast.testing.contract.case import Case
+from holdfast.testing.contract.harness import SPOILABLE, Harness, Meddling
 from holdfast.testing.contract.machine import budget
 from holdfast.testing.contract.machine.step import STEPS
+from holdfast.testing.contract.spoil import PARTS
 
 
 def test_every_built_in_store_runs_the_suite(pytestconfig: pytest.Config) -> None:
     schemes = {"cluster": "redis+cluster", **{name: name for name in HARNESSES if name != "cluster"}}
     assert {_BUILT_IN[schemes[name]] for name in HARNESSES} == set(_BUILT_IN.values())
-    assert issubclass(test_contract.TestContract, StoreContract)
+    files = {scheme: importlib.import_module(f"test_contract_{scheme}") for scheme in HARNESSES}
+    assert {scheme for scheme, file in files.items() if file.TestContract.scheme == scheme} == set(HARNESSES)
 
 
 def test_every_built_in_store_ran_each_test_of_it(request: pytest.FixtureRequest) -> None:
     """Whatever was selected of the suite, was selected for every store."""
     ran: dict[str, set[str]] = {}
     for item in request.session.items:
-        if isinstance(item, pytest.Function) and item.cls is test_contract.TestContract and "[" in item.name:
-            name, _, parameters = item.name.partition("[")
-            scheme, _, rest = parameters.rstrip("]").partition("-")
-            ran.setdefault(scheme, set()).add(f"{name}[{rest}]")
+        if isinstance(item, pytest.Function) and item.cls is not None and issubclass(item.cls, StoreContract):
+            ran.setdefault(item.cls.scheme, set()).add(item.name)
+    if "test_contract_" in str(request.config.invocation_params.args):
+        return  # a store was chosen
     chosen = list(ran.values())
     assert all(tests == chosen[0] for tests in chosen)
-    if "test_contract.py" not in str(request.config.invocation_params.args) and not request.config.option.keyword:
+    if not request.config.option.keyword:
         assert set(ran) in (set(), set(HARNESSES))
 
 
 def test_every_part_of_the_suite_is_in_it() -> None:
     parts = set()
-    for module in pkgutil.iter_modules(contract.__path__):
-        found = importlib.import_module(f"{contract.__name__}.{module.name}")
+    for module in pkgutil.walk_packages(contract.__path__, f"{contract.__name__}."):
+        found = importlib.import_module(module.name)
         parts |= {part for part in vars(found).values() if inspect.isclass(part) and issubclass(part, Case)}
     parts -= {Case, StoreContract}
     assert parts <= set(StoreContract.__mro__)
+
+
+def test_whatever_a_harness_can_do_the_suite_asks_it_for() -> None:
+    """The suite wraps every harness: a method that the wrapper lacks would quietly be the default, and test nothing."""
+    assert {name for name, member in vars(Harness).items() if inspect.isfunction(member)} <= vars(Meddling).keys()
+
+
+@pytest.mark.parametrize("scheme", HARNESSES)
+def test_every_store_has_records_that_are_spoilt(scheme: str, tmp_path: Path) -> None:
+    harness = HARNESSES[scheme](tmp_path)
+    assert len(harness.ways("job")) >= PARTS
+    assert sum(len(harness.ways(kind)) for kind in SPOILABLE) > 10 * PARTS
 
 
 def test_no_test_of_one_part_hides_that_of_another() -> None:
@@ -75,12 +89,14 @@ def test_the_sql_of_a_transition_begins_with_its_row_of_the_table(name: str) -> 
 @pytest.mark.parametrize("name", sorted(TRANSITIONS))
 def test_the_lua_of_a_transition_begins_with_its_row_of_the_table(name: str) -> None:
     commented = "".join(f"-- {line}\n" for line in header(name).splitlines())
-    assert library.text(name).startswith(commented + "\n")
+    assert library.text("transition", name).startswith(commented + "\n")
 
 
 def test_the_library_is_made_of_every_file_and_transition() -> None:
-    there = {entry.name.removesuffix(".lua") for entry in files("holdfast.store.redis").joinpath("lua").iterdir()}
-    assert there == set(library.FILES)
+    folders = files("holdfast.store.redis").joinpath("lua").iterdir()
+    there = {(folder.name, entry.name.removesuffix(".lua")) for folder in folders for entry in folder.iterdir()}
+    loaded = {(folder, name) for folder, names in library.FILES.items() for name in names}
+    assert there == loaded | {("lib", "prelude")}
     assert set(library.TRANSITIONS) == set(TRANSITIONS)
 
 

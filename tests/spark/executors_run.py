@@ -23,7 +23,7 @@ from support import until
 
 from holdfast.spark import fleet, map, report, session
 from holdfast.spark.lake import Lake
-from holdfast.spark.ledger import LEDGER
+from holdfast.spark.records import RECORDS
 
 PATIENCE = 150.0
 ROWS = 2000
@@ -112,14 +112,19 @@ def lake_with_killed_executors(spark: SparkSession, shop: Shop) -> dict[str, Any
             killers[-1].start()
 
     lake = Lake(shop.folder / "lake", shop.app, spark, reached)
-    done = lake.update()
+    done = lake.read_new()
     for killer in killers:
         killer.join()
     assert done is not None
     events = list(shop.app.sync.each(shop.app.events()))
     check(lake.path, events)
-    check_store(lake.path, [*shop.jobs("numbers").values(), *shop.jobs("slow").values(), *shop.jobs(LEDGER).values()])
-    return {"killed": len(killers), "all": done.events == len(events), "missing": done.missing, "after": lake.update()}
+    check_store(lake.path, [*shop.jobs("numbers").values(), *shop.jobs("slow").values(), *shop.jobs(RECORDS).values()])
+    return {
+        "killed": len(killers),
+        "all": done.events == len(events),
+        "missing": done.missing,
+        "after": lake.read_new(),
+    }
 
 
 def main(folder: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import servers
 
 from holdfast import ErrorRecord, Event, Holdfast, Retry
+from holdfast.core.envelope import Envelope
 from holdfast.core.job import JobRecord
 from holdfast.core.policy import Cause, Policy
 from holdfast.store.contract import (
@@ -139,13 +140,15 @@ class History:
                 priority=self._random.choice((0, 0, 5)),
                 key=self._random.choice((None, "ann", "ann", "ann", "bob")),
                 delay_ms=self._random.choice((None, None, 90_000)),
+                envelope=Envelope(tags=("third", f"n{self._count}")).encoded() if self._count % 3 == 0 else None,
             )  # fmt: skip
             await self.store.enqueue(self._random.choice(QUEUES), [job])
 
     async def _again(self) -> None:
         """An id that is active gets a successor; one that waits is updated."""
         for job in (await self.store.jobs(Filter(), limit=20)).jobs[::7]:
-            await self.store.enqueue(job.queue, [NewJob(id=job.id, task="t", payload=b"new", key="cat")], UPDATE)
+            new = NewJob(id=job.id, task="t", payload=b"new", key="cat", envelope=Envelope(tags=("new",)).encoded())
+            await self.store.enqueue(job.queue, [new], UPDATE)
 
     async def _claim(self) -> None:
         session = await self._session()

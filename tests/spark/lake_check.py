@@ -10,8 +10,8 @@ import pytest
 import truth
 
 from holdfast import Event, JobRecord
-from holdfast.spark.lake.query import query
-from holdfast.spark.lake.report import open_tables
+from holdfast.spark.lake.delta_table import query
+from holdfast.spark.lake.report.report import open_tables
 
 TOLD = {
     "attempts": ("queue", "id", "run", "attempt"),
@@ -61,6 +61,7 @@ def check_store(lake: Path, jobs: list[JobRecord]) -> None:
         row = silver.pop((job.queue, job.id, job.run))
         assert row["state"] == job.state
         assert (row["task"], row["key"], row["priority"]) == (job.task, job.key, job.priority)
+        assert tuple(row["tags"] or ()) == job.tags, (row, job)
         counters = {name: row[name] for name in ("attempts", "failures", "stalls", "timeouts", "releases")}
         assert counters == {name: getattr(job.counters, name) for name in counters}, (row, job)
         assert (row["run_at"], row["finished_at"]) == (job.run_at, job.finished_at)

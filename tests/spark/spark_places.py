@@ -59,7 +59,9 @@ class Shop:
         """The log has something of everything, odd texts among it, and some jobs are left waiting."""
         await self.app.queue("bills").set(history="payloads")
         for text in ODD:
-            await self.send.options(job_id=text or "empty", key=text or None, headers={"from": text}).enqueue(text)
+            await self.send.options(
+                job_id=text or "empty", key=text or None, headers={"from": text}, tags=["odd", *filter(None, [text])]
+            ).enqueue(text)
         await self.send.options(job_id="f", priority=7).enqueue("fail")
         await self.send.options(job_id="g").enqueue("give up")
         await self.bills(5)

@@ -74,6 +74,11 @@ async def gate():
         os.close(pipe)
 
 
+@app.task(queue="keyed", key_required=True)
+async def keyed(item: str) -> str:
+    return item
+
+
 @app.task(queue="slow")
 async def wait(number: int, job: Job) -> int:
     with (FOLDER / "started").open("a") as ledger:

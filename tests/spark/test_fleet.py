@@ -19,7 +19,7 @@ from holdfast.cli.root import cli
 from holdfast.core.state import State
 from holdfast.errors import ConfigError, StoreError
 from holdfast.spark import fleet, refuse_remote
-from holdfast.spark.fleet import Fleet
+from holdfast.spark.fleet.fleet import Fleet
 
 PATIENCE = 60.0
 
@@ -108,7 +108,7 @@ def test_a_store_that_is_not_there_is_told_before_spark_starts(
     def session(master: str | None) -> None:
         raise AssertionError("Spark was started")
 
-    monkeypatch.setattr(import_module("holdfast.spark.fleet"), "any_session", session)
+    monkeypatch.setattr(import_module("holdfast.spark.fleet.fleet"), "any_session", session)
     shop = Shop(tmp_path, f"redis://127.0.0.1:{closed}?retry_for=0")
     with pytest.raises(StoreError, match=f"127.0.0.1:{closed} cannot be reached"):
         fleet(shop.target)

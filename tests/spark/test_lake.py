@@ -20,12 +20,11 @@ from pyspark.sql import DataFrame, SparkSession
 from holdfast import ConfigError, Holdfast, LakeBusy
 from holdfast.spark.lake import Lake
 from holdfast.spark.lake import lake as running
-from holdfast.spark.lake.page import page
-from holdfast.spark.lake.plan import Batch, Plan
-from holdfast.spark.lake.probe import POINTS
-from holdfast.spark.lake.replay import Replay, Replayed
-from holdfast.spark.lake.report import report
-from holdfast.spark.lake.schema import SHAPES
+from holdfast.spark.lake.batches import BatchLog, LakeBatch
+from holdfast.spark.lake.replay import LakeReplay, ReplayResult
+from holdfast.spark.lake.report import html_page, make_report
+from holdfast.spark.lake.schemas import LAKE_TABLES
+from holdfast.spark.lake.steps import STEPS
 from holdfast.spark.lake.vacuum import vacuum
 
 ZONE = "spark.sql.session.timeZone"
@@ -40,12 +39,12 @@ def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
         lake = Lake(folder / "lake", history.app, spark)
         for _ in range(2):
             history.go_on()
-            done = lake.update()
+            done = lake.read_new()
             assert done is not None
             assert done.missing == 0
             history.rest(3700)
-        assert lake.update() is not None, "results have expired"
-        assert lake.update() is None, "nothing has happened since"
+        assert lake.read_new() is not None, "results have expired"
+        assert lake.read_new() is None, "nothing has happened since"
         yield lake.path, history
 
 
@@ -63,7 +62,7 @@ def test_the_other_stores_end_in_the_same_lake(kind: str, spark: SparkSession, t
         for session in (elsewhere, spark):  # days and minutes are those of UTC, whatever else a session is for
             history.go_on()
             lake = Lake(tmp_path / "a {lake}*", history.app, session)
-            lake.update()
+            lake.read_new()
         check(lake.path, history.events())
         check_store(lake.path, history.jobs())
     assert elsewhere.conf.get(ZONE) == "America/New_York"
@@ -76,20 +75,20 @@ class Killed(BaseException):
 def test_killed_at_any_point_nothing_is_lost_and_nothing_doubled(spark: SparkSession, tmp_path: Path) -> None:
     with History("sqlite", tmp_path) as history:
         history.go_on(60)
-        Lake(tmp_path / "lake", history.app, spark).update()
+        Lake(tmp_path / "lake", history.app, spark).read_new()
         history.go_on(60)
-        for point in POINTS:
+        for point in STEPS:
 
             def kill(reached: str, point: str = point) -> None:
                 if reached == point:
                     raise Killed
 
             with pytest.raises(Killed):
-                Lake(tmp_path / "lake", history.app, spark, kill).update()
+                Lake(tmp_path / "lake", history.app, spark, kill).read_new()
             if point == "planned":
                 history.go_on(20)  # what comes later is not for this batch
         lake = Lake(tmp_path / "lake", history.app, spark)
-        lake.update()
+        lake.read_new()
         check(lake.path, history.events())
         assert sorted(row["batch"] for row in rows(lake.path, "batches")) == [1, 2, 3]
 
@@ -109,18 +108,18 @@ def test_events_that_come_late_or_twice_end_right(
             chosen = all_of_it.where(all_of_it.sequence.isin(parts.pop(0)))
             return chosen.union(chosen)
 
-        def planned(self: Plan, app: Holdfast, last: Batch | None) -> Batch | None:
+        def planned(self: BatchLog, app: Holdfast, last: LakeBatch | None) -> LakeBatch | None:
             """As after a reset, from when on events are looked at for doubles."""
             batch = plan(self, app, last)
             return batch and dataclasses.replace(batch, again=True)
 
-        plan = Plan.next
-        monkeypatch.setattr(Plan, "next", planned)
+        plan = BatchLog.next
+        monkeypatch.setattr(BatchLog, "next", planned)
         monkeypatch.setattr(running, "events_between", between)
         history.go_on(70)
         for _ in range(2):
             lake = Lake(tmp_path / "lake", history.app, spark)
-            assert lake.update() is not None
+            assert lake.read_new() is not None
             history.go_on(12)
         events = history.events()
         upto = max(row["sequence"] for row in rows(lake.path, "events"))
@@ -133,11 +132,11 @@ def test_what_was_trimmed_unread_is_a_gap_that_is_told(
     with History("sqlite", tmp_path, history=5) as history:
         lake = Lake(tmp_path / "lake", history.app, spark)
         history.go_on(10)
-        lake.update()
+        lake.read_new()
         history.go_on(60)
         made = sequence(history.events()[-1])
         history.rest(1)
-        done = lake.update()
+        done = lake.read_new()
         assert done is not None
         assert done.missing > 0
         bronze = rows(lake.path, "events")
@@ -154,20 +153,20 @@ def test_a_store_that_was_restored_from_a_backup_doubles_nothing(
         history.go_on(20)
         file = next(tmp_path.glob("*.db"))
         events = history.events()
-        Lake(tmp_path / "lake", history.app, spark).update()
+        Lake(tmp_path / "lake", history.app, spark).read_new()
     # Closed, all of it is in the one file.
     backup = shutil.copy(file, tmp_path / "backup")
     with History("sqlite", tmp_path, url=history.url, at=history.clock, seed=4) as history:
         history.go_on(20)
         events += history.events()
-        Lake(tmp_path / "lake", history.app, spark).update()
+        Lake(tmp_path / "lake", history.app, spark).read_new()
     shutil.copy(backup, file)
     with History("sqlite", tmp_path, url=history.url, at=history.clock, seed=9) as history:
         history.clock.advance(60)
         history.go_on(2)
         events += history.events()
         lake = Lake(tmp_path / "lake", history.app, spark)
-        lake.update()
+        lake.read_new()
     assert "it was reset" in caplog.text
     assert [row["missing"] for row in rows(lake.path, "gaps")] == [None]
     wanted = {(event.at_ms, event.queue, event.id, event.run, event.attempt, event.transition) for event in events}
@@ -181,12 +180,12 @@ def test_two_runs_at_once_do_no_harm(spark: SparkSession, tmp_path: Path) -> Non
 
         def meanwhile(reached: str) -> None:
             if reached == "events written":
-                second.update()
+                second.read_new()
 
         first = Lake(tmp_path / "lake", history.app, spark, meanwhile)
         with pytest.raises(LakeBusy, match="another process has just written to this lake"):
-            first.update()
-        assert first.update() is None
+            first.read_new()
+        assert first.read_new() is None
         check(first.path, history.events())
 
 
@@ -196,7 +195,7 @@ def test_a_lake_belongs_to_one_store(spark: SparkSession, told: tuple[Path, Hist
         History("redis", tmp_path) as history,
         pytest.raises(ConfigError, match="copy is the lake of another store than redis://"),
     ):
-        Lake(lake, history.app, spark).update()
+        Lake(lake, history.app, spark).read_new()
 
 
 def test_a_lake_is_a_folder(spark: SparkSession) -> None:
@@ -208,9 +207,9 @@ def test_a_lake_is_a_folder(spark: SparkSession) -> None:
 
 def test_the_reference_names_every_table_and_column() -> None:
     text = (Path(__file__).parents[2] / "docs" / "reference" / "lake.md").read_text()
-    for shape in SHAPES:
-        section = text.split(f"### `{shape.name}`\n")[1].split("###")[0]
-        assert [line.split("`")[1] for line in section.splitlines() if line.startswith("| `")] == shape.names
+    for schema in LAKE_TABLES:
+        section = text.split(f"### `{schema.name}`\n")[1].split("###")[0]
+        assert [line.split("`")[1] for line in section.splitlines() if line.startswith("| `")] == schema.names
 
 
 # --- looking, tidying, replaying: without Spark
@@ -219,7 +218,7 @@ def test_the_reference_names_every_table_and_column() -> None:
 def test_a_report_says_what_the_tables_say(told: tuple[Path, History]) -> None:
     lake, history = told
     events = history.events()
-    found = report(lake)
+    found = make_report(lake)
     assert {row["queue"]: row["completed"] for row in found.queues} == {
         queue: sum(event.queue == queue and event.transition == "complete" for event in events)
         for queue in ("mail", "images")
@@ -230,13 +229,13 @@ def test_a_report_says_what_the_tables_say(told: tuple[Path, History]) -> None:
     )
     assert sum(row["jobs"] for row in found.backlog) == sum(not job.state.finished for job in history.jobs())
     assert found.first is not None
-    late = report(lake, found.first + timedelta(minutes=2))
+    late = make_report(lake, found.first + timedelta(minutes=2))
     assert late.first == found.first + timedelta(minutes=2)
     assert sum(row["enqueued"] for row in late.queues) < sum(row["enqueued"] for row in found.queues)
 
 
 def test_the_page_needs_nothing_from_elsewhere(told: tuple[Path, History]) -> None:
-    shown = page(report(told[0]))
+    shown = html_page(make_report(told[0]))
     assert "<svg" in shown
     assert "mail: jobs" in shown
     assert "ValueError" in shown
@@ -247,7 +246,7 @@ def test_the_page_needs_nothing_from_elsewhere(told: tuple[Path, History]) -> No
 
 def test_a_folder_that_is_no_lake_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is no lake: name its folder with --path"):
-        report(tmp_path)
+        make_report(tmp_path)
 
 
 def test_vacuum_makes_large_files_and_removes_what_nobody_needs(told: tuple[Path, History], tmp_path: Path) -> None:
@@ -270,7 +269,7 @@ def test_vacuum_makes_large_files_and_removes_what_nobody_needs(told: tuple[Path
 def test_a_vacuum_beside_a_run_takes_nothing_from_it(spark: SparkSession, tmp_path: Path) -> None:
     with History("sqlite", tmp_path) as history:
         history.go_on(30)
-        Lake(tmp_path / "lake", history.app, spark).update()
+        Lake(tmp_path / "lake", history.app, spark).read_new()
         history.go_on(30)
         written: list[str] = []
 
@@ -283,9 +282,9 @@ def test_a_vacuum_beside_a_run_takes_nothing_from_it(spark: SparkSession, tmp_pa
                 written.append(reached)
 
         lake = Lake(tmp_path / "lake", history.app, spark, meanwhile)
-        for _ in POINTS:
+        for _ in STEPS:
             try:
-                if lake.update() is None:
+                if lake.read_new() is None:
                     break
             except LakeBusy:
                 pass  # it has tidied a table that the run was to commit to
@@ -297,8 +296,8 @@ def test_a_replay_enqueues_each_job_once_and_says_what_it_lacks(told: tuple[Path
     lake, history = told
     where = "state IN ('completed', 'failed') AND queue = 'mail'"
 
-    def replay(**options: Any) -> Replayed:
-        return history.app.sync(Replay(lake, history.app, options.pop("name", "")).run(where, **options))
+    def replay(**options: Any) -> ReplayResult:
+        return history.app.sync(LakeReplay(lake, history.app, options.pop("name", "")).run(where, **options))
 
     chosen = [row for row in rows(lake, "jobs") if row["queue"] == "mail" and row["state"] in ("completed", "failed")]
     kept = {(job.id, job.run) for job in history.jobs() if job.queue == "mail"}
@@ -316,7 +315,7 @@ def test_a_replay_enqueues_each_job_once_and_says_what_it_lacks(told: tuple[Path
     new = next(job for job in history.jobs() if job.id == f"{row['id']}~{row['run']}")
     assert new.headers["holdfast-replay-of"] == f"mail/{row['id']}#{row['run']}"
     assert (new.key, new.priority, new.task) == (row["key"], row["priority"], row["task"])
-    lost = history.app.sync(Replay(lake, history.app).run("queue = 'images' AND state = 'completed'"))
+    lost = history.app.sync(LakeReplay(lake, history.app).run("queue = 'images' AND state = 'completed'"))
     assert lost.counts.queued > 0
     assert lost.lacking == [], "the lake has the payloads of this queue"
     made = {job.id: job.payload for job in history.jobs()}
@@ -326,4 +325,4 @@ def test_a_replay_enqueues_each_job_once_and_says_what_it_lacks(told: tuple[Path
     assert (again.before, again.counts.total) == (len(ready), 0)
     assert replay(name="two").counts.queued == len(ready)
     with pytest.raises(ConfigError, match="is no condition on the table jobs"):
-        history.app.sync(Replay(lake, history.app).run("no_such_column = 1"))
+        history.app.sync(LakeReplay(lake, history.app).run("no_such_column = 1"))

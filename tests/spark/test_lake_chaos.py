@@ -81,9 +81,9 @@ def test_after_workers_were_killed_the_lake_is_as_the_store(kind: str, spark: Sp
         lake = Lake(tmp_path / "lake", attack.app, spark)
         for _ in range(KILLS):
             attack.strike()
-            assert lake.update() is not None, "the lake grows while they run"
+            assert lake.read_new() is not None, "the lake grows while they run"
         until(attack.is_over, patience=PATIENCE)
-        lake.update()
+        lake.read_new()
         jobs = attack.app.sync(attack.app.store.jobs(Filter(), limit=2000)).jobs
         assert len(jobs) == len(rows(lake.path, "jobs")) > 150 * KILLS, "failed ones have been rescued"
         assert sum(job.counters.stalls for job in jobs) > 0, "somebody was killed at work"

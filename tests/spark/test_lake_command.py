@@ -21,7 +21,7 @@ from support import eventually
 
 from holdfast import ConfigError, StoreError
 from holdfast.cli.root import cli
-from holdfast.demo import past
+from holdfast.demo import lake as demo_lake
 
 PATIENCE = 300.0
 pytestmark = pytest.mark.timeout(900)
@@ -130,12 +130,12 @@ def test_the_demo_ends_with_its_own_history(spark: SparkSession, tmp_path: Path)
     with History("sqlite", tmp_path) as history:
         history.go_on(40)
         (tmp_path / "shop.db").symlink_to(next(tmp_path.glob("lake*.db")))
-        assert past.fill(tmp_path, spark) == len(history.events())
+        assert demo_lake.fill(tmp_path, spark) == len(history.events())
     console = Console(width=120, record=True, quiet=False)
     with console.capture() as shown:
-        past.show(tmp_path, console)
+        demo_lake.show(tmp_path, console)
     assert "images" in shown.get()
-    assert (tmp_path / past.PAGE).exists()
+    assert (tmp_path / demo_lake.PAGE).exists()
 
 
 def test_without_spark_the_demo_says_so_and_ends_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,5 +145,5 @@ def test_without_spark_the_demo_says_so_and_ends_well(tmp_path: Path, monkeypatc
     monkeypatch.setattr("holdfast.spark.session", session)
     console = Console(width=120)
     with console.capture() as shown:
-        assert not past.tell(tmp_path, console)
+        assert not demo_lake.show_lake(tmp_path, console)
     assert "The lake is left out: Spark needs Java: pip install 'holdfast[java]'" in shown.get()

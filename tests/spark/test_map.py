@@ -12,7 +12,7 @@ from spark_places import KINDS, fresh
 from spark_shop import Shop
 
 from holdfast.errors import ConfigError, JobTimeout
-from holdfast.spark import fleet, map, release
+from holdfast.spark import end_hold, fleet, map
 
 
 @pytest.fixture(params=KINDS)
@@ -43,7 +43,7 @@ def test_results_and_errors_come_back_beside_their_rows(spark: SparkSession, sho
     assert rows["x"].job_id == rows["z"].job_id, "alike rows are one job"
     assert (rows["y"].state, rows["y"].result) == ("failed", None)
     assert (rows["y"].error.type, rows["y"].error.message) == ("Permanent", "the moon is not for sale")
-    release("prices", shop.url, ttl=0)
+    end_hold("prices", shop.url, ttl=0)
     assert [row.state for row in found.where("item = 'pear'").collect()] == [None, None], "read when it is asked for"
 
 

@@ -18,13 +18,14 @@ from msgspec.structs import astuple
 from spark_places import KINDS, Shop, fresh, log_of
 
 from holdfast import Event, LogGap
+from holdfast.core.envelope import readable
 from holdfast.core.state import State
 from holdfast.errors import ConfigError
-from holdfast.store.scan import EVENT_COLUMNS, JOB_COLUMNS, Condition, Part, Plan, Scan, open_scan
+from holdfast.store.scan import EVENT_COLUMNS, JOB_COLUMNS, Condition, Scan, ScanPart, ScanPlan, open_scan
 
-EVENTS = Plan(table="events", columns=EVENT_COLUMNS)
+EVENTS = ScanPlan(table="events", columns=EVENT_COLUMNS)
 Opening = Callable[[str], Scan]
-JOBS = Plan(table="jobs", columns=JOB_COLUMNS)
+JOBS = ScanPlan(table="jobs", columns=JOB_COLUMNS)
 
 
 @pytest.fixture(params=KINDS)
@@ -50,7 +51,7 @@ def plain(values: Any) -> list[Any]:
     return values.to_pylist() if hasattr(values, "to_pylist") else list(values)
 
 
-def rows_of(scan: Scan, plan: Plan, parts: Sequence[Part] | None = None) -> list[dict[str, Any]]:
+def rows_of(scan: Scan, plan: ScanPlan, parts: Sequence[ScanPart] | None = None) -> list[dict[str, Any]]:
     """Return everything that a plan gives, row by row."""
     found = []
     for part in scan.plan(plan) if parts is None else parts:
@@ -63,7 +64,7 @@ def rows_of(scan: Scan, plan: Plan, parts: Sequence[Part] | None = None) -> list
 def between(scan: Scan, after: str | None, upto: str | None, **more: Any) -> list[tuple[str, str, int]]:
     """Return which events lie between two positions."""
     names = ("queue", "id", "sequence")
-    plan = Plan(table="events", columns=names, after=after, upto=upto, **more)
+    plan = ScanPlan(table="events", columns=names, after=after, upto=upto, **more)
     return sorted(tuple(row.values()) for row in rows_of(scan, plan))
 
 
@@ -77,7 +78,7 @@ def told(event: Event) -> dict[str, Any]:
         "failures": counters.failures, "stalls": counters.stalls, "timeouts": counters.timeouts,
         "releases": counters.releases, "wait_ms": event.wait_ms, "run_ms": event.run_ms,
         "error_type": event.error_type, "error_signature": event.error_signature, "progress": event.progress,
-        "message": event.message, "payload": event.payload,
+        "message": event.message, "payload": event.payload, "envelope": event.envelope,
     }  # fmt: skip
 
 
@@ -87,7 +88,8 @@ async def test_every_event_is_as_the_log_tells_it(url: str, scanned: Opening) ->
         await shop.live()
         events = [told(event) for event in await log_of(shop.app)]
     scan = scanned(url)
-    rows = rows_of(scan, EVENTS)
+    rows = [{**row, "envelope": readable(row["envelope"])} for row in rows_of(scan, EVENTS)]
+    assert any(row["envelope"].tags for row in rows)
     assert len({(row["queue"], row.pop("epoch"), row.pop("sequence")) for row in rows}) == len(events)
     by_text = {"key": lambda row: json.dumps(row, default=str, sort_keys=True)}
     assert sorted(rows, **by_text) == sorted(events, **by_text)  # type: ignore[call-overload]
@@ -115,7 +117,7 @@ async def test_every_job_is_as_the_store_shows_it(url: str, scanned: Opening) ->
         first = tuple(row[name] for name in ("chain_queue", "chain_id", "chain_run"))
         assert first == (astuple(job.chain) if job.chain else (None, None, None))
         assert (bool(row["holds_id"]), bool(row["successor"])) == (job.holds_id, job.successor)
-        assert (json.loads(row["headers"]) if row["headers"] else {}) == job.headers
+        assert readable(row["envelope"]) == job.envelope
         assert (json.loads(row["error"])["type"] if row["error"] else None) == (job.error.type if job.error else None)
     assert [row["blockers"] for row in rows.values() if row["state"] == "blocked"] == [1]
     assert sorted(row["position"] for row in rows.values() if row["chain_id"] == "chain") == [0, 1]
@@ -185,7 +187,7 @@ async def test_a_condition_chooses_events(condition: Condition, chosen: Any, tmp
         scan = scanned(url)
         assert scan.takes("events", condition)
         rows = [row for row in rows_of(scan, EVENTS) if chosen(row)]
-        assert rows_of(scan, Plan(table="events", columns=EVENT_COLUMNS, which=(condition,))) == rows
+        assert rows_of(scan, ScanPlan(table="events", columns=EVENT_COLUMNS, which=(condition,))) == rows
         assert rows
 
 
@@ -194,7 +196,7 @@ async def test_jobs_are_chosen_by_state_and_id(url: str, scanned: Opening) -> No
     async with shop.app:
         await shop.live()
     which = (Condition("state", "in", (str(State.FAILED), str(State.SCHEDULED))), Condition("id", "<", "g"))
-    assert [row["id"] for row in rows_of(scanned(url), Plan(table="jobs", columns=("id",), which=which))] == ["f"]
+    assert [row["id"] for row in rows_of(scanned(url), ScanPlan(table="jobs", columns=("id",), which=which))] == ["f"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -205,7 +207,7 @@ async def test_what_was_trimmed_unread_is_a_gap(kind: str, tmp_path: Path, scann
         await shop.bills(20)
         scan = scanned(url)
         start, middle = scan.reach(None, 0), scan.reach(None, 15)
-        plan = Plan(table="events", columns=("id",), after=start)
+        plan = ScanPlan(table="events", columns=("id",), after=start)
         parts = scan.plan(plan)
         await shop.app.store.expire("bills")
         with pytest.raises(LogGap, match=r"10 events were trimmed from the log before they could be read") as gap:
@@ -226,7 +228,7 @@ async def test_a_position_of_another_log_is_a_gap(kind: str, tmp_path: Path, sca
         await other.bills(3)
         old = scanned(other.app.store.url).end()
         scan = scanned(shop.app.store.url)
-        plan = Plan(table="events", columns=("id",), after=old)
+        plan = ScanPlan(table="events", columns=("id",), after=old)
         first, *rest = scan.plan(plan)
         with pytest.raises(LogGap, match="the log was reset before they could be read"):
             rows_of(scan, plan, [first])
@@ -258,12 +260,12 @@ async def test_a_transaction_that_was_open_across_many_reads_is_still_read(tmp_p
         held[0].commit()
         await shop.bills(3)
         positions.append(scan.end())
-        planned = scan.plan(Plan(table="events", columns=("sequence",), after=positions[-2], upto=positions[-1]))
+        planned = scan.plan(ScanPlan(table="events", columns=("sequence",), after=positions[-2], upto=positions[-1]))
         held[1].commit()
         positions.append(scan.end())
         sizes = [len(between(scan, low, high)) for low, high in itertools.pairwise(positions)]
         assert sizes == [9, 4, 13, 10]
-        assert len(rows_of(scan, Plan(table="events", columns=("sequence",)), planned)) == 13
+        assert len(rows_of(scan, ScanPlan(table="events", columns=("sequence",)), planned)) == 13
         everything = [each for pair in itertools.pairwise(positions) for each in between(scan, *pair, parts=3, least=1)]
         assert sorted(everything) == between(scan, None, None)
         assert len(set(everything)) == 36
@@ -297,7 +299,7 @@ async def test_a_late_transaction_that_was_trimmed_unread_is_a_gap(tmp_path: Pat
             assert (await shop.app.store.events(before)).gap == 1
             for upto in (None, between_them):
                 with pytest.raises(LogGap, match="1 events were trimmed") as gap:
-                    rows_of(scan, Plan(table="events", columns=("id",), after=before, upto=upto))
+                    rows_of(scan, ScanPlan(table="events", columns=("id",), after=before, upto=upto))
                 assert gap.value.missing == 1, "one for the transaction: nobody knows how many events it had"
         assert len(between(scan, between_them, None)) == 1, "what is still there is read"
 
@@ -336,7 +338,7 @@ async def test_conditions_on_one_column_all_hold(url: str, scanned: Opening) -> 
     scan, mail = scanned(url), Condition("queue", "=", "mail")
     assert between(scan, None, None, which=(mail, Condition("queue", "in", ("bills", "other")))) == []
     assert len(between(scan, None, None, which=(Condition("queue", ">", "bills"),))) == 1
-    assert len(rows_of(scan, Plan(table="jobs", columns=("id",), which=(mail, Condition("queue", "<", "n"))))) == 1
+    assert len(rows_of(scan, ScanPlan(table="jobs", columns=("id",), which=(mail, Condition("queue", "<", "n"))))) == 1
 
 
 async def test_a_queue_that_has_forgotten_most_of_its_runs_is_read_whole(tmp_path: Path, scanned: Opening) -> None:

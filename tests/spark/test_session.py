@@ -21,12 +21,12 @@ from pyspark.sql import SparkSession
 
 from holdfast.errors import ConfigError
 from holdfast.spark import refuse_remote, session
-from holdfast.spark.archive import Archive
-from holdfast.spark.java import Java, find_java
-from holdfast.spark.master import refuse_unreachable
-from holdfast.spark.option import KNOWN
-from holdfast.spark.schema import SCHEMAS
-from holdfast.spark.setting import configured
+from holdfast.spark.read.options import KNOWN
+from holdfast.spark.read.tables import SCHEMAS
+from holdfast.spark.session.class_archive import ClassArchive
+from holdfast.spark.session.java import Java, find_java
+from holdfast.spark.session.master import refuse_unreachable
+from holdfast.spark.session.spark_conf import configured
 
 
 def test_the_session_of_this_process_is_used_again(spark: SparkSession) -> None:
@@ -114,13 +114,13 @@ def test_the_shim_drops_what_a_java_lacks(version: str, left: str, nowhere: pyte
 def test_a_cache_that_cannot_be_written_costs_only_the_archive(nowhere: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("not a folder")
     found = Java(tmp_path / "java", "17.0.1")
-    assert Archive.of(found) is None
+    assert ClassArchive.of(found) is None
     assert (found.home() / "bin" / "java").exists()
 
 
 def test_the_archive_is_made_under_a_name_of_its_own_and_used_once_it_is_whole(nowhere: pytest.MonkeyPatch) -> None:
     found = Java(Path("/java"), "17.0.1")
-    archives = [archive for archive in (Archive.of(found), Archive.of(found)) if archive is not None]
+    archives = [archive for archive in (ClassArchive.of(found), ClassArchive.of(found)) if archive is not None]
     making = [archive.options()[-1].partition("=") for archive in archives]
     assert {option for option, _, _ in making} == {"-XX:ArchiveClassesAtExit"}
     assert len({name for _, _, name in making}) == 2
@@ -130,10 +130,10 @@ def test_the_archive_is_made_under_a_name_of_its_own_and_used_once_it_is_whole(n
         atexit.unregister(archive._finish)
         archive._finish(Ended()._gateway, Ended())
     assert [path.suffix for path in archives[0].path.parent.iterdir()] == [".jsa"]
-    again = Archive.of(found)
+    again = ClassArchive.of(found)
     assert again is not None
     assert again.options()[-1] == f"-XX:SharedArchiveFile={archives[0].path}"
-    assert Archive.of(Java(Path("/java"), "17.0.2")).path != again.path  # type: ignore[union-attr]
+    assert ClassArchive.of(Java(Path("/java"), "17.0.2")).path != again.path  # type: ignore[union-attr]
 
 
 class Ended:
@@ -147,7 +147,7 @@ class Ended:
 
 
 def test_archives_that_nobody_used_for_long_are_removed(nowhere: pytest.MonkeyPatch) -> None:
-    archive = Archive.of(Java(Path("/java"), "17.0.1"))
+    archive = ClassArchive.of(Java(Path("/java"), "17.0.1"))
     assert archive is not None
     old, recent, left = (archive.path.with_name(name) for name in ("old.jsa", "recent.jsa", "left.part"))
     for path, age in ((old, 31), (recent, 29), (left, 2)):
@@ -159,7 +159,7 @@ def test_archives_that_nobody_used_for_long_are_removed(nowhere: pytest.MonkeyPa
 
 def test_an_archive_that_is_not_wanted_is_not_made(nowhere: pytest.MonkeyPatch) -> None:
     nowhere.setenv("HOLDFAST_SPARK_ARCHIVE", "off")
-    assert Archive.of(Java(Path("/java"), "17.0.1")) is None
+    assert ClassArchive.of(Java(Path("/java"), "17.0.1")) is None
 
 
 # --- what it is told
@@ -179,7 +179,7 @@ def test_what_spark_was_told_before_counts(monkeypatch: pytest.MonkeyPatch, tmp_
 
 
 def test_a_spark_that_does_not_start_says_why_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = import_module("holdfast.spark.session")
+    module = import_module("holdfast.spark.session.session")
 
     class Refused(Exception):
         java_exception = SimpleNamespace(toString=lambda: "SparkException: Could not parse Master URL: 'x'\n\tat Java")
@@ -229,7 +229,7 @@ def not_started(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
         raise AssertionError("Spark was started")
 
     monkeypatch.setattr(SparkContext, "_active_spark_context", None)
-    monkeypatch.setattr(import_module("holdfast.spark.session"), "_started", started)
+    monkeypatch.setattr(import_module("holdfast.spark.session.session"), "_started", started)
     return monkeypatch
 
 

@@ -14,7 +14,7 @@ from spark_shop import Shop
 
 from holdfast.core.state import State
 from holdfast.errors import ConfigError, PayloadError
-from holdfast.spark import release, report, write
+from holdfast.spark import end_hold, report, write
 
 SOON = datetime(2126, 1, 1, tzinfo=UTC)
 HOUR_MS, DAY_MS = 3600 * 1000, 24 * 3600 * 1000
@@ -59,14 +59,14 @@ def test_jobs_are_held_for_the_write_and_then_as_long_as_others(quotes: DataFram
     shop.burst("quotes")
     held = list(shop.jobs("quotes").values())
     assert {job.expires_at_ms - job.finished_at_ms for job in held} == {DAY_MS}
-    release("held", shop.url)
+    end_hold("held", shop.url)
     assert all(job.expires_at_ms - job.finished_at_ms < 2 * HOUR_MS for job in shop.jobs("quotes").values())
     write(quotes, shop.quote, app=shop.target, name="committed")
     shop.burst("quotes")
     committed = [job for id, job in shop.jobs("quotes").items() if id.startswith("committed:")]
     assert {job.expires_at_ms - job.finished_at_ms for job in committed} == {HOUR_MS}
     with pytest.raises(ConfigError, match="there is no such write"):
-        release("nobody", shop.url)
+        end_hold("nobody", shop.url)
 
 
 def test_rich_arguments_and_plain_queues(spark: SparkSession, shop: Shop) -> None:
@@ -82,7 +82,30 @@ def test_rich_arguments_and_plain_queues(spark: SparkSession, shop: Shop) -> Non
     assert (job.task, job.priority, json.loads(job.payload)) == (None, 3, {"number": 1, "more": {"a": [{"b": 2}]}})
 
 
+def test_tags_are_an_option_and_a_column(spark: SparkSession, shop: Shop) -> None:
+    rows = spark.createDataFrame(
+        [("pear", ["a,b", "vip"]), ("plum", []), ("fig", None)], "item string, more array<string>"
+    )
+    write(rows, shop.quote, app=shop.target, name="tagged", tags=["vip", "c,d"], tags_column="more")
+    found = {json.loads(job.payload)["item"]: job.tags for job in shop.jobs("quotes").values()}
+    assert found == {"pear": ("vip", "c,d", "a,b"), "plum": ("vip", "c,d"), "fig": ("vip", "c,d")}
+    plain = spark.createDataFrame([("x",)], "tag string")
+    options = {"url": shop.url, "queue": "plain", "tags": "one, two", "tagsColumn": "tag"}
+    plain.write.format("holdfast").mode("append").options(**options).save()
+    (job,) = shop.jobs("plain").values()
+    assert (job.tags, json.loads(job.payload)) == (("one", "two", "x"), {})
+    with pytest.raises(PayloadError, match=r"does not fit .* tags: a job has at most 50 tags"):
+        write(rows.selectExpr("item", "transform(sequence(1, 60), n -> cast(n as string)) as more"), shop.quote,
+              app=shop.target, tags_column="more")  # fmt: skip
+
+
 WRONG: list[tuple[str, dict[str, Any], str]] = [
+    (
+        "item string, more int",
+        {"tags_column": "more"},
+        "the column is int, and must be a string or an array of strings",
+    ),
+    ("item string", {"tags": [""]}, "a tag is a string of at least one character"),
     ("number string, item string", {}, "column 'number' is string, and quote\\(\\) takes int there; cast it"),
     ("item string, colour string", {}, "unexpected keyword argument 'colour'; rename or drop columns"),
     ("number int", {}, "the columns number do not fit: .*'item'"),
@@ -102,6 +125,18 @@ def test_columns_that_do_not_fit_are_refused_before_anything_is_enqueued(
         write(df, shop.quote, app=shop.target, **{"name": "wrong", **options})
 
 
+def test_a_task_whose_jobs_must_have_a_key_wants_the_column_and_a_value_in_each_row(
+    spark: SparkSession, shop: Shop
+) -> None:
+    rows = spark.createDataFrame([("pear", "ann"), ("plum", None)], "item string, who string")
+    with pytest.raises(ConfigError, match=r'option\("keyColumn"\): jobs of .* must have a key \(key_required\)'):
+        write(rows.select("item"), shop.keyed, app=shop.target, name="keyless")
+    with pytest.raises(Exception, match=r"'who' is null, and its jobs must have a key \(key_required\)"):
+        write(rows, shop.keyed, app=shop.target, name="holes", key_column="who")
+    write(rows.where("who is not null"), shop.keyed, app=shop.target, name="keyed", key_column="who")
+    assert [job.key for id, job in shop.jobs("keyed").items() if id.startswith("keyed:")] == ["ann"]
+
+
 def test_options_that_cannot_be_right_are_refused(spark: SparkSession, shop: Shop) -> None:
     df = spark.createDataFrame([], "item string")
     with pytest.raises(ConfigError, match="has no such task; it has quote, double"):
@@ -114,6 +149,7 @@ def test_options_that_cannot_be_right_are_refused(spark: SparkSession, shop: Sho
         write(df, "quote", url="memory://", queue="quotes")
     wrong = (
         ({"colour": "red"}, "writes with url, app"), ({"hold": "long"}, "a number"),
+        ({"tags": "[1]"}, "or a JSON array"),
         ({"chunk": "0"}, "a whole number from 1"), ({"priority": "1.5"}, "a whole number from -1000"),
     )  # fmt: skip
     for options, message in wrong:

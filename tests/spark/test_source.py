@@ -11,11 +11,13 @@ import pytest
 from msgspec.structs import astuple
 from pyspark.sql import DataFrame, SparkSession
 from spark_places import KINDS, Filled, Shop, fresh
+from spoil import spoil_event, spoil_job
 
 from holdfast import Event
 from holdfast.errors import ConfigError
-from holdfast.spark.arrow import stored_columns
-from holdfast.spark.option import parse, reachable, require_machine
+from holdfast.spark.read.arrow import stored_columns
+from holdfast.spark.read.options import parse
+from holdfast.spark.store_url import reachable, require_machine
 from holdfast.store.scan import EVENT_COLUMNS, JOB_COLUMNS, open_scan
 
 
@@ -36,9 +38,12 @@ def table(spark: SparkSession, url: str, name: str, **options: Any) -> DataFrame
 def test_each_table_has_the_rows_of_the_store(spark: SparkSession, filled: Filled) -> None:
     events = table(spark, filled.url, "events").collect()
     assert len(events) == len(filled.events)
-    found = {(row.queue, row.id, row.run, row.transition, row.attempt, row.at.replace(tzinfo=UTC)) for row in events}
+    found = {
+        (row.queue, row.id, row.run, row.transition, row.attempt, row.at.replace(tzinfo=UTC), tuple(row.tags))
+        for row in events
+    }
     assert found == {
-        (event.queue, event.id, event.run, event.transition, event.attempt, _time(event.at_ms))
+        (event.queue, event.id, event.run, event.transition, event.attempt, _time(event.at_ms), event.tags)
         for event in filled.events
     }
     jobs = {(row.queue, row.id): row for row in table(spark, filled.url, "jobs").collect()}
@@ -46,6 +51,7 @@ def test_each_table_has_the_rows_of_the_store(spark: SparkSession, filled: Fille
     for job in filled.jobs:
         row = jobs[job.queue, job.id]
         assert (row.state, row.payload, row.result, row.headers) == (job.state, job.payload, job.result, job.headers)
+        assert tuple(row.tags) == job.tags
         assert row.enqueued_at.replace(tzinfo=UTC) == job.enqueued_at
         assert (row.position, row.chain_state, row.blockers) == (job.position, job.chain_state, job.blockers)
         assert (tuple(row.chain) if row.chain else None) == (astuple(job.chain) if job.chain else None)
@@ -55,6 +61,25 @@ def test_each_table_has_the_rows_of_the_store(spark: SparkSession, filled: Fille
         assert (row.progress, row.message) == (
             (job.progress.fraction, job.progress.message) if job.progress else (None, None)
         )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_that_cannot_be_read_hide_no_other(spark: SparkSession, kind: str, tmp_path: Path) -> None:
+    url = fresh(kind, tmp_path)
+    shop = Shop(url)
+
+    async def spoil() -> None:
+        async with shop.app:
+            await shop.live()
+            await spoil_job(shop.app, "mail", "later")
+            await spoil_event(shop.app, "mail", "not")
+
+    asyncio.run(spoil())
+    jobs = {(row.queue, row.id) for row in table(spark, url, "jobs").collect()}
+    assert {("mail", "f"), ("mail", "g"), ("mail", "not"), ("bills", "chain"), ("bills", "blocked")} <= jobs
+    events = {(row.queue, row.id, row.transition) for row in table(spark, url, "events").collect()}
+    assert {("mail", "f", "fail"), ("mail", "later", "enqueue"), ("bills", "chain", "complete")} <= events
+    assert table(spark, url, "events", queue="mail").count() > 0
 
 
 def _time(ms: int) -> datetime:

@@ -50,7 +50,9 @@ def jobs(events: Iterable[Event]) -> Rows:
         row = rows.get(key)
         if row is None:
             assert not gone
-            row = rows[key] = dict.fromkeys(("enqueued_at", "first_started_at", "started_at", "finished_at", "worker"))
+            row = rows[key] = dict.fromkeys(
+                ("enqueued_at", "first_started_at", "started_at", "finished_at", "worker", "tags")
+            )
             row |= {"waited_ms": 0, "ran_ms": 0, "error_type": None, "error_signature": None}
         if gone:
             if row["finished_at"] is None:
@@ -62,6 +64,9 @@ def jobs(events: Iterable[Event]) -> Rows:
         row |= {name: getattr(counters, name) for name in ("failures", "stalls", "timeouts", "releases")}
         if event.transition in ("enqueue", "requeue") or (event.transition, event.cause) == ("cancel", "successor"):
             row["enqueued_at"] = time(event.at_ms)
+        open_update = event.transition == "update" and event.state in ("waiting", "scheduled", "blocked")
+        if event.transition in ("enqueue", "requeue") or open_update:
+            row["tags"] = list(event.tags)
         if event.transition == "claim":
             row["first_started_at"] = row["first_started_at"] or time(event.at_ms)
             row["started_at"] = time(event.at_ms)

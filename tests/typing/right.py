@@ -13,22 +13,28 @@ from holdfast import (
     Call,
     ChainRecord,
     Continued,
-    Counts,
     Cron,
     Dedup,
+    EnqueueCounts,
     Every,
     FlowProgress,
     Group,
     Handle,
-    Happening,
     Holdfast,
+    HookEvent,
     Job,
     JobRecord,
     Node,
+    Policy,
+    Queue,
+    QueueSettings,
+    Rate,
     Reply,
     Retry,
     Schedule,
     Task,
+    Worker,
+    WorkerProcesses,
     current_job,
 )
 from holdfast.testing import ManualClock, Ran, drain
@@ -126,6 +132,14 @@ async def chained() -> None:
     assert_type(await flow.progress(), FlowProgress)
 
 
+def plain_function(job: Job, receipt: Receipt) -> int:
+    return len(receipt.id)
+
+
+async def plain_coroutine(number: int) -> Receipt:
+    return Receipt(str(number))
+
+
 async def main() -> None:
     async with app:
         assert_type(await send.enqueue("ann"), Handle[Receipt])
@@ -147,11 +161,31 @@ async def main() -> None:
         assert_type(await special.call("ann"), Receipt)
         await send.options(run_at=datetime.now(UTC), update_run_at="if_later").enqueue("ann")
         assert_type(send.args("ann"), Call[Receipt])
-        assert_type(await send.enqueue_many(send.args(each) for each in ("ann", "bob")), Counts)
+        assert_type(await send.enqueue_many(send.args(each) for each in ("ann", "bob")), EnqueueCounts)
         await send.enqueue_many([send.args("ann"), resize.args("x.png", width=3)])
         await send.enqueue_many(stream())
         assert_type(await app.queue("plain", handler="mod:fn", concurrency=3).call({"a": 1}, job_id="x"), Any)
+        orders = app.queue(
+            "orders", payload=Receipt, result=list[int], executor="process", size=50, on_failure=whatever
+        )
+        assert_type(orders, Queue[Receipt, list[int]])
+        assert_type(await orders.options(key="k").call(Receipt("1"), wait=5, priority=3), list[int])
+        assert_type(await orders.enqueue(Receipt("1"), delay=5), Handle[list[int]])
+        assert_type(await orders.result("id"), list[int])
+        assert_type(orders.decode_result(b"[]"), list[int])
+        assert_type(orders.args(Receipt("1")), Call[list[int]])
+        await orders.enqueue_many(Receipt(str(n)) for n in range(3))
+        assert_type(app.queue("a", handler=plain_function), Queue[Receipt, int])
+        assert_type(app.queue("b", handler=plain_coroutine), Queue[int, Receipt])
+        assert_type(app.queue("c", payload=Receipt), Queue[Receipt, Any])
+        assert_type(app.queue("d", result=Receipt), Queue[Any, Receipt])
+        assert_type(app.queue("e"), Queue[Any, Any])
         assert_type(await app.worker(["mail"], slots=5).run(burst=True), Report)
+        assert_type(app.worker(lease=timedelta(seconds=30), on_stuck="exit", middleware=[around], logger="w"), Worker)
+        assert_type(WorkerProcesses("shop:app", 2, ["mail"], slots=5, drain=3.5, name="w"), WorkerProcesses)
+        assert_type(await orders.set(concurrency=5, rate=Rate(3), result_ttl=60, clear=["paused"]), QueueSettings)
+        assert_type(await orders.adjust("send", failures=5, timeout=timedelta(minutes=1)), Policy)
+        assert_type(await send.adjust(failures=None, jitter=0.5, clear=["timeout"]), Policy)
         assert_type(await drain(app), list[Ran])
         every = Every(timedelta(minutes=5), anchor=datetime.now(UTC))
         assert_type(await app.schedules.add("s", every, send.args("ann"), catch_up="all"), Schedule)
@@ -173,12 +207,12 @@ def batch() -> Iterator[Call[Any]]:
 
 
 @app.on("complete")
-async def heard(happening: Happening) -> None:
+async def heard(happening: HookEvent) -> None:
     assert_type(happening.id, str | None)
 
 
 @app.on("*")
-def heard_too(happening: Happening) -> None: ...
+def heard_too(happening: HookEvent) -> None: ...
 
 
 @app.middleware

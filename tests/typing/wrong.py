@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast import Continued, Every, Holdfast, Job, Retry
+from holdfast import Continued, Every, Holdfast, Job, Retry, WorkerProcesses
 
 app = Holdfast("memory://")
 
@@ -24,7 +24,7 @@ async def with_job(job: Job, to: str) -> int:
 
 @app.task()
 async def wrong_result(job: Job) -> Continued[str]:
-    return job.continue_with(send, "ann")  # wrong: expected "Task[[str, str], str]"
+    return job.continue_with(send, "ann")  # wrong: expected "ChainTask[[str], str]"
 
 
 @app.task()
@@ -75,12 +75,37 @@ async def main() -> None:
     send.options(priority="high")  # wrong: incompatible type "str"; expected "int | None"
     send.options(on_conflict="replace")  # wrong: incompatible type "Literal['replace']"
     await send.cancel("x", running="maybe")  # wrong: incompatible type "Literal['maybe']"
-    await send.enqueue_many(["ann"])  # wrong: incompatible type "str"; expected "Call[Any]"
+    await send.enqueue_many(["ann"])  # wrong: incompatible type "str"; expected "Call[object]"
     app.task(retry=3)  # wrong: incompatible type "int"; expected "Retry | None"
     app.schedule("s", "0 3 * * *", send.args("ann"))  # wrong: incompatible type "str"; expected "Cron | Every | At"
-    app.schedule("s", Every(60), send)  # wrong: expected "Call[Any]"
+    app.schedule("s", Every(60), send)  # wrong: expected "Call[object]"
     app.schedule("s", Every(60), send.args("ann"), overlap="no")  # wrong: incompatible type "Literal['no']"
     app.task(executor="gpu")  # wrong: incompatible type "Literal['gpu']"
+    app.queue("q", speed=3)  # wrong: No overload variant
+    app.queue("q", timeout="soon")  # wrong: No overload variant
+    orders = app.queue("orders", payload=int, result=str)
+    await orders.enqueue("1")  # wrong: incompatible type "str"; expected "int"
+    await orders.enqueue(1, prio=5)  # wrong: Unexpected keyword argument "prio"
+    await orders.enqueue_many(["1"])  # wrong: incompatible type "str"; expected "int"
+    wanted: int = await orders.call(1)  # wrong: expression has type "str", variable has type "int"
+    await orders.complete("id", 5)  # wrong: incompatible type "int"; expected "str"
+    orders.options(priority="high")  # wrong: incompatible type "str"; expected "int | None"
+    app.worker(speed=3)  # wrong: Unexpected keyword argument "speed"
+    app.worker(slots="many")  # wrong: incompatible type "str"; expected "int"
+    app.worker(on_stuck="wait")  # wrong: incompatible type "Literal['wait']"
+    app.worker(middleware=[send])  # wrong: incompatible type
+    await orders.set(speed=3)  # wrong: Unexpected keyword argument "speed"
+    await orders.set(concurrency="many")  # wrong: incompatible type "str"; expected "int | None"
+    await orders.set(rate=5)  # wrong: incompatible type "int"; expected "Rate | None"
+    await orders.adjust("send", retries=3)  # wrong: Unexpected keyword argument "retries"
+    await send.adjust(failures="many")  # wrong: incompatible type "str"; expected "int | None"
+    await send.adjust(speed=3)  # wrong: Unexpected keyword argument "speed"
+    WorkerProcesses("shop:app", 2, speed=3)  # wrong: Unexpected keyword argument "speed"
+    WorkerProcesses("shop:app", 2, slots="many")  # wrong: incompatible type "str"; expected "int"
+    app.queue("q", on_failure=5)  # wrong: No overload variant
+    app.task(on_failure=send.fn)  # wrong: expected "FailHandler | None"
+    Holdfast("memory://", speed=3)  # wrong: Unexpected keyword argument "speed"
+    print(wanted)
     Retry(3)  # wrong: Too many positional arguments
     word: str = app.sync(send.call("ann"))  # wrong: expression has type "int", variable has type "str"
     print(text, result, word)

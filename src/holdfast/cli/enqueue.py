@@ -3,40 +3,43 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import click
 import msgspec
 
-from ..app import Holdfast
+from ..app.app import Holdfast
+from ..app.queue import AnyQueue
+from ..app.task import AnyTask
 from ..client import Handle
 from ..codec import codec
 from ..errors import ConfigError, PayloadError
-from ..task import Task
-from . import form
-from .group import Command
-from .show import json_out, json_text, say
-from .source import Source, json_option, source_options
-from .value import as_bytes, as_seconds, pairs, plain
+from . import json_form
+from .command import Command, OptionValue, Source, json_option, source_options
+from .json_form import JsonObject
+from .output import json_out, json_text, say
+from .parse import as_bytes, as_seconds, json_or_text, pairs
 
-OPTIONS = ("job_id", "delay", "priority", "key", "on_conflict")
+OPTIONS = ("job_id", "delay", "priority", "key", "tags", "on_conflict")
+
+JsonValue: TypeAlias = Any
 
 
 @dataclass(frozen=True)
-class Order:
+class EnqueueRequest:
     """What the command line asks for."""
 
     words: tuple[str, ...]
     queue: str | None
     args: str | None
     max_payload: int | None
-    options: dict[str, Any]
+    options: JsonObject
     wait: float | None
     as_json: bool
 
 
 def _as_wait(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
-    """--wait alone takes the next word for its seconds, and must say so when it is none."""
+    """Parse --wait. Alone, it takes the next word for its seconds: the error says so."""
     try:
         return as_seconds(ctx, param, value)
     except ConfigError as error:
@@ -52,6 +55,7 @@ def _as_wait(ctx: click.Context, param: click.Parameter, value: str | None) -> f
 @click.option("--delay", callback=as_seconds, metavar="S", help="Not before so long from now (30, 10m, 2h).")
 @click.option("--priority", type=int, help="From -1000 to 1000, higher first.")
 @click.option("--key", help="Its concurrency key.")
+@click.option("--tag", "tags", multiple=True, metavar="WORD", help="A tag; may be given again.")
 @click.option("--on-conflict", type=click.Choice(["keep", "update"]), help="What happens to an id that exists.")
 @click.option("--max-payload", callback=as_bytes, metavar="SIZE", help="Of a plain payload: 1048576, 512k, 4M.")
 @click.option(
@@ -59,7 +63,7 @@ def _as_wait(ctx: click.Context, param: click.Parameter, value: str | None) -> f
     help="Wait for the result, at most so long (30). Put it last, or write --wait=S.",
 )  # fmt: skip
 @json_option
-def enqueue(source: Source, **given: Any) -> None:
+def enqueue(source: Source, **given: OptionValue) -> None:
     """Enqueue one job.
 
     Arguments are NAME=VALUE words or one JSON object. A value that is JSON is taken as JSON (n=3, ok=true,
@@ -69,22 +73,24 @@ def enqueue(source: Source, **given: Any) -> None:
     Examples:
       holdfast enqueue --app shop:app send to=ann@example.com n=3
       holdfast enqueue --app shop:app send '{"to": "ann@example.com"}' --id mail-1 --delay 10m
+      holdfast enqueue --app shop:app send to=ann@example.com --tag vip --tag spring
       holdfast enqueue --app shop:app send --args '["ann@example.com"]' --wait
       holdfast enqueue --url sqlite:///jobs.db --queue mail to=ann@example.com
     """
     options = {name: given.pop(name) for name in OPTIONS}
-    order = Order(options={name: value for name, value in options.items() if value is not None}, **given)
+    chosen = {name: value for name, value in options.items() if value not in (None, ())}
+    request = EnqueueRequest(options=chosen, **given)
 
-    async def work(app: Holdfast) -> dict[str, Any]:
-        handle = await (_plain(app, order) if order.queue else _task(app, order))
-        return await _answer(app, handle, order)
+    async def work(app: Holdfast) -> JsonObject:
+        handle = await (_plain(app, request) if request.queue else _task(app, request))
+        return await _answer(app, handle, request)
 
     answer = source.run(work, create=True)
-    json_out(answer) if order.as_json else _print(answer)
+    json_out(answer) if request.as_json else _print(answer)
 
 
-async def _answer(app: Holdfast, handle: Handle[Any], order: Order) -> dict[str, Any]:
-    """Return what became of the enqueue; with --wait, its result as well."""
+async def _answer(app: Holdfast, handle: Handle[object], request: EnqueueRequest) -> JsonObject:
+    """Return the answer of the enqueue; with --wait, the result as well."""
     answer = {
         "status": handle.status,
         "queue": handle.queue,
@@ -92,43 +98,55 @@ async def _answer(app: Holdfast, handle: Handle[Any], order: Order) -> dict[str,
         "run": handle.run,
         "state": handle.state,
     }
-    if order.wait is not None:
-        await handle.result(order.wait)
+    if request.wait is not None:
+        await handle.result(request.wait)
         record = await handle.job()
-        answer |= {"state": record.state, "result": form.decoded(app, record, "result_codec", record.result)}
+        answer |= {"state": record.state, "result": json_form.decoded(app, record, "result_codec", record.result)}
     return answer
 
 
-def _print(answer: dict[str, Any]) -> None:
+def _print(answer: JsonObject) -> None:
     say(f"{answer['status']}: {answer['queue']}/{answer['id']} run {answer['run']} ({answer['state']})")
     if "result" in answer:
         click.echo(json_text(answer["result"]))
 
 
-async def _plain(app: Holdfast, order: Order) -> Handle[Any]:
-    queue = app.queue(order.queue or "", max_payload=order.max_payload)
-    return await queue.enqueue(payload_of(order.words, order.args), **order.options)
+async def _plain(app: Holdfast, request: EnqueueRequest) -> Handle[object]:
+    queue = app.queue(request.queue or "", max_payload=request.max_payload)
+    info = await queue.info() if "key" not in request.options else None
+    if info is not None and info.settings.key_required:  # which the workers' app says, and this one may not know
+        raise ConfigError(f"queue {queue.name!r}: its jobs must have a key (key_required): give --key")
+    return await queue.enqueue(fitting_payload(queue, request.words, request.args), **request.options)
 
 
-def payload_of(words: tuple[str, ...], args: str | None) -> Any:
+def fitting_payload(queue: AnyQueue, words: tuple[str, ...], args: str | None) -> object:
+    """Return the words as a payload of the queue's type."""
+    payload, kind = payload_of(words, args), queue.payload_type
+    try:
+        return payload if kind is Any else codec("json").decode(msgspec.json.encode(payload), kind)
+    except PayloadError as error:
+        raise ConfigError(f"queue {queue.name!r}: {error}") from error
+
+
+def payload_of(words: tuple[str, ...], args: str | None) -> object:
     """Return the words as a payload: one JSON value, or an object of NAME=VALUE."""
     if args is not None:
         raise ConfigError("--args are a task's positional arguments, and --queue takes a plain payload: give one")
     if len(words) == 1 and ("=" not in words[0] or words[0][:1] in '{["'):
         return _json(words[0], "the payload")
-    return {name: plain(value) for name, value in pairs(words).items()}
+    return {name: json_or_text(value) for name, value in pairs(words).items()}
 
 
-async def _task(app: Holdfast, order: Order) -> Handle[Any]:
-    if order.max_payload is not None:
+async def _task(app: Holdfast, request: EnqueueRequest) -> Handle[object]:
+    if request.max_payload is not None:
         raise ConfigError("--max-payload is for a plain payload (--queue): a task's limit is its app's to say")
-    task, args, kwargs = bound(app, order.words, order.args)
-    return await task.options(**order.options).enqueue(*args, **kwargs)
+    task, args, kwargs = bind_task(app, request.words, request.args)
+    return await task.options(**request.options).enqueue(*args, **kwargs)
 
 
-def bound(
+def bind_task(
     app: Holdfast, words: tuple[str, ...], args: str | None
-) -> tuple[Task[Any, Any], tuple[Any, ...], dict[str, Any]]:
+) -> tuple[AnyTask, tuple[object, ...], JsonObject]:
     """Return the task that the words name, and its arguments."""
     task, rest = _find(app, words)
     positional = _json(args, "--args") if args is not None else []
@@ -137,7 +155,7 @@ def bound(
     return task, *_typed(task, positional, _named(task, rest))
 
 
-def _find(app: Holdfast, words: tuple[str, ...]) -> tuple[Task[Any, Any], list[str]]:
+def _find(app: Holdfast, words: tuple[str, ...]) -> tuple[AnyTask, list[str]]:
     """Return the task that the first word names, and the words for its arguments."""
     named = next((word for word in words if not word.startswith("{")), None)
     known = ", ".join(app.registry.tasks) or "none"
@@ -154,9 +172,9 @@ def _find(app: Holdfast, words: tuple[str, ...]) -> tuple[Task[Any, Any], list[s
     return app.registry.tasks[named], rest
 
 
-def _named(task: Task[Any, Any], words: list[str]) -> dict[str, Any]:
+def _named(task: AnyTask, words: list[str]) -> JsonObject:
     """Return the arguments by name: one JSON object, NAME=VALUE words, or both."""
-    found: dict[str, Any] = {}
+    found: JsonObject = {}
     for word in words:
         if word.startswith("{"):
             found |= _json(word, "the arguments")
@@ -165,9 +183,9 @@ def _named(task: Task[Any, Any], words: list[str]) -> dict[str, Any]:
     return found
 
 
-def _fitting(annotation: Any, text: str) -> Any:
+def _fitting(annotation: type, text: str) -> object:
     """Return a word as JSON, or as text where the parameter wants text and JSON made something else of it."""
-    value = plain(text)
+    value = json_or_text(text)
     if isinstance(value, str):
         return text if annotation is str else value
     try:
@@ -176,21 +194,21 @@ def _fitting(annotation: Any, text: str) -> Any:
         try:
             return msgspec.convert(text, annotation)
         except Exception:
-            return value  # what is wrong with it is told where the whole call is read
+            return value  # the error is raised where the whole call is read
     return value
 
 
-def _typed(task: Task[Any, Any], args: list[Any], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _typed(task: AnyTask, args: list[object], kwargs: JsonObject) -> tuple[tuple[object, ...], JsonObject]:
     """Return the arguments as the handler's annotations want them."""
     try:
         payload = msgspec.json.encode(task.signature.bind(args, kwargs))
         return task.signature.decode(payload, codec("json"))
     except TypeError as error:
-        told = error.__cause__ if isinstance(error, PayloadError) and error.__cause__ else error
-        raise ConfigError(f"task {task.name!r}: {told}") from error
+        cause = error.__cause__ if isinstance(error, PayloadError) and error.__cause__ else error
+        raise ConfigError(f"task {task.name!r}: {cause}") from error
 
 
-def _json(text: str, what: str) -> Any:
+def _json(text: str, what: str) -> JsonValue:
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError as error:

@@ -1,4 +1,4 @@
-"""The root command: it finds the others, and turns every error into one line and an exit code."""
+"""The root command. It has all other commands, and turns every error into one line and an exit code."""
 
 from __future__ import annotations
 
@@ -16,31 +16,30 @@ import click
 from .. import __version__
 from ..core.visible import visible_lines
 from ..errors import ConfigError, HoldfastError, PayloadError, ScheduleMissing
-from .chain import chains
+from .chains import chains
+from .command import CommandGroup, one_line
 from .doctor import doctor
 from .enqueue import enqueue
-from .event import events
-from .group import Group, one_line
-from .job import jobs
-from .lake import lake
-from .migrate import migrate
-from .queue import pause, queues, resume
-from .schedule import schedules
-from .session import workers
-from .setting import settings
-from .show import say
-from .steer import cancel, delete, promote, requeue
-from .task import tasks
-from .worker import worker
+from .events import events
+from .job_actions import cancel, delete, promote, requeue
+from .jobs import jobs
+from .lake.lake import lake
+from .maintain import migrate, upkeep
+from .output import say
+from .queues import pause, queues, resume
+from .schedules import schedules
+from .tasks import settings, tasks
+from .worker.worker import worker
+from .worker.workers import workers
 
 USAGE, TROUBLE, INTERRUPTED = 2, 1, 130
 
 
-class Root(Group):
+class RootGroup(CommandGroup):
     """The commands of this package, and `demo` where it is installed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return every command, in the order in which people meet them."""
+        """Return every command, those first that people need first."""
         return [*self.commands, *(["demo"] if find_spec("holdfast.demo") else [])]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -59,7 +58,7 @@ class Root(Group):
         standalone_mode: bool = True,
         **extra: Any,
     ) -> Any:
-        """Run a command and exit: 0 done, 1 it could not be done, 2 it was asked for wrongly."""
+        """Run a command and exit: 0 done, 1 not possible, 2 a wrong command line."""
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, False, **extra)
         words = list(sys.argv[1:] if args is None else args)
@@ -71,24 +70,24 @@ class Root(Group):
 
 
 def wants_traceback(words: Sequence[str]) -> bool:
-    """True with `--debug` or HOLDFAST_DEBUG=1."""
+    """Return whether `--debug` or HOLDFAST_DEBUG=1 is set."""
     return "--debug" in words or os.environ.get("HOLDFAST_DEBUG", "").lower() in ("1", "true", "yes", "on")
 
 
 def report(error: BaseException, *, debug: bool) -> int:
-    """One line on stderr says what is wrong; return the exit code."""
+    """Print one line on stderr that says what is wrong; return the exit code."""
     if isinstance(error, click.Abort | KeyboardInterrupt):
         click.echo("holdfast: interrupted", err=True)
         return INTERRUPTED
     if debug:
         click.echo(visible_lines("".join(traceback.format_exception(error))), nl=False, err=True)
-    say(f"holdfast: {one_line(_told(error))}", err=True)
+    say(f"holdfast: {one_line(_message(error))}", err=True)
     if isinstance(error, ScheduleMissing):
         return TROUBLE  # as for a job that is not there
     return USAGE if isinstance(error, click.ClickException | ConfigError | PayloadError) else TROUBLE
 
 
-def _told(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     if isinstance(error, click.UsageError) and error.ctx is not None:
         return f"{error.format_message().rstrip('.')} (try {error.ctx.command_path} --help)"
     if isinstance(error, click.ClickException):
@@ -98,7 +97,7 @@ def _told(error: BaseException) -> str:
     return f"{type(error).__name__}: {error} (unexpected; --debug shows where)"
 
 
-@click.group(cls=Root, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=RootGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="holdfast", message="%(prog)s %(version)s")
 @click.pass_context
 def cli(ctx: click.Context) -> None:
@@ -119,14 +118,14 @@ def cli(ctx: click.Context) -> None:
 
 
 for _command in (
-    worker, enqueue, jobs, chains, queues, tasks, schedules, workers, events, cancel, requeue, promote, delete, pause,
-    resume, settings, doctor, migrate, lake,
+    worker, enqueue, jobs, chains, queues, tasks, schedules, workers, events, cancel, requeue, promote, delete,
+    pause, resume, settings, doctor, upkeep, migrate, lake,
 ):  # fmt: skip
     cli.add_command(_command)
 
 
 def main() -> None:
-    """The console entry point."""
+    """Run the command line."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, ValueError):
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]

@@ -1,24 +1,25 @@
-"""Producing and steering: everything that needs a store but no handler."""
+"""What producers and operators do, with a store and no handler."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
-from typing import Any, cast
+from collections.abc import Awaitable, Iterable, Sequence
+from typing import cast
 
 import msgspec
 
+from ..app.hooks import HookEvent, Hooks
+from ..core.chain import ChainRef
 from ..core.duration import Duration
-from ..core.state import PENDING, State
+from ..core.state import FINISHED, PENDING, State
 from ..core.transition import Reply
 from ..core.word import check_words
 from ..errors import ConfigError, StoreClosed
-from ..hook import Happening, Hooks
 from ..store.contract import (
     Answer,
-    Cancelled,
+    CancelResult,
     Conflict,
-    Deleted,
+    DeleteResult,
     Filter,
     Listener,
     NewJob,
@@ -26,53 +27,61 @@ from ..store.contract import (
     Store,
     Transactional,
 )
-from .ident import new_id
-from .look import Looking, check_filter, checked_run
+from .chains import delete_all
+from .look import Look, check_filter, checked_run
+from .options import new_id
 from .wait import OnProgress, Waiting
 
+ENQUEUE_EVENTS = frozenset({"enqueue", "requeue", "update"})
+"""The hooks that hear what became of an enqueue."""
 
-class Client(Looking):
+
+class Client:
     """Talks to one store, in one event loop."""
 
     def __init__(self, store: Store, hooks: Hooks) -> None:
-        super().__init__(store)
+        self.store = store
+        self.look = Look(store)
         self.hooks = hooks
-        self._waiting = Waiting(self)
+        self._waiting = Waiting(store)
         self._opened = 0
 
+    def use(self, store: Store) -> None:
+        """Work on another store from now on. The client must not be open."""
+        self.store = self.look.store = self._waiting.store = store
+
     async def open(self) -> None:
-        """The store can be used. May be nested."""
+        """Open the store. May be nested."""
         await self.store.open()
         self._waiting.loop = asyncio.get_running_loop()
         self._opened += 1
 
     async def close(self) -> None:
-        """Nothing is held open, once every `open` has its `close`."""
+        """Close the store, once every `open` has its `close`."""
         self._opened -= 1
         if self._opened == 0:
             self._waiting.close()
         await self.store.close()
 
     async def listener(self) -> Listener:
-        """Return the one ear of this client, for all who wait."""
+        """Return the one listener of this client, for all waiters."""
         if self._opened == 0:
             raise StoreClosed("the app is not open; use it inside `async with app:`")
         return await self._waiting.listener()
 
     async def enqueue(self, queue: str, jobs: Sequence[NewJob], conflict: Conflict) -> list[Answer]:
-        """Every job has its answer."""
+        """Enqueue jobs; return an answer for each."""
         answers = await self.store.enqueue(queue, jobs, conflict, _request(jobs))
-        wanted = self.hooks.wanted
-        if wanted("enqueue") or wanted("requeue") or wanted("update"):
+        if not ENQUEUE_EVENTS.isdisjoint(self.hooks.wanted):
             for answer in answers:
                 if answer.status in ("queued", "requeued", "updated", "successor"):
                     self.hooks.tell(_enqueued(queue, answer))
         return answers
 
     def enqueue_in(
-        self, connection: Any, queue: str, jobs: Sequence[NewJob], conflict: Conflict
+        self, connection: object, queue: str, jobs: Sequence[NewJob], conflict: Conflict
     ) -> list[Answer] | Awaitable[list[Answer]]:
-        """Every job has its answer, in the caller's own transaction. Hooks are not told: it may be rolled back."""
+        """Enqueue jobs in the caller's own transaction. Hooks are not told: it may be rolled back."""
         return transactional(self.store, "connection=").join(connection).enqueue(queue, jobs, conflict)
 
     async def wait(
@@ -92,11 +101,11 @@ class Client(Looking):
         if known is not None and known.state is State.COMPLETED and known.result is not None:
             return known.result
         listener = await self.listener()
-        over = known is not None and known.state.finished
+        over = known is not None and known.state in FINISHED
         return await self._waiting.result(listener, (queue, id, run), timeout, watched, over, on_progress)
 
-    async def cancel(self, queue: str, id: str, running: Running = "refuse") -> Cancelled:
-        """The job and its successor are cancelled, or the answer says why not."""
+    async def cancel(self, queue: str, id: str, running: Running = "refuse") -> CancelResult:
+        """Cancel a job and its successor, or return why not."""
         if running not in ("refuse", "signal", "kill"):
             raise ConfigError(f'running={running!r}: "refuse", "signal" or "kill"')
         check_words(queue=queue, job_id=id)
@@ -121,7 +130,7 @@ class Client(Looking):
         return answer
 
     async def promote(self, queue: str, id: str) -> Reply:
-        """A scheduled job may run now."""
+        """Promote a scheduled job: it may run now."""
         check_words(queue=queue, job_id=id)
         reply = await self.store.promote(queue, id)
         if reply is Reply.OK:
@@ -129,7 +138,7 @@ class Client(Looking):
         return reply
 
     async def delete(self, queue: str, id: str) -> Reply:
-        """The job is gone, in whatever state it was."""
+        """Delete a job, in whatever state it is."""
         check_words(queue=queue, job_id=id)
         reply = await self.store.delete(queue, id)
         if reply is Reply.OK:
@@ -139,23 +148,29 @@ class Client(Looking):
     async def complete_chain(
         self, queue: str, id: str, run: int | None, result: bytes, result_ttl_ms: int | None = None
     ) -> Reply:
-        """The chain is over with this result, whoever works on its current job."""
+        """Complete a chain with this result, also while a worker holds its current job."""
         check_words(queue=queue, job_id=id)
         reply = await self.store.complete_chain(queue, id, checked_run(run), result, result_ttl_ms, new_id())
         if reply is Reply.OK:
             self._tell("complete", queue, id, run, "completed")
         return reply
 
-    async def delete_chain(self, queue: str, id: str, run: int | None = None, cascade: bool = False) -> Deleted:
-        """Every job of the chain is gone, or the answer says who waits for it."""
+    async def delete_chain(self, queue: str, id: str, run: int | None = None, cascade: bool = False) -> DeleteResult:
+        """Delete every job of a chain, or return who waits for it."""
         check_words(queue=queue, job_id=id)
         deleted = await self.store.delete_chain(queue, id, checked_run(run), cascade)
         if deleted.reply is Reply.OK:
             self._tell("delete", queue, id, run, None)
         return deleted
 
+    async def delete_chains(
+        self, chains: Iterable[ChainRef | tuple[str, str]], cascade: bool = False
+    ) -> list[DeleteResult]:
+        """Delete chains; the answer of one that is refused says who waits for it that is not among them."""
+        return await delete_all(chains, cascade, self.delete_chain, self.store.chain)
+
     async def requeue(self, which: Filter, limit: int, dry_run: bool) -> list[tuple[str, str, int]]:
-        """Finished jobs that match run anew: (queue, id, run) of each."""
+        """Requeue finished jobs that match; return (queue, id, run) of each."""
         check_filter(which)
         started = await self.store.requeue(which, limit=limit, dry_run=dry_run, request=None if dry_run else new_id())
         for queue, id, run in () if dry_run else started:
@@ -163,8 +178,8 @@ class Client(Looking):
         return started
 
     def _tell(self, name: str, queue: str, id: str, run: int | None, state: str | None) -> None:
-        if self.hooks.wanted(name):
-            self.hooks.tell(Happening(name=name, queue=queue, id=id, run=run, state=state))
+        if name in self.hooks.wanted:
+            self.hooks.tell(HookEvent(name=name, queue=queue, id=id, run=run, state=state))
 
 
 def transactional(store: Store, what: str) -> Transactional:
@@ -182,6 +197,6 @@ def _request(jobs: Sequence[NewJob]) -> str | None:
     return None if all(job.fresh for job in jobs) else new_id()
 
 
-def _enqueued(queue: str, answer: Answer) -> Happening:
+def _enqueued(queue: str, answer: Answer) -> HookEvent:
     name = {"queued": "enqueue", "requeued": "requeue"}.get(answer.status, "update")
-    return Happening(name=name, queue=queue, id=answer.id, run=answer.run, state=answer.state)
+    return HookEvent(name=name, queue=queue, id=answer.id, run=answer.run, state=answer.state)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias, TypeVar
 
 from ..core.duration import Duration
 from ..core.job import JobRecord
 from ..core.state import State
 from ..errors import ConfigError
-from ..store.contract import Answer, Cancelled, ChainRecord, Running, Status
+from ..store.contract import Answer, CancelResult, ChainRecord, Running, Status
 from .wait import DEFAULT_WAIT, OnProgress
 
 if TYPE_CHECKING:
     from .client import Client
 
 R = TypeVar("R")
+T = TypeVar("T")
+CoroutineOf: TypeAlias = Coroutine[Any, Any, T]
+"""A coroutine that returns a `T`; what it yields meanwhile is the event loop's own."""
 Decode = Callable[[bytes], Any]
 
 
@@ -72,14 +75,14 @@ class Handle(Generic[R]):
 
     async def job(self) -> JobRecord:
         """Return the run as it stands now."""
-        return await self._client.status(self.queue, self.id, self.run)
+        return await self._client.look.status(self.queue, self.id, self.run)
 
     async def chain(self) -> ChainRecord:
         """Return the chain of the run as it stands now."""
-        return await self._client.chain(self.queue, self.id, self.run)
+        return await self._client.look.chain(self.queue, self.id, self.run)
 
-    async def cancel(self, running: Running = "refuse") -> Cancelled:
-        """The job is cancelled, or the answer says why not."""
+    async def cancel(self, running: Running = "refuse") -> CancelResult:
+        """Cancel the job, or return why not."""
         return await self._client.cancel(self.queue, self.id, running)
 
 
@@ -88,14 +91,14 @@ async def handed_over(
 ) -> Handle[Any]:
     """Return the handle of a job that was taken in by a caller's connection, or is now."""
     found = answers if isinstance(answers, list) else await answers
-    refuse_update(queue, found[0])
+    if found[0].status == "refused":
+        refuse_update(queue, found[0])
     return Handle(client, queue, found[0], decode)
 
 
-def refuse_update(queue: str, answer: Answer) -> None:
-    """Raise when an update was refused, so that no dispatch is dropped unheard."""
-    if answer.status == "refused":
-        raise ConfigError(
-            f'{queue}/{answer.id} is a later job of a chain, which on_conflict="update" cannot change: '
-            "give your job another id"
-        )
+def refuse_update(queue: str, answer: Answer) -> NoReturn:
+    """Raise for an update that the store refused, so that no dispatch is dropped unheard."""
+    raise ConfigError(
+        f'{queue}/{answer.id} is a later job of a chain, which on_conflict="update" cannot change: '
+        "give your job another id"
+    )

@@ -1,13 +1,17 @@
-"""Inspecting: jobs, chains, queues, workers and events as they stand."""
+"""Jobs, chains, queues, workers and events as they stand."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 
+import msgspec
+
+from ..core.bound import ASKED_AT_ONCE
 from ..core.event import Event
 from ..core.job import JobRecord
+from ..core.state import State
 from ..core.word import check_words
 from ..errors import ConfigError, JobMissing
 from ..store.contract import ChainPage, ChainRecord, Filter, JobPage, QueueInfo, SessionInfo, Store
@@ -16,8 +20,8 @@ OnGap = Callable[[int | None], None]
 log = logging.getLogger("holdfast")
 
 
-class Looking:
-    """What changes nothing."""
+class Look:
+    """Reads what a store has, and changes nothing."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -50,12 +54,45 @@ class Looking:
         check_filter(which, cursor)
         return await self.store.chains(which, limit=limit, cursor=cursor)
 
-    async def jobs(self, which: Filter, limit: int = 50, cursor: str | None = None) -> JobPage:
-        """Return jobs that match, newest first."""
+    async def jobs(
+        self,
+        which: Filter,
+        limit: int = 50,
+        cursor: str | None = None,
+        *,
+        ids: Sequence[str] | None = None,
+        worker: str | None = None,
+    ) -> JobPage:
+        """Return jobs that match, newest first, or as `look_up` does by `ids`; of `worker`, those that it holds."""
+        if worker is not None:
+            which = msgspec.structs.replace(which, holders=await self._holders(worker, which))
+            if not which.holders:
+                return JobPage(jobs=[])
+        if ids is not None:
+            if cursor is not None or which.chain is not None:
+                raise ConfigError("ids=[...]: they are looked up in one call, with no cursor= and no chain=")
+            return JobPage(jobs=[record for record in await self.look_up(ids, which.queue) if _matches(which, record)])
         if type(limit) is not int or limit < 1:
             raise ConfigError(f"limit={limit!r}: a whole number from 1")
         check_filter(which, cursor)
         return await self.store.jobs(which, limit=limit, cursor=cursor)
+
+    async def look_up(self, ids: Sequence[str], queue: str | None = None) -> list[JobRecord]:
+        """Return the run that answers for each of these ids that is there, in their order, each id once."""
+        if isinstance(ids, str | bytes) or not isinstance(ids, Sequence):
+            raise ConfigError(f"ids={ids!r}: give a list of ids")
+        check_filter(Filter(queue=queue, ids=tuple(ids)))
+        once = list(dict.fromkeys(ids))
+        parts = [once[first : first + ASKED_AT_ONCE] for first in range(0, len(once), ASKED_AT_ONCE)]
+        return [record for part in parts for record in await self.store.look_up(part, queue)]
+
+    async def _holders(self, worker: str, which: Filter) -> tuple[str, ...]:
+        """Return the sessions of the workers with this name, or the one with this id."""
+        check_words(worker=worker)
+        if which.states not in ((), (State.ACTIVE,)):
+            raise ConfigError(f"worker={worker!r}: what a worker holds is active; leave state= out")
+        found = [info.session for info in await self.store.sessions()]
+        return tuple(each.id for each in found if worker in (each.name, each.id))
 
     async def queues(self) -> list[QueueInfo]:
         """Return every queue that the store knows."""
@@ -97,6 +134,16 @@ def check_filter(which: Filter, cursor: str | None = None) -> None:
     check_words(**({"chain.queue": chain.queue, "chain.id": chain.id} if chain is not None else {}))
     for id in which.ids:
         check_words(job_id=id)
+
+
+def _matches(which: Filter, record: JobRecord) -> bool:
+    return (
+        (not which.states or record.state in which.states)
+        and (which.task is None or record.task == which.task)
+        and (which.key is None or record.key == which.key)
+        and (which.tag is None or which.tag in record.tags)
+        and (not which.holders or (record.state is State.ACTIVE and record.worker in which.holders))
+    )
 
 
 def _warn_of_gap(missed: int | None) -> None:

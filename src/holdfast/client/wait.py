@@ -1,4 +1,4 @@
-"""Waiting: whoever wants the result of a run hears when it is over."""
+"""Wait for the end of a run, and its result."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from contextlib import suppress
 
 from ..core.duration import Duration, to_ms
 from ..core.job import JobRecord, Progress
-from ..core.state import State
+from ..core.state import FINISHED, State
 from ..errors import JobCancelled, JobFailed, JobTimeout, StoreError
-from ..store.contract import Finished, Listener
-from .look import Looking, missing
+from ..store.contract import Finished, Listener, Store
+from .look import missing
 
 DEFAULT_WAIT = 30.0
 POLL = 1.0
@@ -23,27 +23,27 @@ OnProgress = Callable[[Progress], None]
 
 
 class Waiting:
-    """Everybody of one client who waits for a run, with one ear for all of them."""
+    """The waiters of one client: each waits for a run, and one listener serves them all."""
 
-    def __init__(self, looking: Looking) -> None:
-        self._looking = looking
+    def __init__(self, store: Store) -> None:
+        self.store = store
         self._listener: Listener | None = None
         self._waiters: dict[Run, set[Waiter]] = {}
         self._early: dict[Run, Finished] = {}
-        """Ends that were heard of before the answer to the enqueue, and so before anybody waited."""
+        """Ends that were heard of before the answer to the enqueue, and so before there was a waiter."""
         self.loop: asyncio.AbstractEventLoop | None = None
         self._leaving: dict[Run, asyncio.Task[None]] = {}
-        """The store is being told that nobody waits for these runs any more."""
+        """Tasks that tell the store that these runs have no waiter any more."""
         self._left: dict[Run, None] = {}
         """Runs that were waited for in vain: a watch that came with an enqueue may have been ended by that."""
 
     async def listener(self) -> Listener:
-        """Return the one ear, which is in the loop of the client."""
+        """Return the one listener, which is in the loop of the client."""
         if self._listener is not None and self.loop is asyncio.get_running_loop():
             return self._listener
         if self.loop is not None and self.loop is not asyncio.get_running_loop():
             return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self.listener(), self.loop))
-        made = await self._looking.store.listen(lambda: None, self._on_finished)
+        made = await self.store.listen(lambda: None, self._on_finished)
         if self._listener is None:
             self._listener = made
         else:
@@ -51,7 +51,7 @@ class Waiting:
         return self._listener
 
     def close(self) -> None:
-        """Nobody hears anything any more."""
+        """Close the listener."""
         for task in self._leaving.values():
             task.cancel()
         if self._listener is not None:
@@ -63,7 +63,7 @@ class Waiting:
         waiters = self._waiters.get(run)
         if waiters is None:
             self._early[run] = finished
-            if len(self._early) > MOST_EARLY:  # most of them nobody waits for any more
+            if len(self._early) > MOST_EARLY:  # most of them have no waiter any more
                 del self._early[next(iter(self._early))]
             return
         for future in tuple(waiters):
@@ -86,7 +86,9 @@ class Waiting:
 
         `watched`: the listener is registered already. `over`: it is known that the run has ended.
         """
-        seconds = None if timeout is None else to_ms(timeout, "timeout") / 1000
+        seconds: float | None = DEFAULT_WAIT
+        if timeout != DEFAULT_WAIT:  # which needs no check
+            seconds = None if timeout is None else to_ms(timeout, "timeout") / 1000
         deadline = None if seconds is None else time.monotonic() + seconds
         record = await self._until_finished(listener, which, seconds, watched, over, on_progress)
         if isinstance(record, bytes):
@@ -111,19 +113,19 @@ class Waiting:
         waiters = self._waiters.setdefault(which, set())
         future = _waiter(waiters)
         deadline = None if timeout is None else time.monotonic() + timeout
-        look, over = over or told is not None or (watched and on_progress is not None), False
+        look, over, shown = over or told is not None, False, None
         try:
             while True:
                 if told is not None and told.result is not None:
                     over = True
                     return told.result
                 gone = not (watched or look) and not await self._watch(listener, which)
-                record = await self._looking.store.get(*which) if look or gone else None
-                if (gone and record is None) or (record is not None and record.outcome.finished):
+                record = await self.store.get(*which) if look or gone or on_progress is not None else None
+                if (gone and record is None) or (record is not None and record.outcome in FINISHED):
                     over = True
                     return record
-                if record is not None and record.progress is not None and on_progress is not None:
-                    on_progress(record.progress)
+                if record is not None and record.progress not in (None, shown) and on_progress is not None:
+                    on_progress(shown := record.progress)
                 watched = False
                 left = POLL if deadline is None else min(POLL, deadline - time.monotonic())
                 if left <= 0:
@@ -153,10 +155,10 @@ class Waiting:
             await asyncio.wait([leaving])
         elif self.loop is not None:
             await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asyncio.wait([leaving]), self.loop))
-        return await self._looking.store.watch(listener, *which)
+        return await self.store.watch(listener, *which)
 
     def _unwatch(self, listener: Listener, which: Run) -> None:
-        """Nobody waits for the run any more, and the store is told so, while whoever gave up goes on."""
+        """Tell the store, in the background, that the run has no waiter any more."""
         if asyncio.get_running_loop() is not self.loop or listener is not self._listener or which in self._leaving:
             return
         self._left[which] = None
@@ -166,8 +168,8 @@ class Waiting:
         task.add_done_callback(lambda _: self._leaving.pop(which, None))
 
     async def _leave(self, listener: Listener, which: Run) -> None:
-        with suppress(StoreError):  # a word that nobody wants does no harm
-            await self._looking.store.unwatch(listener, *which)
+        with suppress(StoreError):  # a message without a receiver does no harm
+            await self.store.unwatch(listener, *which)
 
 
 def _waiter(waiters: set[Waiter]) -> Waiter:

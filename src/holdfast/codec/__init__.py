@@ -8,7 +8,7 @@ What comes back as it went in, and so is accepted:
 - Without an annotation, or with a plain one (`Any`, `dict`, `list`, `str`, `int`, `float`, `bool`, `None`):
   exactly these types and no subclasses, string keys, at most 64 levels, integers of 64 bits (from -2**63 to
   2**64 - 1), finite floats and text without lone surrogates. MessagePack carries bytes and infinities too.
-  NaN is refused everywhere, as nobody can check that it came back.
+  NaN is refused everywhere, as it cannot be checked whether it came back.
 - With any other annotation: what equals its own decoding, type for type. Dataclasses, msgspec and pydantic
   models, TypedDict, NamedTuple, datetime, UUID, Decimal, Enum, tuples, sets, bytes, Literal, and containers
   and unions of these. Three things are equal though not identical: an int where a float is annotated comes

@@ -6,10 +6,11 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from ..errors import ConfigError, PayloadError
-from . import path as paths
-from .blame import blame
-from .model import dec_hook, enc_hook
+from ..core.size import MOST_SIZE
+from ..errors import ConfigError, PayloadError, PayloadTooLarge
+from .plain import Hint, TooMany, Value
+from .pydantic import dec_hook, enc_hook
+from .refusal import blame, split
 from .shape import Decode, Encode, Shape, shape_for
 
 
@@ -23,10 +24,10 @@ class Codec(Protocol):
 
     name: str
 
-    def encode(self, value: Any, type: Any = Any, *, path: str = "payload") -> bytes:
+    def encode(self, value: Value, type: Hint = Any, *, path: str = "payload") -> bytes:
         """The bytes of a value that will come back the same; PayloadError for another."""
 
-    def decode(self, data: bytes, type: Any = Any) -> Any:
+    def decode(self, data: bytes, type: Hint = Any) -> Value:
         """The value of these bytes; PayloadError if they do not fit the type."""
 
 
@@ -39,27 +40,33 @@ class _Msgspec:
     pack: Encode
 
     def __init__(self) -> None:
-        self._shapes: dict[Any, Shape] = {}
+        self._shapes: dict[Hint, Shape] = {}
 
-    def unpacker(self, annotation: Any) -> Decode:
+    def unpacker(self, annotation: Hint) -> Decode:
         """A decoder to this type; TypeError if msgspec has none."""
         raise NotImplementedError
 
-    def encode(self, value: Any, type: Any = Any, *, path: str = "payload") -> bytes:
+    def encode(self, value: Value, type: Hint = Any, *, path: str = "payload") -> bytes:
         """The bytes of a value that will come back the same; PayloadError, with the path, for another."""
         try:
             return self.shape(type).encode(value)
+        except TooMany as error:
+            raise PayloadTooLarge(
+                f"{path or 'payload'} has more than {MOST_SIZE} values, as parts of it are in it many times over: "
+                "pass each part once, or store it elsewhere and pass where it is",
+                path=path, size=MOST_SIZE + 1, limit=MOST_SIZE,
+            ) from error  # fmt: skip
         except Exception as error:
             raise blame(self, value, type, path) from error
 
-    def decode(self, data: bytes, type: Any = Any) -> Any:
+    def decode(self, data: bytes, type: Hint = Any) -> Value:
         """The value of these bytes; PayloadError, with the path, if they do not fit the type."""
         try:
             return self.shape(type).decode(data)
         except Exception as error:
             raise self._undecodable(error) from error
 
-    def shape(self, annotation: Any) -> Shape:
+    def shape(self, annotation: Hint) -> Shape:
         """The shape of an annotation, remembered if the annotation can be hashed."""
         try:
             found = self._shapes.get(annotation)
@@ -71,7 +78,7 @@ class _Msgspec:
 
     def _undecodable(self, error: Exception) -> PayloadError:
         if isinstance(error, msgspec.ValidationError):
-            path, reason = paths.split(str(error))
+            path, reason = split(str(error))
             return PayloadError(f"{path} does not fit its annotation: {reason}", path=path)
         return PayloadError(
             f"payload is not {self.title} ({error}): decode it with the codec that wrote it", path="payload"
@@ -89,7 +96,7 @@ class JsonCodec(_Msgspec):
         super().__init__()
         self.pack = msgspec.json.Encoder(enc_hook=enc_hook).encode
 
-    def unpacker(self, annotation: Any) -> Decode:
+    def unpacker(self, annotation: Hint) -> Decode:
         """A decoder to this type; TypeError if msgspec has none."""
         return msgspec.json.Decoder(annotation, dec_hook=dec_hook).decode
 
@@ -105,7 +112,7 @@ class MsgpackCodec(_Msgspec):
         super().__init__()
         self.pack = msgspec.msgpack.Encoder(enc_hook=enc_hook).encode
 
-    def unpacker(self, annotation: Any) -> Decode:
+    def unpacker(self, annotation: Hint) -> Decode:
         """A decoder to this type; TypeError if msgspec has none."""
         return msgspec.msgpack.Decoder(annotation, dec_hook=dec_hook).decode
 

@@ -21,11 +21,12 @@ from typing import (
 )
 
 from ..errors import ConfigError
+from .plain import Hint, Value
 
 Parameter = inspect.Parameter
 
 
-def parameters_of(fn: Callable[..., Any]) -> list[Parameter]:
+def parameters_of(fn: Callable[..., Value]) -> list[Parameter]:
     """The parameters of a function, or ConfigError if Python cannot tell them."""
     try:
         return list(inspect.signature(fn).parameters.values())
@@ -35,7 +36,7 @@ def parameters_of(fn: Callable[..., Any]) -> list[Parameter]:
         ) from error
 
 
-def hints_of(fn: Callable[..., Any], known: tuple[type, ...] = ()) -> dict[str, Any]:
+def hints_of(fn: Callable[..., Value], known: tuple[type, ...] = ()) -> dict[str, Hint]:
     """The annotations of a function; one that cannot be resolved is Any.
 
     A name that only a type checker imports (`if TYPE_CHECKING:`) is found among the `known` classes.
@@ -49,18 +50,18 @@ def hints_of(fn: Callable[..., Any], known: tuple[type, ...] = ()) -> dict[str, 
         return {name: _resolve(annotation, names) for name, annotation in annotations.items()}
 
 
-def _annotated(fn: Any) -> Any:
+def _annotated(fn: Callable[..., Value]) -> Callable[..., Value]:
     """The function behind a partial or a callable object."""
     while isinstance(fn, partial):
         fn = fn.func
     return fn if inspect.isroutine(fn) else type(fn).__call__
 
 
-def _globals(fn: Any) -> dict[str, Any]:
+def _globals(fn: Callable[..., Value]) -> dict[str, Hint]:
     return dict(getattr(inspect.unwrap(fn), "__globals__", {}))
 
 
-def _resolve(annotation: Any, names: dict[str, Any]) -> Any:
+def _resolve(annotation: Hint, names: dict[str, Hint]) -> Hint:
     holder = SimpleNamespace(__annotations__={"it": annotation})
     try:
         return get_type_hints(holder, globalns=names, include_extras=True)["it"]
@@ -68,7 +69,7 @@ def _resolve(annotation: Any, names: dict[str, Any]) -> Any:
         return Any
 
 
-def is_injected(hint: Any, inject: tuple[type, ...]) -> bool:
+def is_injected(hint: Hint, inject: tuple[type, ...]) -> bool:
     """True for a class to inject, a subscription of it, or an optional one."""
     if get_origin(hint) is Annotated:
         return is_injected(get_args(hint)[0], inject)
@@ -79,7 +80,7 @@ def is_injected(hint: Any, inject: tuple[type, ...]) -> bool:
     return isinstance(kind, type) and issubclass(kind, inject)
 
 
-def payload_type(parameter: Parameter, hint: Any) -> Any:
+def payload_type(parameter: Parameter, hint: Any) -> Hint:
     """The type under which a parameter travels: `*items: T` is a list of T, `**options: T` a dict of T."""
     if isinstance(hint, ParamSpecArgs | ParamSpecKwargs):
         hint = Any
@@ -91,7 +92,7 @@ def payload_type(parameter: Parameter, hint: Any) -> Any:
     return hint
 
 
-def without(hint: Any, wrapper: type) -> Any:
+def without(hint: Hint, wrapper: type) -> Hint:
     """The annotation with each `wrapper[T]` in it, alone or in a union, replaced by T."""
     if get_origin(hint) in (Awaitable, Coroutine):
         return without(get_args(hint)[-1], wrapper)
@@ -104,7 +105,7 @@ def without(hint: Any, wrapper: type) -> Any:
     return hint
 
 
-def result_type(hint: Any) -> Any:
+def result_type(hint: Hint) -> Hint:
     """The type of a result: the awaited one of an Awaitable, and Any where nothing is promised."""
     if get_origin(hint) in (Awaitable, Coroutine):
         return get_args(hint)[-1]

@@ -6,15 +6,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import NoneType
 from typing import Any, Protocol, TypedDict
 
 import msgspec
 
-from .plain import Check, check_for, kinds_of
-from .same import compare
+from .compare import compare
+from .plain import INT_MAX, INT_MIN, Check, Hint, Value, is_plain, kinds_of
 
-Encode = Callable[[Any], bytes]
-Decode = Callable[[bytes], Any]
+Encode = Callable[[Value], bytes]
+Decode = Callable[[bytes], Value]
 
 
 class Misfit(Exception):
@@ -25,32 +26,32 @@ class Unsupported(Exception):
     """The value is not plain, and msgspec cannot decode its annotation, for the reason given."""
 
 
-class Wire(Protocol):
+class Coder(Protocol):
     """One format of msgspec, as far as shapes need it."""
 
     binary: bool
     pack: Encode
 
-    def unpacker(self, annotation: Any) -> Decode:
+    def unpacker(self, annotation: Hint) -> Decode:
         """A decoder to this type; TypeError if msgspec has none."""
 
 
 class Shape(Protocol):
     """What a codec has prepared for one annotation, which `annotation` spells as msgspec decodes it."""
 
-    annotation: Any
+    annotation: Hint
 
-    def encode(self, value: Any) -> bytes:
+    def encode(self, value: Value) -> bytes:
         """The bytes of a value that will come back the same; any exception for another."""
 
-    def decode(self, data: bytes) -> Any:
+    def decode(self, data: bytes) -> Value:
         """The value of these bytes; any exception if they do not fit the annotation."""
 
 
-class Plain:
+class PlainShape:
     """Values checked by their exact types, which need no trial decoding."""
 
-    def __init__(self, wire: Wire, annotation: Any, kinds: frozenset[type], unsupported: str = "") -> None:
+    def __init__(self, wire: Coder, annotation: Hint, kinds: frozenset[type], unsupported: str = "") -> None:
         self.annotation = Any if unsupported else annotation
         self.kinds = kinds
         self.check: Check = check_for(kinds, wire.binary)
@@ -58,7 +59,7 @@ class Plain:
         self._pack = wire.pack
         self._unsupported = unsupported
 
-    def encode(self, value: Any) -> bytes:
+    def encode(self, value: Value) -> bytes:
         """The bytes of a plain value."""
         if not self.check(value):
             raise Unsupported(self._unsupported) if self._unsupported else Misfit
@@ -68,12 +69,12 @@ class Plain:
 class Rich:
     """Values that are decoded once, to see that they come back the same."""
 
-    def __init__(self, wire: Wire, annotation: Any) -> None:
+    def __init__(self, wire: Coder, annotation: Hint) -> None:
         self.annotation = annotation
         self.decode = wire.unpacker(annotation)
         self._pack = wire.pack
 
-    def encode(self, value: Any) -> bytes:
+    def encode(self, value: Value) -> bytes:
         """The bytes of a value that equals its decoding."""
         data = self._pack(value)
         compare(value, self.decode(data))
@@ -83,15 +84,15 @@ class Rich:
 class Arguments:
     """Arguments by name: plain ones are checked, and only the rich ones are decoded and compared."""
 
-    def __init__(self, wire: Wire, annotation: Any) -> None:
+    def __init__(self, wire: Coder, annotation: Hint) -> None:
         self.annotation = annotation
         shapes = {name: shape_for(wire, hint) for name, hint in annotation.__annotations__.items()}
-        self._checks = {name: shape.check for name, shape in shapes.items() if isinstance(shape, Plain)}
+        self._checks = {name: shape.check for name, shape in shapes.items() if isinstance(shape, PlainShape)}
         self._names = tuple(shapes)
         self._pack = wire.pack
         self._unpack = wire.unpacker(_struct(shapes))
 
-    def encode(self, value: Any) -> bytes:
+    def encode(self, value: Value) -> bytes:
         """The bytes of arguments that will all come back the same."""
         checks = self._checks
         rich = []
@@ -108,11 +109,29 @@ class Arguments:
                 compare(value[name], back[name])
         return data
 
-    def decode(self, data: bytes) -> dict[str, Any]:
+    def decode(self, data: bytes) -> dict[str, Value]:
         """The arguments that were passed, by name."""
         values = msgspec.structs.astuple(self._unpack(data))
         unset = msgspec.UNSET
         return {name: value for name, value in zip(self._names, values, strict=True) if value is not unset}
+
+
+def check_for(kinds: frozenset[type], binary: bool) -> Check:
+    """A check for values of these types, as cheap as the types allow."""
+    if not kinds:
+        return lambda value: is_plain(value, binary)
+    if kinds <= {str, bool, NoneType}:
+        return lambda value: type(value) in kinds
+    if kinds <= {str, bool, NoneType, int}:
+        return lambda value: type(value) in kinds and (type(value) is not int or INT_MIN <= value <= INT_MAX)
+    if float in kinds and int not in kinds:
+        return lambda value: (type(value) in kinds and is_plain(value, binary)) or is_exact_float(value)
+    return lambda value: type(value) in kinds and is_plain(value, binary)
+
+
+def is_exact_float(value: Value) -> bool:
+    """True for an int that becomes an equal float."""
+    return type(value) is int and INT_MIN <= value <= INT_MAX and float(value) == value
 
 
 def _struct(shapes: dict[str, Shape]) -> type[msgspec.Struct]:
@@ -123,7 +142,7 @@ def _struct(shapes: dict[str, Shape]) -> type[msgspec.Struct]:
     return msgspec.defstruct("Arguments", fields, rename=rename, forbid_unknown_fields=True)
 
 
-def arguments_type(name: str, fields: dict[str, Any]) -> Any:
+def arguments_type(name: str, fields: dict[str, Any]) -> Value:
     """A TypedDict of arguments, any of which may be left out, marked for `shape_for`."""
     make: Any = TypedDict
     made = make(name, fields, total=False)
@@ -131,14 +150,14 @@ def arguments_type(name: str, fields: dict[str, Any]) -> Any:
     return made
 
 
-def shape_for(wire: Wire, annotation: Any) -> Shape:
+def shape_for(wire: Coder, annotation: Hint) -> Shape:
     """The shape of an annotation. One that msgspec cannot decode carries plain values only."""
     if getattr(annotation, "__holdfast_arguments__", False):
         return Arguments(wire, annotation)
     kinds = kinds_of(annotation)
     if kinds is not None:
-        return Plain(wire, annotation, kinds)
+        return PlainShape(wire, annotation, kinds)
     try:
         return Rich(wire, annotation)
     except Exception as error:
-        return Plain(wire, Any, frozenset(), unsupported=str(error))
+        return PlainShape(wire, Any, frozenset(), unsupported=str(error))

@@ -14,9 +14,9 @@ from ..errors import ConfigError, PayloadError
 from .binder import Binder, binder
 from .format import Codec
 from .hints import Parameter, hints_of, is_injected, parameters_of, payload_type, result_type, without
-from .plain import kinds_of
+from .plain import Hint, Value, kinds_of
+from .refusal import type_name
 from .shape import arguments_type
-from .words import type_name
 
 _POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 _VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
@@ -29,7 +29,7 @@ class Signature:
     `injected` names the parameters that the framework fills in.
     """
 
-    def __init__(self, name: str, parameters: Sequence[Parameter], hints: Mapping[str, Any]) -> None:
+    def __init__(self, name: str, parameters: Sequence[Parameter], hints: Mapping[str, Hint]) -> None:
         self.name = name
         self.injected: tuple[str, ...] = ()
         self.returns = result_type(hints.get("return", Any))
@@ -47,12 +47,23 @@ class Signature:
         self._rest = _name_of(parameters, Parameter.VAR_POSITIONAL)
         self._options = _name_of(parameters, Parameter.VAR_KEYWORD)
         self._by_name = not (self._positional_only or self._rest or self._options)
+        self.payload: Value = self.type.__annotations__[self._positional[0]] if self._positional else Any
+        """The type of the one payload that it takes as the handler of a plain queue."""
 
     @classmethod
-    def of(cls, fn: Callable[..., Any], *, inject: tuple[type, ...] = (), wrapper: type | None = None) -> Signature:
+    def of(
+        cls,
+        fn: Callable[..., Value],
+        *,
+        inject: tuple[type, ...] = (),
+        wrapper: type | None = None,
+        payload: Hint = Any,
+        result: Hint = Any,
+    ) -> Signature:
         """The signature of a handler, without the parameters that are annotated with a class of `inject`.
 
-        A return annotation `wrapper[T]` counts as T.
+        A return annotation `wrapper[T]` counts as T. `payload` and `result` are the types of the one payload that it
+        takes and of its result, where its annotations do not say.
         """
         name = getattr(fn, "__name__", None) or type(fn).__name__
         hints = hints_of(fn, inject if wrapper is None else (*inject, wrapper))
@@ -63,6 +74,8 @@ class Signature:
         _check_injected(name, injected, parameters)
         made = cls(name, [each for each in parameters if each not in injected], hints)
         made.injected = tuple(each.name for each in injected)
+        made.payload = payload if made.payload is Any else made.payload
+        made.returns = result if made.returns is Any else made.returns
         if injected and made._options:
             made._bind = _reserving(made.injected, made._bind)
         return made
@@ -81,15 +94,15 @@ class Signature:
                 return f"{name!r} is {here} in {self.name}() and {there} in {other.name}()"
         return ""
 
-    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    def bind(self, args: Sequence[Value], kwargs: Mapping[str, Value]) -> dict[str, Value]:
         """The arguments by name, or the TypeError that calling the handler would raise."""
         return self._bind(*args, **kwargs)
 
-    def encode(self, args: Sequence[Any], kwargs: Mapping[str, Any], codec: Codec) -> bytes:
+    def encode(self, args: Sequence[Value], kwargs: Mapping[str, Value], codec: Codec) -> bytes:
         """The payload of a call; TypeError if the call is wrong, PayloadError if a value would change."""
         return codec.encode(self._bind(*args, **kwargs), self.type, path="")
 
-    def decode(self, data: bytes, codec: Codec) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def decode(self, data: bytes, codec: Codec) -> tuple[tuple[Value, ...], dict[str, Value]]:
         """The arguments to call the handler with; PayloadError if the payload does not fit it."""
         try:
             payload = codec.decode(data, self.type)
@@ -101,17 +114,29 @@ class Signature:
             self._refuse_names(payload)
         return ((), payload) if self._by_name else self._split(payload)
 
-    def take_one(self, payload: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def plain_misfit(self) -> str:
+        """Return why it cannot be called with one payload, or nothing when it can."""
+        if not self._positional and not self._rest:
+            return f"{self.name}() takes no payload; give it a parameter for it"
+        if more := sorted(self._required - set(self._positional[:1])):
+            return f"{self.name}() needs {more[0]!r}, and a plain queue gives it one payload"
+        return ""
+
+    def take_one(self, data: bytes, codec: Codec) -> tuple[tuple[Value, ...], dict[str, Value]]:
         """The arguments to call a handler with that takes a plain payload, whatever is injected before it."""
+        try:
+            payload = codec.decode(data, self.payload)
+        except Exception as error:
+            raise self._misfit(str(error), getattr(error, "path", "")) from error
         if self.injected and self._positional and not self._positional_only:
             return (), {self._positional[0]: payload}
         return (payload,), {}
 
-    def encode_result(self, value: Any, codec: Codec) -> bytes:
+    def encode_result(self, value: Value, codec: Codec) -> bytes:
         """The bytes of a result; PayloadError if it would change or does not fit the return annotation."""
         return codec.encode(value, self.returns, path="result")
 
-    def decode_result(self, data: bytes, codec: Codec) -> Any:
+    def decode_result(self, data: bytes, codec: Codec) -> Value:
         """The result of these bytes, as the return annotation says."""
         try:
             return codec.decode(data, self.returns)
@@ -122,7 +147,7 @@ class Signature:
                 path=getattr(error, "path", ""),
             ) from error
 
-    def _split(self, payload: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def _split(self, payload: dict[str, Value]) -> tuple[tuple[Value, ...], dict[str, Value]]:
         rest = payload.pop(self._rest, ())
         options = payload.pop(self._options, {})
         names = self._positional if rest else [name for name in self._positional_only if name in payload]
@@ -131,7 +156,7 @@ class Signature:
         args = tuple(payload.pop(name) for name in names)
         return (*args, *rest), payload | options
 
-    def _refuse_names(self, payload: dict[str, Any]) -> None:
+    def _refuse_names(self, payload: dict[str, Value]) -> None:
         for name in payload.keys() - self._names:
             raise self._misfit(f"argument {name!r} is unknown", name)
         for name in self._required - payload.keys():
@@ -150,14 +175,14 @@ def _may_be(sent: frozenset[type], wanted: frozenset[type]) -> bool:
     return bool(sent & wanted) or (float in wanted and int in sent)
 
 
-def _name_of(parameters: Sequence[Parameter], kind: Any) -> str:
+def _name_of(parameters: Sequence[Parameter], kind: Value) -> str:
     return next((each.name for each in parameters if each.kind is kind), "")
 
 
 def _reserving(injected: tuple[str, ...], bind: Binder) -> Binder:
     """A binder that keeps the injected names out of `**options`, where Python would put them."""
 
-    def reserving(*args: Any, **kwargs: Any) -> dict[str, Any]:
+    def reserving(*args: Value, **kwargs: Value) -> dict[str, Value]:
         if taken := [name for name in injected if name in kwargs]:
             raise TypeError(f"{bind.__name__}() got an unexpected keyword argument {taken[0]!r}")
         return bind(*args, **kwargs)

@@ -6,12 +6,11 @@ from typing import Literal
 
 import msgspec
 
+from .bound import MOST_ID_BYTES
+
 OnBlockerFailed = Literal["fail", "cancel", "ignore"]
 OPEN = "open"
 """What a store notes of a chain that goes on."""
-WITH_CHAIN = 1000
-"""Jobs before this position go with their chain; those behind by their own time, since a chain may be endless."""
-_LONGEST_ID = 1024
 
 
 class ChainRef(msgspec.Struct, frozen=True):
@@ -31,10 +30,10 @@ class BlockerRef(msgspec.Struct, frozen=True):
 
 
 def continuation_id(chain: ChainRef, position: int, queue: str) -> str:
-    """Return the id of the job at a position of a chain: the same whoever continues, and however often."""
+    """Return the id of the job at a position of a chain: the same in every process, and however often."""
     home = "" if queue == chain.queue else f"{chain.queue}:"
     id = f"{home}{chain.id}/{chain.run}/{position}"
-    return id.encode()[-_LONGEST_ID:].decode(errors="ignore")
+    return id.encode()[-MOST_ID_BYTES:].decode(errors="ignore")
 
 
 def is_of_chain(ref: BlockerRef, chain: ChainRef, position: int) -> bool:

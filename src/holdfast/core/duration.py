@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime, timedelta
 
 from ..errors import ConfigError
+from .bound import DEFAULT_LEASE_MS, FOR_EVER_MS, SHORTEST_LEASE_MS
 
 Duration = float | timedelta
 """Seconds, or a `timedelta`."""
@@ -12,6 +14,7 @@ Instant = float | datetime
 """Seconds since the epoch, or a `datetime` with a time zone."""
 
 
+DEFAULT_LEASE = DEFAULT_LEASE_MS / 1000
 LATEST_MS = 253_402_300_799_000
 """The last second of the year 9999, the latest that a `datetime` can hold."""
 
@@ -23,6 +26,16 @@ def to_ms(duration: Duration, name: str = "duration") -> int:
     if isinstance(duration, bool) or not isinstance(duration, int | float) or not 0 <= duration < 1e12:
         raise ConfigError(f"{name}={duration!r}: give seconds from 0 on, or a timedelta")
     return round(duration * 1000)
+
+
+def ttl_ms(duration: Duration | None, name: str = "ttl") -> int:
+    """Return how long something is kept, in milliseconds; `math.inf`, or `None`, is for ever."""
+    if duration is None or duration == math.inf:
+        return FOR_EVER_MS
+    try:
+        return to_ms(duration, name)
+    except ConfigError as error:
+        raise ConfigError(f"{error}, or math.inf for ever") from None
 
 
 def instant_ms(instant: Instant, name: str = "run_at") -> int:
@@ -39,3 +52,11 @@ def instant_ms(instant: Instant, name: str = "run_at") -> int:
 def to_datetime(ms: int | None) -> datetime | None:
     """Return an instant as a `datetime` in UTC."""
     return None if ms is None else datetime.fromtimestamp(min(ms, LATEST_MS) / 1000, UTC)
+
+
+def lease_ms(lease: Duration, what: str) -> int:
+    """Return a lease in milliseconds, or raise when no worker could keep it."""
+    ms = to_ms(lease, what)
+    if ms < SHORTEST_LEASE_MS:
+        raise ConfigError(f"{what}={lease!r}: at least {SHORTEST_LEASE_MS / 1000:g} s")
+    return ms

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from .envelope import EMPTY, Envelope
 from .policy import Counters
 from .state import State
 
@@ -37,3 +38,10 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     message: str | None = None
     payload: bytes | None = None
     """Kept only by queues with `history="payloads"`."""
+    envelope: Envelope = EMPTY
+    """What the job carries; set by `enqueue`, `update` and `requeue`."""
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The tags of the job; empty for transitions that do not set them."""
+        return self.envelope.tags

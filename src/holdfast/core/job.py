@@ -9,13 +9,12 @@ from typing import Any, overload
 
 import msgspec
 
+from .bound import MOST_RUN
 from .chain import ChainRef
 from .duration import LATEST_MS, to_datetime
+from .envelope import EMPTY, Envelope
 from .policy import Counters
 from .state import State
-
-MOST_RUN = 2**48 - 1
-"""No run has a higher number, in any store."""
 
 
 @overload
@@ -73,7 +72,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     error: ErrorRecord | None = None
     progress: Progress | None = None
     checkpoint: bytes | None = None
-    headers: dict[str, str] = {}
+    envelope: Envelope = EMPTY
     holds_id: bool = True
     expires_at_ms: int | None = None
     """When a finished run is removed."""
@@ -88,8 +87,20 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Of a first job that continued: `active` while its chain goes on, then how the chain ended."""
     blockers: int = 0
     """How many of its blockers are still open."""
+    snoozes: int = 0
+    """How often its handler asked to run later."""
     company: int | None = None
     """Of a suspect, which stalled: at most so many jobs, itself included, run where it is tried next."""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What its caller sent along beside the payload."""
+        return self.envelope.headers
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The tags that its caller gave it."""
+        return self.envelope.tags
 
     @property
     def outcome(self) -> State:

@@ -8,13 +8,8 @@ from typing import Literal
 import msgspec
 
 from ..errors import ConfigError
-
-LOWEST_PRIORITY = -1000
-HIGHEST_PRIORITY = 1000
-
-
-MOST_COUNT = 10**9
-"""No limit or number of things is higher: what means more means no limit."""
+from .bound import FAILED_KEPT_MS, FOR_EVER_MS, HIGHEST_PRIORITY, LOWEST_PRIORITY, MOST_COUNT, RESULT_TTL_MS
+from .state import State
 
 
 def _is_number(value: object) -> bool:
@@ -74,19 +69,15 @@ def next_token_ms(rate: Rate, bucket: Bucket) -> int:
     return bucket.at_ms + math.ceil((1 - bucket.tokens) / rate.per_ms)
 
 
-DAY = 24 * 3600.0
-FOR_EVER_MS = 10**14
-
-
 class Retention(msgspec.Struct, frozen=True, kw_only=True):
     """How long, in seconds, and how many finished runs a queue keeps.
 
-    `completed=None` means their result TTL; `failed=None`, that dead letters stay until somebody decides;
+    `completed=None` means their result TTL; `failed=None`, that dead letters stay until they are deleted;
     `failed_count=None`, that their number does not matter.
     """
 
     completed: float | None = None
-    failed: float | None = 90 * DAY
+    failed: float | None = FAILED_KEPT_MS / 1000
     failed_count: int | None = None
 
     def __post_init__(self) -> None:
@@ -101,18 +92,11 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
                 f"Retention(failed_count={self.failed_count!r}): a whole number from 0 on, or None for all of them"
             )
 
-    @property
-    def completed_ms(self) -> int:
-        """The same in milliseconds; 0 where only the result TTL counts."""
-        return round((self.completed or 0) * 1000)
-
-    @property
-    def failed_ms(self) -> int:
-        """The same in milliseconds, some thousand years where only somebody's decision counts."""
-        return FOR_EVER_MS if self.failed is None else round(self.failed * 1000)
-
-
-HOUR_MS = 3600 * 1000
+    def kept_ms(self, state: State) -> int:
+        """Return for how many milliseconds a run that ended so is kept; 0 where only its result TTL counts."""
+        if state is State.FAILED:
+            return FOR_EVER_MS if self.failed is None else round(self.failed * 1000)
+        return round((self.completed or 0) * 1000) if state is State.COMPLETED else 0
 
 
 class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,11 +108,18 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     key_concurrency: int | None = None
     rate: Rate | None = None
     key_rate: Rate | None = None
-    result_ttl_ms: int = HOUR_MS
+    result_ttl_ms: int = RESULT_TTL_MS
     retention: Retention = Retention()
     history: Literal["events", "payloads"] = "events"
+    key_limits: dict[str, int] = {}
+    """Keys with a concurrency of their own, as code declares them; what an operator says of a key is above it."""
+    key_required: bool = False
+    """Producers that know of it give every job a key."""
 
     def __post_init__(self) -> None:
+        for key, limit in self.key_limits.items():
+            if type(limit) is not int or not 1 <= limit <= MOST_COUNT:
+                raise ConfigError(f"key_limits: {key!r}: {limit!r}: a whole number from 1 to {MOST_COUNT}")
         for name in ("concurrency", "key_concurrency"):
             value = getattr(self, name)
             if value is not None and (type(value) is not int or not 1 <= value <= MOST_COUNT):
@@ -139,6 +130,10 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     def limited(self) -> bool:
         """True when a claim has more to look at than the order of the jobs."""
         return self.concurrency is not None or self.rate is not None
+
+
+LIVE_SETTINGS = tuple(name for name in QueueSettings.__struct_fields__ if name not in ("key_limits", "key_required"))
+"""What an operator may set of a queue. The others are code's alone: a key's own limit is set live by `limit_key`."""
 
 
 def check_priority(priority: int) -> int:

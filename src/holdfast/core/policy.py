@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from ..errors import ConfigError
+from .bound import (
+    BACKOFF_FACTOR,
+    FIRST_BACKOFF,
+    LONGEST_BACKOFF,
+    MOST_COUNT,
+    MOST_DOUBLED,
+    MOST_FAILURES,
+    MOST_RELEASES,
+    MOST_STALLS,
+    MOST_TIMEOUTS,
+)
 
 if TYPE_CHECKING:
     Kinds = Iterable[type[BaseException] | str]
@@ -27,6 +38,9 @@ class Cause(StrEnum):
     CORRUPT = "corrupt"
     CANCELLED = "cancelled"
     BLOCKER = "blocker"
+    ATTEMPTS = "attempts"
+    """It was tried as often as it may be, whatever ended each attempt."""
+    SNOOZE = "snooze"
     WORKER = "worker"
     """The worker's own trouble, which costs the job nothing."""
 
@@ -38,6 +52,9 @@ COUNTER = {
     Cause.RELEASE: "releases",
 }
 """The counter that each cause eats. A permanent failure eats `failures` and ends at once; the worker's trouble none."""
+
+LIMITS = {**COUNTER, Cause.SNOOZE: "snoozes", Cause.ATTEMPTS: "attempts"}
+"""The option of `Retry` that limits each cause."""
 
 
 class Counters(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,26 +70,29 @@ class Counters(msgspec.Struct, frozen=True, kw_only=True):
 class Retry(msgspec.Struct, frozen=True, kw_only=True):
     """How often a job may come back, and how long it waits each time.
 
-    A limit of N means that the Nth is final; `None` is unlimited. Times are in seconds:
+    A limit of N means that the Nth is final; `None` is unlimited. `attempts` caps them all together: whatever ended an
+    attempt counts, but what its worker or its store suffered. Times are in seconds:
     the nth wait is `min(initial * multiplier**(n-1), maximum)`, plus or minus `jitter` of itself. Exceptions of a
     `permanent` class, or of one below it, fail the job at once; a class may be given by the name that errors have.
     """
 
-    failures: int | None = 3
-    stalls: int | None = 3
-    timeouts: int | None = 3
-    releases: int | None = 100
-    initial: float = 2.0
-    multiplier: float = 2.0
-    maximum: float = 300.0
+    failures: int | None = MOST_FAILURES
+    stalls: int | None = MOST_STALLS
+    timeouts: int | None = MOST_TIMEOUTS
+    releases: int | None = MOST_RELEASES
+    attempts: int | None = None
+    snoozes: int | None = None
+    initial: float = float(FIRST_BACKOFF)
+    multiplier: float = float(BACKOFF_FACTOR)
+    maximum: float = float(LONGEST_BACKOFF)
     jitter: float = 0.0
     permanent: Kinds = ()
 
     def __post_init__(self) -> None:
-        for name in ("failures", "stalls", "timeouts", "releases"):
+        for name in LIMITS.values():
             limit = getattr(self, name)
-            if limit is not None and (type(limit) is not int or not 1 <= limit <= 10**9):
-                raise ConfigError(f"Retry({name}={limit!r}): a limit is a whole number from 1 to {10**9}, or None")
+            if limit is not None and (type(limit) is not int or not 1 <= limit <= MOST_COUNT):
+                raise ConfigError(f"Retry({name}={limit!r}): a limit is a whole number from 1 to {MOST_COUNT}, or None")
         for name in ("initial", "multiplier", "maximum", "jitter"):
             if isinstance(getattr(self, name), bool) or not isinstance(getattr(self, name), int | float):
                 raise ConfigError(f"Retry({name}={getattr(self, name)!r}): a number")
@@ -90,7 +110,7 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
 
     def limit(self, cause: Cause) -> int | None:
         """Return how many of this cause are final, `None` for no limit."""
-        value: int | None = getattr(self, COUNTER[cause])
+        value: int | None = getattr(self, LIMITS[cause])
         return value
 
     def backoff_ms(self, nth: int, spread: float = 0.0) -> int:
@@ -98,7 +118,7 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
 
         `spread` is a random number from -1 to 1, which `jitter` scales.
         """
-        exponent = min(nth - 1, 1023)
+        exponent = min(nth - 1, MOST_DOUBLED)
         try:
             seconds = min(self.initial * self.multiplier**exponent, self.maximum)
         except OverflowError:
@@ -106,14 +126,14 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
         return round(seconds * (1 + self.jitter * spread) * 1000)
 
 
-def _names(kinds: Any) -> tuple[str, ...]:
+def _names(kinds: object) -> tuple[str, ...]:
     given = [kinds] if isinstance(kinds, str | type) else kinds
     if not isinstance(given, list | tuple | set | frozenset):
         raise ConfigError(f"Retry(permanent={kinds!r}): a tuple of exception classes, or of their names")
     return tuple(_named(kind) for kind in given)
 
 
-def _named(kind: Any) -> str:
+def _named(kind: object) -> str:
     if isinstance(kind, type) and issubclass(kind, BaseException):
         return class_name(kind)
     if isinstance(kind, str) and kind and kind.isprintable():
@@ -140,9 +160,11 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     size: int = 1
     on_failure: tuple[str, str] | None = None
     """The queue and name of the fail handler."""
+    on_failure_priority: int | None = None
+    """The priority of its jobs, where it has one of its own; else they have that of the job that failed."""
 
 
-def adjusted(policy: Policy, operator: Mapping[str, Any]) -> Policy:
+def adjusted(policy: Policy, operator: Mapping[str, object]) -> Policy:
     """Return a policy with an operator's settings above it: the fields of `Retry`, and `timeout_ms`."""
     unknown = [name for name in operator if name not in ADJUSTABLE]
     if unknown:
@@ -185,19 +207,34 @@ def effective(policy: Policy, overrides: Overrides | None) -> Policy:
 
 def verdict(retry: Retry, cause: Cause, counted: int) -> Literal["return", "fail"]:
     """Say whether a run whose counter has just become `counted` comes back or fails for good."""
-    if cause not in COUNTER:
+    if cause not in LIMITS:
         return "fail"
     limit = retry.limit(cause)
     return "fail" if limit is not None and counted >= limit else "return"
 
 
-def spent(retry: Retry, counters: Counters, *, suspect: bool = False) -> Cause | None:
+def spent(retry: Retry, counters: Counters, *, suspect: bool = False, snoozes: int = 0, tried: int = 0) -> Cause | None:
     """Return the cause whose limit a waiting run has already reached, after the limit was lowered.
 
-    A suspect is tried again whatever its stalls: it may have suffered them in company.
+    `tried` is how many of its attempts count. A suspect is tried again whatever its stalls: it may have suffered them
+    in company.
     """
-    for cause, name in COUNTER.items():
+    used = {cause: getattr(counters, name) for cause, name in COUNTER.items()}
+    used |= {Cause.SNOOZE: snoozes, Cause.ATTEMPTS: tried}
+    for cause, count in used.items():
         limit = retry.limit(cause)
-        if limit is not None and getattr(counters, name) >= limit and not (suspect and cause is Cause.STALL):
+        if limit is not None and count >= limit and not (suspect and cause is Cause.STALL):
             return cause
     return None
+
+
+def is_last(retry: Retry, counters: Counters, tried: int) -> bool:
+    """Return whether a failure of the attempt that runs would be final; `tried` is how many of its attempts count."""
+    verdicts = (verdict(retry, Cause.FAILURE, counters.failures + 1), verdict(retry, Cause.ATTEMPTS, tried))
+    return "fail" in verdicts
+
+
+def too_many(cause: Cause, counted: int | str) -> tuple[str, str]:
+    """Return the type and the message of the error of a run that reached the limit of a cause, and has no other."""
+    name = LIMITS[cause]
+    return f"TooMany{name.capitalize()}", f"{counted} {name}, and no more are allowed"

@@ -44,8 +44,7 @@ class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
         for name in ("connect", "env"):
             msgspec.structs.force_setattr(self, name, tuple(_several(name, getattr(self, name))))
         for port in self.connect:
-            if type(port) is not int or not 0 < port < 65536:
-                raise ConfigError(f"Sandbox(connect={port!r}): a TCP port is a whole number from 1 to 65535")
+            _check_port(port)
         for name in self.env:
             if not isinstance(name, str) or not name or "=" in name:
                 raise ConfigError(f"Sandbox(env={name!r}): the name of an environment variable")
@@ -70,6 +69,17 @@ def _path(name: str, value: object) -> str:
     if "\0" in path or path.encode("utf-8", "replace").decode() != path:
         raise ConfigError(f"Sandbox({name}=...): {path!r}: no path has a NUL character or half a surrogate pair")
     return path
+
+
+def _check_port(port: object) -> None:
+    if isinstance(port, tuple | list) or (isinstance(port, str) and not port.isdigit()):
+        raise ConfigError(
+            f"Sandbox(connect=[{port!r}]): the kernel rules ports, not hosts, so a host cannot be kept. Give the port "
+            "alone, which is then open on every host; or talk to the host in a task outside the sandbox, and hand over "
+            "files"
+        )
+    if type(port) is not int or not 0 < port < 65536:
+        raise ConfigError(f"Sandbox(connect={port!r}): a TCP port is a whole number from 1 to 65535")
 
 
 def _check_number(name: str, value: object, least: int, what: str, *kinds: type) -> None:

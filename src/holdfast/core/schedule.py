@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from ..errors import ConfigError
 from .declaration import wins
 from .duration import to_datetime
+from .envelope import EMPTY, Envelope
 from .policy import Overrides
 from .tick import Spec
 
@@ -28,7 +29,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     payload: bytes
     priority: int = 0
     key: str | None = None
-    headers: dict[str, str] = {}
+    envelope: Envelope = EMPTY
     overrides: Overrides | None = None
     result_ttl_ms: int | None = None
     catch_up: CatchUp = "one"
@@ -56,7 +57,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     declared: Plan | None = None
     """What workers declare; `None` for a schedule that was added live."""
     version: int = 0
-    changes: dict[str, Any] = {}
+    changes: dict[str, object] = {}
     paused: bool = False
     next_at_ms: int | None = None
     last_at_ms: int | None = None
@@ -91,7 +92,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
         return to_datetime(self.last_at_ms)
 
     def upcoming(self, count: int = 5) -> list[datetime]:
-        """Return its next ticks, if nobody changes it."""
+        """Return its next ticks, unless it is changed."""
         found: list[datetime] = []
         at, spec = self.next_at_ms, self.spec
         while at is not None and len(found) < count:
@@ -105,7 +106,7 @@ class _Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     declared: Plan | None = None
     version: int = 0
-    changes: dict[str, Any] = {}
+    changes: dict[str, object] = {}
     paused: bool = False
     last_at_ms: int | None = None
     fired: int = 0
@@ -131,9 +132,9 @@ def read(queue: str, name: str, revision: str, next_at_ms: int | None, stored: b
     return schedule
 
 
-def fields(plan: Plan, names: Iterable[str] = Plan.__struct_fields__) -> dict[str, Any]:
+def fields(plan: Plan, names: Iterable[str] = Plan.__struct_fields__) -> dict[str, object]:
     """Return a plan, or some of it, as plain values."""
-    values: dict[str, Any] = msgspec.to_builtins(plan, builtin_types=(bytes,))
+    values: dict[str, object] = msgspec.to_builtins(plan, builtin_types=(bytes,))
     return {name: values[name] for name in names}
 
 
@@ -152,7 +153,7 @@ def declare(found: Schedule, plan: Plan, version: int, now_ms: int) -> Schedule:
     return _timed(replace(found, declared=plan, version=version), found, now_ms)
 
 
-def change(found: Schedule, changes: Mapping[str, Any], clear: Iterable[str], now_ms: int) -> Schedule:
+def change(found: Schedule, changes: Mapping[str, object], clear: Iterable[str], now_ms: int) -> Schedule:
     """Return the schedule with fields of its plan set, and others back to what the code declares."""
     cleared = set(clear)
     if cleared and found.declared is None:
@@ -199,6 +200,6 @@ def due(schedule: Schedule, now_ms: int) -> Firing:
     return Firing(ticks, after)
 
 
-def _one_of(name: str, value: Any, known: tuple[str, ...]) -> None:
+def _one_of(name: str, value: object, known: tuple[str, ...]) -> None:
     if value not in known:
         raise ConfigError(f"{name}={value!r}: {', '.join(repr(each) for each in known[:-1])} or {known[-1]!r}")

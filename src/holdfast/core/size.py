@@ -6,7 +6,7 @@ from ..errors import ConfigError, PayloadTooLarge
 
 MEBIBYTE = 1024 * 1024
 DEFAULT_SIZE = MEBIBYTE
-"""What payloads and results have when nobody says otherwise: a job says what to do, and large data lie elsewhere."""
+"""The limit of payloads and results where no setting says another: a job says what to do, large data lie elsewhere."""
 MOST_SIZE = 256 * MEBIBYTE
 """No setting allows more: a step of a store carries it as a whole, and everybody else waits for that."""
 

@@ -32,6 +32,17 @@ MEANING = {
     State.CANCELLED: "over; its id is free at once",
 }
 
+LETTER = {
+    State.BLOCKED: "b",
+    State.SCHEDULED: "s",
+    State.WAITING: "w",
+    State.ACTIVE: "a",
+    State.COMPLETED: "c",
+    State.FAILED: "f",
+    State.CANCELLED: "x",
+}
+"""The letter of each state in records that are counted in bytes. No two states have the same."""
+
 PENDING = frozenset({State.BLOCKED, State.SCHEDULED, State.WAITING})
 FINISHED = frozenset({State.COMPLETED, State.FAILED, State.CANCELLED})
 UNFINISHED = PENDING | {State.ACTIVE}

@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
-from typing import Any
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -166,7 +165,7 @@ def _zone(name: str) -> tzinfo:
     return UTC if name == "UTC" else ZoneInfo(name)
 
 
-def _check(text: Any) -> None:
+def _check(text: object) -> None:
     """Raise when a text is no cron, and say which field is wrong."""
     if not isinstance(text, str):
         raise ConfigError(f"Cron({text!r}): a text of five fields: {', '.join(_FIELDS)}")

@@ -119,7 +119,8 @@ TRANSITIONS: dict[str, Transition] = {
         _from(State.ACTIVE),
         (State.SCHEDULED,),
         _LEASE,
-        "drop lease, set run_at, suspect it no longer, merge the successor, append event",
+        "drop lease, count the snooze (at its limit: fail), set run_at, suspect it no longer, merge the successor, "
+        "append event",
         fenced=True,
     ),
     "release": Transition(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..errors import ConfigError
+from .bound import MOST_ID_BYTES
 
 
 def check_words(**words: str | None) -> None:
@@ -16,6 +17,21 @@ def check_words(**words: str | None) -> None:
             raise ConfigError(f"{name}={word!r}: it holds half a surrogate pair, which is no text")
         if "\0" in word:
             raise ConfigError(f"{name}={word!r}: it holds a NUL character, which not every store can keep")
+
+
+def check_text(text: str, name: str, what: str, after: str = "") -> str:
+    """Return a text by which the store finds jobs, or raise when it cannot be one."""
+    if not isinstance(text, str) or not text:
+        raise ConfigError(f"{name}={text!r}{after}: {what} is a string of at least one character")
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise ConfigError(f"{name}={text!r}{after}: it holds half a surrogate pair, which is no text") from None
+    if "\0" in text:
+        raise ConfigError(f"{name}={text!r}{after}: it holds a NUL character, which not every store can keep")
+    if size > MOST_ID_BYTES:
+        raise ConfigError(f"{name}{after}: {what} is at most {MOST_ID_BYTES} bytes, and this one has {size}")
+    return text
 
 
 def _is_text(word: str) -> bool:

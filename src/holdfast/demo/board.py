@@ -1,4 +1,4 @@
-"""The board: what can be seen from outside while the shop works."""
+"""What the demo's screen shows, read from the store while the shop works."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ..app import Holdfast
+from ..app.app import Holdfast
 from ..core.event import Event
 from ..core.state import UNFINISHED
 from ..store.contract import QueueInfo, SessionInfo
-from .crew import Hand
+from .worker_processes import DemoWorker
 
 BULK = {"orders", "photos"}
 QUIET = {"enqueue", "claim", "complete"}
-"""Transitions that would drown all others, in the bulk queues."""
+"""Transitions of the bulk queues that are not shown, because there are too many."""
 NEWEST = 6
 SECONDS_SHOWN = 40
 
 
 @dataclass
-class Step:
-    """One thing that the demo does, and what came of it."""
+class DemoStep:
+    """One step of the demo, and its outcome."""
 
     title: str
     mark: Literal["doing", "done", "wrong"] = "doing"
-    told: str = ""
+    detail: str = ""
 
-    def done(self, told: str) -> None:
-        """It went as it should."""
-        self.mark, self.told = "done", told
+    def done(self, detail: str) -> None:
+        """Mark the step as done."""
+        self.mark, self.detail = "done", detail
 
 
 @dataclass
@@ -41,8 +41,8 @@ class Board:
     """Everything that the screen shows."""
 
     app: Holdfast
-    hands: list[Hand] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
+    workers: list[DemoWorker] = field(default_factory=list)
+    steps: list[DemoStep] = field(default_factory=list)
     queues: list[QueueInfo] = field(default_factory=list)
     sessions: list[SessionInfo] = field(default_factory=list)
     newest: deque[Event] = field(default_factory=lambda: deque(maxlen=NEWEST))
@@ -57,35 +57,35 @@ class Board:
         return time.monotonic() - self.began
 
     @contextmanager
-    def step(self, title: str) -> Iterator[Step]:
-        """The block is a step; one that raises is marked wrong."""
-        step = Step(title)
+    def step(self, title: str) -> Iterator[DemoStep]:
+        """Show a step while the block runs; mark it wrong if the block raises."""
+        step = DemoStep(title)
         self.steps.append(step)
         try:
             yield step
         except BaseException as error:
-            step.mark, step.told = "wrong", f"{type(error).__name__}: {error}"
+            step.mark, step.detail = "wrong", f"{type(error).__name__}: {error}"
             raise
 
     async def refresh(self) -> None:
-        """The board shows what the store holds now."""
+        """Read queues, workers and new events from the store."""
         async with self._refreshing:
             self.queues = await self.app.queues()
             self.sessions = await self.app.workers()
             async for event in self.app.events(after=self._position):
                 self._position = event.position
-                self._see(event)
+                self._add(event)
 
-    def _see(self, event: Event) -> None:
+    def _add(self, event: Event) -> None:
         if event.transition == "complete":
             second = int(self.age)
             self.per_second[second] = self.per_second.get(second, 0) + 1
         if event.queue not in BULK or event.transition not in QUIET:
             self.newest.append(event)
 
-    def session_of(self, hand: Hand) -> SessionInfo | None:
-        """Return what the store knows of a worker process."""
-        return next((info for info in self.sessions if info.session.pid == hand.pid), None)
+    def session_of(self, worker: DemoWorker) -> SessionInfo | None:
+        """Return the session of a worker process."""
+        return next((info for info in self.sessions if info.session.pid == worker.pid), None)
 
     def count(self, *states: str) -> int:
         """Return how many jobs of all queues are in one of these states."""
@@ -93,7 +93,7 @@ class Board:
 
     @property
     def open(self) -> int:
-        """How many jobs are not over."""
+        """How many jobs are not finished."""
         return self.count(*UNFINISHED)
 
     def rates(self) -> list[int]:

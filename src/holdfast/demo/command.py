@@ -15,14 +15,14 @@ import click
 from rich.console import Console
 
 from ..errors import HoldfastError
-from .crew import FOLDER
-from .ledger import Check, audit
-from .past import tell
-from .view import Lines, Screen, View, ledger_table
+from .lake import show_lake
+from .ledger import LedgerCheck, audit
+from .screen import Display, LiveScreen, PlainLines, ledger_table
+from .worker_processes import FOLDER
 
 if TYPE_CHECKING:
     from .board import Board
-    from .story import Size
+    from .story import DemoSize
 
 
 @click.command()
@@ -45,22 +45,22 @@ def demo(folder: Path | None, seconds: int | None, fast: bool, lake: bool, plain
     console = Console(force_terminal=False if plain else None)
     if books is not None:
         _leave(_report(asyncio.run(audit(books)), console))
-    place = _empty(folder)
+    demo_folder = _empty(folder)
     # The shop reads its folder from the environment when it is imported, like any app its settings.
-    os.environ[FOLDER] = str(place)
-    view = Screen(console) if console.is_terminal else Lines(console)
+    os.environ[FOLDER] = str(demo_folder)
+    view = LiveScreen(console) if console.is_terminal else PlainLines(console)
     try:
-        asyncio.run(_run(place, _size(seconds, fast), view))
+        asyncio.run(_run(demo_folder, _size(seconds, fast), view))
     except BaseExceptionGroup as group:
-        raise _first(group, place) from group
-    adds_up = _report(asyncio.run(audit(place)), console)
-    has_lake = lake and tell(place, console)
-    _farewell(place, console, has_lake)
+        raise _first(group, demo_folder) from group
+    adds_up = _report(asyncio.run(audit(demo_folder)), console)
+    has_lake = lake and show_lake(demo_folder, console)
+    _farewell(demo_folder, console, has_lake)
     _leave(adds_up)
 
 
 def _leave(adds_up: bool) -> None:
-    """The exit status says whether the ledger adds up."""
+    """Exit: 0 when the ledger adds up, else 1."""
     click.get_current_context().exit(0 if adds_up else 1)
 
 
@@ -73,36 +73,36 @@ def _empty(folder: Path | None) -> Path:
     return folder.resolve()
 
 
-def _size(seconds: int | None, fast: bool) -> Size:
-    from .story import Size
+def _size(seconds: int | None, fast: bool) -> DemoSize:
+    from .story import DemoSize
 
-    return Size(files=seconds or (3 if fast else 12), orders=100 if fast else 250)
+    return DemoSize(files=seconds or (3 if fast else 12), orders=100 if fast else 250)
 
 
-async def _run(folder: Path, size: Size, view: View) -> None:
+async def _run(folder: Path, size: DemoSize, view: Display) -> None:
     from .board import Board
     from .shop import app
-    from .story import Story
+    from .story import DemoStory
 
     async with app:
         board = Board(app)
         with view:
             async with asyncio.TaskGroup() as group:
                 showing = group.create_task(_show(board, view))
-                await Story(folder, size, board).play()
+                await DemoStory(folder, size, board).play()
                 showing.cancel()
             await board.refresh()
             view.show(board)
 
 
-async def _show(board: Board, view: View) -> None:
+async def _show(board: Board, view: Display) -> None:
     while True:
         await board.refresh()
         view.show(board)
         await asyncio.sleep(0.125)
 
 
-def _report(checks: list[Check], console: Console) -> bool:
+def _report(checks: list[LedgerCheck], console: Console) -> bool:
     console.print()
     ledger_table(checks, console)
     wrong = [check.name for check in checks if not check.holds]

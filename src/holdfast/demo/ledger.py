@@ -1,7 +1,8 @@
-"""The ledger: what was asked for, what the handlers wrote down, and what the store says, held against each other.
+"""The ledger: compare what was asked for, what the handlers wrote down, and what the store says.
 
-Three witnesses, none of which can see the others' books: the producer (`Told`), the handlers (`note.py`) and the
-store. Every check can fail; `audit` reads everything again from the folder, so that anyone can tamper and see.
+There are three witnesses, none of which sees the others' books: the producer (`ProducerBook`), the handlers
+(`handler_notes.py`) and the store. Every check can fail: `audit` reads all books from the folder again, so that you can
+change a row and see.
 """
 
 from __future__ import annotations
@@ -12,25 +13,25 @@ from urllib.parse import quote
 
 import msgspec
 
-from ..app import Holdfast
+from ..app.app import Holdfast
 from ..core.event import Event
 from ..core.job import JobRecord
 from ..core.state import FINISHED, State
 from ..errors import ConfigError
-from .note import Note, read_notes
+from .handler_notes import HandlerNote, read_notes
 
-FILE = "told.json"
+FILE = "producer.json"
 Name = tuple[str, str]
 At = tuple[str, str, int]
 ENDS = {"complete": "end", "retry": "raise", "fail": "raise"}
 """Which word of a handler goes with which transition of the store."""
 
 
-class Told(msgspec.Struct):
-    """What the producer knows: what it asked for and how it was answered, and whom it killed."""
+class ProducerBook(msgspec.Struct):
+    """What the producer knows: what it asked for, how it was answered, and which worker it killed."""
 
     asked: list[Name] = []
-    """(queue, id) of every dispatch, repeats included."""
+    """(queue, id) of every enqueue, repeats included."""
     answers: dict[str, int] = {}
     cents: int = 0
     """The sum of all orders, each counted once."""
@@ -44,37 +45,37 @@ class Told(msgspec.Struct):
     """The exit codes of the workers that were asked to stop."""
 
     def ask(self, queue: str, id: str, status: str) -> None:
-        """One dispatch and its answer are remembered."""
+        """Remember one enqueue and its answer."""
         self.asked.append((queue, id))
         self.answers[status] = self.answers.get(status, 0) + 1
 
     def save(self, folder: Path) -> None:
-        """The folder holds the producer's book."""
+        """Write the producer's book to the folder."""
         (folder / FILE).write_bytes(msgspec.json.encode(self))
 
 
-class Books(msgspec.Struct):
+class ThreeBooks(msgspec.Struct):
     """All three books of one demo."""
 
-    told: Told
-    notes: list[Note]
+    producer: ProducerBook
+    notes: list[HandlerNote]
     jobs: list[JobRecord]
     events: list[Event]
 
 
-class Check(msgspec.Struct, frozen=True):
+class LedgerCheck(msgspec.Struct, frozen=True):
     """One line of the ledger."""
 
     name: str
     holds: bool
-    told: str
+    detail: str
 
 
-async def read_books(folder: Path) -> Books:
-    """Return what the three witnesses left in a folder."""
+async def read_books(folder: Path) -> ThreeBooks:
+    """Return the three books that a demo left in a folder."""
     if not (folder / FILE).exists():
         raise ConfigError(f"{folder} holds no ledger: no demo ran to its end there")
-    told = msgspec.json.decode((folder / FILE).read_bytes(), type=Told)
+    detail = msgspec.json.decode((folder / FILE).read_bytes(), type=ProducerBook)
     async with Holdfast(f"sqlite:///{quote(str(folder / 'shop.db'))}") as app:
         jobs: list[JobRecord] = []
         page = await app.jobs(limit=1000)
@@ -83,47 +84,51 @@ async def read_books(folder: Path) -> Books:
             page = await app.jobs(limit=1000, cursor=page.cursor)
             jobs += page.jobs
         events = [event async for event in app.events()]
-    return Books(told, read_notes(folder), jobs, events)
+    return ThreeBooks(detail, read_notes(folder), jobs, events)
 
 
-async def audit(folder: Path) -> list[Check]:
+async def audit(folder: Path) -> list[LedgerCheck]:
     """Return every check of the demo that ran in a folder."""
     return check(await read_books(folder))
 
 
-def check(books: Books) -> list[Check]:
-    """Hold the three books against each other."""
+def check(books: ThreeBooks) -> list[LedgerCheck]:
+    """Compare the three books."""
     return [each(books) for each in CHECKS]
 
 
-def _enqueued(books: Books) -> Check:
-    told, asked = books.told, len(books.told.asked)
-    new = told.answers.get("queued", 0)
-    repeats = told.answers.get("duplicate", 0) + told.answers.get("completed", 0)
-    holds = asked == new + repeats and new == len(set(told.asked))
-    return Check("dispatched", holds, f"{asked:,} dispatches = {new:,} enqueued + {repeats:,} repeats of a known id")
+def _enqueued(books: ThreeBooks) -> LedgerCheck:
+    book, asked = books.producer, len(books.producer.asked)
+    new = book.answers.get("queued", 0)
+    repeats = book.answers.get("duplicate", 0) + book.answers.get("completed", 0)
+    holds = asked == new + repeats and new == len(set(book.asked))
+    return LedgerCheck(
+        "dispatched", holds, f"{asked:,} dispatches = {new:,} enqueued + {repeats:,} repeats of a known id"
+    )
 
 
-def _accounted(books: Books) -> Check:
+def _accounted(books: ThreeBooks) -> LedgerCheck:
     states = Counter(job.state for job in books.jobs)
-    new = books.told.answers.get("queued", 0)
+    new = books.producer.answers.get("queued", 0)
     over = {state: states[state] for state in (State.COMPLETED, State.FAILED, State.CANCELLED)}
     left = len(books.jobs) - sum(over.values())
-    told = " + ".join(f"{count:,} {state}" for state, count in over.items())
+    detail = " + ".join(f"{count:,} {state}" for state, count in over.items())
     unfinished = f", and {left:,} not finished" if left else ""
-    return Check("accounted for", new == sum(over.values()) and not left, f"{new:,} enqueued = {told}{unfinished}")
+    return LedgerCheck(
+        "accounted for", new == sum(over.values()) and not left, f"{new:,} enqueued = {detail}{unfinished}"
+    )
 
 
-def _nothing_lost(books: Books) -> Check:
-    asked = set(books.told.asked)
+def _nothing_lost(books: ThreeBooks) -> LedgerCheck:
+    asked = set(books.producer.asked)
     kept = {(job.queue, job.id) for job in books.jobs if job.state in FINISHED}
     lost, strange = asked - kept, kept - asked
-    told = f"{len(lost)} lost, {len(strange)} that nobody asked for" + _some(lost | strange)
-    return Check("nothing lost", not lost and not strange and len(kept) == len(books.jobs), told)
+    detail = f"{len(lost)} lost, {len(strange)} that nobody asked for" + _some(lost | strange)
+    return LedgerCheck("nothing lost", not lost and not strange and len(kept) == len(books.jobs), detail)
 
 
-def _attempts(books: Books) -> Check:
-    """Every attempt in the store has its handler's own note, unless its worker died before the handler began."""
+def _attempts(books: ThreeBooks) -> LedgerCheck:
+    """Check that every attempt in the store has its handler's note, unless its worker died before the handler began."""
     begun = [note.at for note in books.notes if note.word == "begin"]
     claimed = [(event.queue, event.id, event.attempt) for event in books.events if event.transition == "claim"]
     counted = sum(job.counters.attempts for job in books.jobs)
@@ -131,15 +136,15 @@ def _attempts(books: Books) -> Check:
     holds = (
         counted == len(claimed) == len(set(claimed)) == len(begun) + len(silent)
         and len(begun) == len(set(begun))
-        and silent <= set(books.told.held)
+        and silent <= set(books.producer.held)
     )
-    told = f"{counted:,} attempts in the store = {len(begun):,} begun, by the handlers' notes"
-    return Check("attempts", holds, told + f" + {len(silent)} killed before they began")
+    detail = f"{counted:,} attempts in the store = {len(begun):,} begun, by the handlers' notes"
+    return LedgerCheck("attempts", holds, detail + f" + {len(silent)} killed before they began")
 
 
-def _outcomes(books: Books) -> Check:
-    """What the store says of the end of an attempt is what its handler wrote, unless its worker died in between."""
-    held = set(books.told.held)
+def _outcomes(books: ThreeBooks) -> LedgerCheck:
+    """Check that the store and the handler agree on how each attempt ended, unless its worker died in between."""
+    held = set(books.producer.held)
     written = {note.at: note.word for note in books.notes if note.word != "begin" and note.at not in held}
     stored = {
         (event.queue, event.id, event.attempt): ENDS[event.transition]
@@ -149,31 +154,31 @@ def _outcomes(books: Books) -> Check:
     wrong = {at[:2] for at in written.keys() | stored.keys() if written.get(at) != stored.get(at)}
     raised = sum(word == "raise" for word in written.values())
     failures = sum(job.counters.failures for job in books.jobs)
-    told = f"{len(stored):,} ends in the store, {len(wrong)} unlike the handler's own note{_some(wrong)}; "
-    told += f"{failures} failures = {raised} raised"
-    return Check("outcomes", not wrong and failures == raised, told)
+    detail = f"{len(stored):,} ends in the store, {len(wrong)} unlike the handler's own note{_some(wrong)}; "
+    detail += f"{failures} failures = {raised} raised"
+    return LedgerCheck("outcomes", not wrong and failures == raised, detail)
 
 
-def _stalls(books: Books) -> Check:
-    held = Counter((queue, id) for queue, id, _ in books.told.held)
+def _stalls(books: ThreeBooks) -> LedgerCheck:
+    held = Counter((queue, id) for queue, id, _ in books.producer.held)
     stalled = {(job.queue, job.id): job.counters.stalls for job in books.jobs if job.counters.stalls}
-    told = f"{sum(stalled.values())} stalls = {held.total()} jobs held by the worker that was killed"
-    return Check("stalls", bool(held) and stalled == held, told)
+    detail = f"{sum(stalled.values())} stalls = {held.total()} jobs held by the worker that was killed"
+    return LedgerCheck("stalls", bool(held) and stalled == held, detail)
 
 
-def _recovered(books: Books) -> Check:
-    held = {(queue, id) for queue, id, _ in books.told.held}
+def _recovered(books: ThreeBooks) -> LedgerCheck:
+    held = {(queue, id) for queue, id, _ in books.producer.held}
     elsewhere = {
         (event.queue, event.id)
         for event in books.events
-        if event.transition in ("complete", "fail") and event.worker != books.told.killed
+        if event.transition in ("complete", "fail") and event.worker != books.producer.killed
     }
-    told = f"{len(held & elsewhere)} of its {len(held)} jobs were finished by other workers{_some(held - elsewhere)}"
-    return Check("recovered", held <= elsewhere, told)
+    detail = f"{len(held & elsewhere)} of its {len(held)} jobs were finished by other workers{_some(held - elsewhere)}"
+    return LedgerCheck("recovered", held <= elsewhere, detail)
 
 
-def _once(books: Books) -> Check:
-    """A job completes once, and no handler begins after that."""
+def _once(books: ThreeBooks) -> LedgerCheck:
+    """Check that each job completed once, and that no handler began after that."""
     completed = [(event.queue, event.id) for event in books.events if event.transition == "complete"]
     final = {
         (event.queue, event.id): event.attempt for event in books.events if event.transition in ("complete", "fail")
@@ -181,29 +186,29 @@ def _once(books: Books) -> Check:
     twice = {name for name, times in Counter(completed).items() if times > 1}
     late = {note.at[:2] for note in books.notes if note.attempt > final.get(note.at[:2], 0)}
     unlike = {job.id for job in books.jobs if job.state is State.COMPLETED} ^ {id for _, id in completed}
-    told = f"{len(twice)} completed twice, {len(late)} begun again after their end{_some(twice | late)}"
-    return Check("done once", not twice and not late and not unlike, told)
+    detail = f"{len(twice)} completed twice, {len(late)} begun again after their end{_some(twice | late)}"
+    return LedgerCheck("done once", not twice and not late and not unlike, detail)
 
 
-def _deduplicated(books: Books) -> Check:
-    name = ("reports", books.told.report)
-    asked = books.told.asked.count(name)
+def _deduplicated(books: ThreeBooks) -> LedgerCheck:
+    name = ("reports", books.producer.report)
+    asked = books.producer.asked.count(name)
     ran = sum(note.word == "begin" and note.at[:2] == name for note in books.notes)
-    told = f"{books.told.report} was enqueued {asked} times and ran {ran} {'time' if ran == 1 else 'times'}"
-    return Check("deduplicated", asked > 1 and ran == 1, told)
+    detail = f"{books.producer.report} was enqueued {asked} times and ran {ran} {'time' if ran == 1 else 'times'}"
+    return LedgerCheck("deduplicated", asked > 1 and ran == 1, detail)
 
 
-def _money(books: Books) -> Check:
+def _money(books: ThreeBooks) -> LedgerCheck:
     orders = [job for job in books.jobs if job.queue == "orders" and job.result is not None]
     kept = sum(msgspec.json.decode(job.result or b"0", type=int) for job in orders)
-    asked = books.told.cents
-    return Check("money", kept == asked, f"{kept / 100:,.2f} in the results = {asked / 100:,.2f} in the files")
+    asked = books.producer.cents
+    return LedgerCheck("money", kept == asked, f"{kept / 100:,.2f} in the results = {asked / 100:,.2f} in the files")
 
 
-def _exits(books: Books) -> Check:
-    exits = books.told.exits
-    told = ", ".join(f"{name} exit {code}" for name, code in sorted(exits.items()))
-    return Check("workers", bool(exits) and set(exits.values()) == {0}, f"stopped on SIGTERM: {told}")
+def _exits(books: ThreeBooks) -> LedgerCheck:
+    exits = books.producer.exits
+    detail = ", ".join(f"{name} exit {code}" for name, code in sorted(exits.items()))
+    return LedgerCheck("workers", bool(exits) and set(exits.values()) == {0}, f"stopped on SIGTERM: {detail}")
 
 
 def _some(names: set[Name]) -> str:

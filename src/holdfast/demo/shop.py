@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from ..app import Holdfast
+from ..app.app import Holdfast
 from ..core.policy import Retry
 from ..errors import Permanent
-from ..job import Job
-from .crew import FOLDER as VARIABLE
-from .note import noted
+from ..handler.job import Job
+from .handler_notes import noted
+from .worker_processes import FOLDER as VARIABLE
 
 FOLDER = Path(os.environ.get(VARIABLE, "."))
 URL = f"sqlite:///{quote(str(FOLDER / 'shop.db'))}"

@@ -3,34 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
 
+from ..app.task import AnyTask
 from ..store.contract import BlockerRecord, Lease
-from ..task import Task
-from .inline import run_inline
-from .place import handler_of
-from .process.pool import Pool, PoolOptions
-from .process.wire import Handler
+from .at_work import Key
+from .call import run_inline
+from .import_path import handler_path
+from .process.frames import HandlerPath
+from .process.pool import PoolOptions, ProcessPool
 from .thread import ThreadExecutor
 
-__all__ = ["Executors", "Pool", "PoolOptions", "ThreadExecutor", "run_inline"]
+__all__ = ["Executors", "PoolOptions", "ProcessPool", "ThreadExecutor", "run_inline"]
 
 
 class Executors:
-    """What a worker runs handlers with, besides its own loop."""
+    """The threads and the pool of processes in which a worker runs handlers."""
 
     def __init__(
-        self, threads: ThreadExecutor, pool: Pool, blockers: Callable[[Lease], Awaitable[list[BlockerRecord]]]
+        self,
+        threads: ThreadExecutor,
+        pool: ProcessPool,
+        blockers: Callable[[Lease], Awaitable[list[BlockerRecord]]],
+        store_url: str = "",
     ) -> None:
         self.blockers = blockers
+        self._store_url = store_url
         self.threads = threads
         self.pool = pool
         self.in_place = False
         """Handlers that belong in processes run here instead, for tests."""
-        self._handlers: dict[str, Handler] = {}
+        self._handlers: dict[str, HandlerPath] = {}
 
-    def handler(self, task: Task[Any, Any]) -> Handler:
+    def key(self, lease: Lease) -> Key:
+        """Return by what this process knows the handler of a job."""
+        return self._store_url, lease.queue, lease.id
+
+    def handler(self, task: AnyTask) -> HandlerPath:
         """Return how a process finds what runs a task."""
         if task.name not in self._handlers:
-            self._handlers[task.name] = handler_of(task)
+            self._handlers[task.name] = handler_path(task)
         return self._handlers[task.name]

@@ -1,29 +1,30 @@
-"""How a handler is called: its arguments from the payload, and the job where it asks for it."""
+"""How a handler is called: its arguments from the payload, the job where it asks for it, and what it returns."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
+from ..app.plain import load, plain_signature
+from ..app.task import Task
 from ..codec import Codec, Signature
 from ..codec import codec as find_codec
-from ..continuation import Blocker, Continued
 from ..core.size import DEFAULT_SIZE, fit_result
 from ..core.state import State
-from ..errors import ResultTooLarge
-from ..job import Job
-from ..registry import load
+from ..errors import PayloadError, ResultInvalid, ResultTooLarge
+from ..handler.continuation import Blocker, Continued
+from ..handler.job import Job
 from ..store.contract import BlockerRecord, Claimed, Complete
-from ..task import Task
-from .process.wire import Handler
+from .process.frames import HandlerPath
 
 
 class Callee(Protocol):
     """What runs a job: a task, or a plain function."""
 
     @property
-    def fn(self) -> Callable[..., Any]: ...
+    def fn(self) -> Callable[..., object]: ...
     @property
     def signature(self) -> Signature: ...
     @property
@@ -35,39 +36,56 @@ class Callee(Protocol):
 
 
 @dataclass(frozen=True)
-class Plain:
+class PlainCallee:
     """A function that is no task."""
 
-    fn: Callable[..., Any]
+    fn: Callable[..., object]
     signature: Signature
     codec: Codec
     result_codec: Codec
     max_result: int = DEFAULT_SIZE
 
 
-def found(handler: Handler) -> Callee:
-    """Return what is at a place, in the process that runs it."""
-    target = load(handler.place)
+def found(handler: HandlerPath) -> Callee:
+    """Import and return what an import path names, in the process that runs it."""
+    target = load(handler.path)
     if isinstance(target, Task):
         return target
-    return Plain(
+    return PlainCallee(
         target,
-        Signature.of(target, inject=(Job,)),
+        plain_signature(target, _type(handler.payload), _type(handler.result)),
         find_codec(handler.codec or "json"),
         find_codec(handler.result_codec or "json"),
         handler.max_result,
     )
 
 
-def completed(job: Job, result: Any, callee: Callee) -> Complete:
-    """Return the word for what a handler returned: a result, or the job with which its chain goes on."""
+def _type(path: str | None) -> object:
+    return None if path is None else load(path)
+
+
+def completed(job: Job, result: object, callee: Callee) -> Complete:
+    """Return the settlement for what a handler returned: a result, or the job with which its chain continues."""
     if isinstance(result, Continued):
         if isinstance(callee, Task):
             result.refuse_elsewhere(callee.registry.client.store)
         return Complete(job.lease, b"", job.result_ttl_ms, result.after(job.chain, job.position, callee.result_codec))
-    data = callee.signature.encode_result(result, callee.result_codec)
-    fit_result(data, callee.max_result, f"{job.queue}/{job.id}", ResultTooLarge)
+    data = _encoded(result, callee)
+    if len(data) > callee.max_result:
+        fit_result(data, callee.max_result, f"{job.queue}/{job.id}", ResultTooLarge)
     return Complete(job.lease, data, job.result_ttl_ms)
+
+
+def _encoded(result: object, callee: Callee) -> bytes:
+    """Return the bytes of a result; what cannot be encoded now cannot be after a retry either."""
+    try:
+        return callee.signature.encode_result(result, callee.result_codec)
+    except PayloadError as error:
+        raise ResultInvalid(str(error), path=error.path) from error
+    except MemoryError:
+        raise
+    except Exception as error:  # of a codec that is not ours
+        raise ResultInvalid(f"the result cannot be encoded: {type(error).__name__}: {error}", path="result") from error
 
 
 def blocker(callee: Callee, record: BlockerRecord) -> Blocker:
@@ -81,12 +99,24 @@ def blocker(callee: Callee, record: BlockerRecord) -> Blocker:
     )  # fmt: skip
 
 
-def arguments(callee: Callee, claimed: Claimed, job: Job) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def arguments(callee: Callee, claimed: Claimed, job: Job) -> tuple[tuple[object, ...], dict[str, object]]:
     """Return what to call the handler with."""
-    if claimed.task is None:
-        args, kwargs = callee.signature.take_one(callee.codec.decode(claimed.payload))
+    if claimed.task is None or _is_of_plain(job):
+        args, kwargs = callee.signature.take_one(claimed.payload, callee.codec)
     else:
         args, kwargs = callee.signature.decode(claimed.payload, callee.codec)
     for name in callee.signature.injected:
         kwargs[name] = job
     return args, kwargs
+
+
+async def run_inline(fn: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+    """Return what the handler returns. A `def` handler holds up the loop for as long as it runs."""
+    outcome = fn(*args, **kwargs)
+    return await outcome if inspect.isawaitable(outcome) else outcome
+
+
+def _is_of_plain(job: Job) -> bool:
+    """True for a fail handler's job with the payload of a plain one."""
+    failed = job.failed
+    return failed is not None and failed.task is None

@@ -1,16 +1,19 @@
-"""An exception as the store keeps it."""
+"""What a handler raised: the record that the store keeps, its kinds, and when it asks to be tried again."""
 
 from __future__ import annotations
 
 import traceback
+from contextlib import suppress
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any
 
 import msgspec
 
+from ..core.duration import LATEST_MS, instant_ms, to_ms
 from ..core.job import ErrorRecord
 from ..core.policy import Cause, class_name
-from ..errors import Permanent
+from ..errors import ConfigError, Permanent, RetryAt
 
 MOST_TRACEBACK = 16_000
 MOST_MESSAGE = 4_000
@@ -65,7 +68,7 @@ def clipped(record: ErrorRecord) -> ErrorRecord:
     )
 
 
-def _is_small(value: Any) -> bool:
+def _is_small(value: object) -> bool:
     return len(msgspec.json.encode(value)) <= MOST_FIELDS
 
 
@@ -110,8 +113,53 @@ def _fields(error: BaseException) -> dict[str, Any]:
             continue
         try:
             blob = msgspec.json.encode(value)
+            plain = msgspec.json.decode(blob)
+            msgspec.msgpack.encode(plain)  # as it leaves a process, which no number above 64 bits does
         except Exception:
             continue  # what cannot be written down is not part of the record
         if len(blob) <= MOST_FIELDS:
-            fields[name] = msgspec.json.decode(blob)
+            fields[name] = plain
     return fields
+
+
+class RetryTime(msgspec.Struct, frozen=True):
+    """An instant or a wait, in milliseconds; where it is neither, the policy says when."""
+
+    at_ms: int | None = None
+    delay_ms: int | None = None
+
+    def bounded(self) -> RetryTime:
+        """Return it within what every store can keep: the past is the epoch, and no time is after the year 9999."""
+        return RetryTime(_bounded(self.at_ms), _bounded(self.delay_ms))
+
+
+def retry_time(error: BaseException) -> RetryTime:
+    """Return when an exception asks to be tried again; whatever else its attributes hold asks for nothing.
+
+    `RetryAt` is the handler's own word: one without a proper time raises `ConfigError`.
+    """
+    if isinstance(error, RetryAt):
+        return _told(error).bounded()
+    try:
+        crossed = getattr(error, "_retry_time", None)  # it was raised in another process
+        return (crossed if isinstance(crossed, RetryTime) else _asked(error)).bounded()
+    except Exception:
+        return RetryTime()  # a property that raises, or a value that is no time
+
+
+def _told(error: RetryAt) -> RetryTime:
+    if error.when is not None:
+        return RetryTime(at_ms=instant_ms(error.when, "RetryAt(when)"))
+    return RetryTime(delay_ms=to_ms(error.delay or 0, "RetryAt(delay)"))
+
+
+def _asked(error: BaseException) -> RetryTime:
+    at, after = getattr(error, "retry_at", None), getattr(error, "retry_after", None)
+    if isinstance(at, int | float | datetime):
+        with suppress(ConfigError):
+            return RetryTime(at_ms=instant_ms(at))
+    return RetryTime(delay_ms=to_ms(after)) if isinstance(after, int | float | timedelta) else RetryTime()
+
+
+def _bounded(ms: int | None) -> int | None:
+    return None if ms is None else min(max(int(ms), 0), LATEST_MS)

@@ -1,4 +1,4 @@
-"""thread: the handler runs in a thread of the worker's pool, and cannot be killed."""
+"""Handlers in threads of the worker's own process, which cannot be killed."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import asyncio
 import contextvars
 import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from queue import SimpleQueue
-from typing import Any
 
-from .trouble import CannotStart
+from .at_work import Key, at_work
+from .shortage import CannotStart
 
-Errand = tuple[Callable[[], Any], asyncio.AbstractEventLoop, asyncio.Future[Any]]
+Errand = tuple[Callable[[], object], asyncio.AbstractEventLoop, asyncio.Future[object]]
 
 
 class ThreadExecutor:
@@ -29,15 +29,22 @@ class ThreadExecutor:
         self._under_way = 0
         self._inbox: SimpleQueue[Errand | None] = SimpleQueue()
 
-    async def run(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Return what the handler returns. An `async def` handler gets an event loop of its own."""
+    async def run(
+        self, fn: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object], key: Key | None = None
+    ) -> object:
+        """Return what the handler returns. An `async def` handler gets an event loop of its own.
+
+        Until it has returned, its `key` is marked as running in this process.
+        """
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Any] = loop.create_future()
+        future: asyncio.Future[object] = loop.create_future()
         call = partial(contextvars.copy_context().run, called, fn, args, kwargs)
         self._under_way += 1
         try:
             if self._started < min(self._under_way, self._most):
                 self._start_one()
+            if key is not None:  # from here on, it is a thread's to leave
+                call = partial(_leaving, at_work.enter(key), call)
             self._inbox.put((call, loop, future))
             return await future
         finally:
@@ -52,7 +59,7 @@ class ThreadExecutor:
         self._started += 1
 
     def close(self) -> None:
-        """The threads end; those whose handlers still run, when these return."""
+        """End the threads; those whose handlers still run end when these return."""
         for _ in range(self._started):
             self._inbox.put(None)
         self._started = 0
@@ -62,7 +69,7 @@ class ThreadExecutor:
 def _serve(inbox: SimpleQueue[Errand | None]) -> None:
     while (errand := inbox.get()) is not None:
         call, loop, future = errand
-        result: Any = None
+        result: object = None
         error: BaseException | None = None
         try:
             result = call()
@@ -71,11 +78,11 @@ def _serve(inbox: SimpleQueue[Errand | None]) -> None:
         try:
             loop.call_soon_threadsafe(_resolve, future, result, error)
         except RuntimeError:
-            pass  # the loop is closed: nobody waits for it any more
+            pass  # the loop is closed, and no task waits for it
         del errand, call, loop, future, result, error  # hold nothing while idle
 
 
-def _resolve(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+def _resolve(future: asyncio.Future[object], result: object, error: BaseException | None) -> None:
     if future.done():
         return
     if error is not None:
@@ -84,7 +91,14 @@ def _resolve(future: asyncio.Future[Any], result: Any, error: BaseException | No
         future.set_result(result)
 
 
-def called(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _leaving(leave: Callable[[], None], call: Callable[[], object]) -> object:
+    try:
+        return call()
+    finally:
+        leave()
+
+
+def called(fn: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> object:
     """Return what a handler returns that is called in this thread."""
     try:
         outcome = fn(*args, **kwargs)
@@ -93,5 +107,5 @@ def called(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
         raise RuntimeError("the handler raised StopIteration") from raised  # which no future can hold
 
 
-async def _awaited(outcome: Any) -> Any:
+async def _awaited(outcome: Awaitable[object]) -> object:
     return await outcome

@@ -10,7 +10,7 @@ from ..client import new_id
 from ..core import schedule as core
 from ..core.schedule import Plan, Schedule
 from ..core.tick import tick_name
-from ..job import SCHEDULE_HEADER, TICK_HEADER
+from ..handler.job import SCHEDULE_HEADER, TICK_HEADER
 from ..store.contract import KEEP, Conflict, DedupSpec, Fired, NewJob, ScheduleChange, ScheduleRow, Store
 from .row import change_of, read
 
@@ -54,7 +54,7 @@ def _job(name: str, plan: Plan, tick: int | None) -> NewJob:
         payload=plan.payload,
         priority=plan.priority,
         key=plan.key,
-        headers={**plan.headers, SCHEDULE_HEADER: name, **when},
+        envelope=plan.envelope.with_headers({SCHEDULE_HEADER: name, **when}).encoded(),
         overrides=plan.overrides,
         result_ttl_ms=plan.result_ttl_ms,
         dedup=DedupSpec(key=f"{SCHEDULE_HEADER}/{name}") if plan.overlap == "skip" else None,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import cast
 
 from msgspec.structs import replace
 
+from ..app.bulk import Call
+from ..app.registry import Registry
 from ..client import Handle, new_id
 from ..core import schedule as core
 from ..core.duration import Duration
@@ -16,11 +18,9 @@ from ..core.tick import Spec
 from ..core.transition import Reply
 from ..core.word import check_words
 from ..errors import ConfigError, ScheduleMissing, StoreBusy
-from ..registry import Registry
 from ..store.contract import ScheduleChange, ScheduleRow, Store
-from ..task import Call
 from .fire import jobs_of
-from .plan import changed_fields, plan_of, stored_names
+from .plan import ScheduleRules, changed_fields, plan_of, stored_names
 from .row import change_of, read, readable
 
 log = logging.getLogger("holdfast")
@@ -68,7 +68,7 @@ class Schedules:
         self,
         name: str,
         spec: Spec,
-        call: Call[Any],
+        call: Call[object],
         *,
         catch_up: CatchUp = "one",
         limit: int = 100,
@@ -94,7 +94,7 @@ class Schedules:
         *,
         queue: str | None = None,
         spec: Spec | None = None,
-        call: Call[Any] | None = None,
+        call: Call[object] | None = None,
         catch_up: CatchUp | None = None,
         limit: int | None = None,
         grace: Duration | None = None,
@@ -104,7 +104,7 @@ class Schedules:
         """What is given holds from now on, above what the code declares; what is cleared is as declared again."""
         row = await self._find(name, queue)
         rules = {"catch_up": catch_up, "limit": limit, "grace": grace, "overlap": overlap}
-        given = {each: value for each, value in rules.items() if value is not None}
+        given = cast(ScheduleRules, {each: value for each, value in rules.items() if value is not None})
         cleared = stored_names(clear)
 
         def decide(found: Schedule | None, now_ms: int) -> Schedule:
@@ -145,7 +145,7 @@ class Schedules:
             row = await self._find(name, row.queue)
         raise _contended(row.queue, name)
 
-    async def trigger(self, name: str, *, queue: str | None = None) -> Handle[Any]:
+    async def trigger(self, name: str, *, queue: str | None = None) -> Handle[object]:
         """One more job of the schedule is enqueued now, by its rule for overlaps; its ticks go on as before."""
         schedule = await self.get(name, queue=queue)
         jobs, conflict = jobs_of(schedule, [None])
@@ -169,7 +169,7 @@ class Schedules:
                     await self._decided(queue, name, decide)
 
     async def _decided(self, queue: str, name: str, decide: Decide) -> Schedule:
-        """Return the schedule as `decide` wants it, written if nobody changed it meanwhile, else decided again."""
+        """Return the schedule as `decide` wants it, written if it was not changed meanwhile, else decided again."""
         store = self._store
         for _ in range(MOST_TRIES):
             row = next(iter(await store.schedules(queue, name)), None)

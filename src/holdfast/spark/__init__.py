@@ -10,21 +10,22 @@ for _package in ("pyspark", "pyarrow", "pandas"):
     if find_spec(_package) is None:
         raise MissingExtra(f"holdfast.spark needs {_package}, which is missing: pip install 'holdfast[spark]'")
 
-from .fleet import Fleet, WorkerReport, fleet  # noqa: E402
-from .mapper import map  # noqa: E402
-from .release import release  # noqa: E402
-from .report import WriteReport  # noqa: E402
-from .session import refuse_remote, session  # noqa: E402
-from .write import report, write  # noqa: E402
+from .fleet.fleet import Fleet, WorkerReport, fleet  # noqa: E402
+from .map.map import map  # noqa: E402
+from .session.session import session  # noqa: E402
+from .store_url import refuse_remote  # noqa: E402
+from .write.hold import end_hold  # noqa: E402
+from .write.report import WriteReport  # noqa: E402
+from .write.write import report, write  # noqa: E402
 
 __all__ = [
     "Fleet",
     "WorkerReport",
     "WriteReport",
+    "end_hold",
     "fleet",
     "map",
     "refuse_remote",
-    "release",
     "report",
     "session",
     "write",

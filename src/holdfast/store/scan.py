@@ -16,6 +16,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from ..core.bound import SCANNED_AT_ONCE
 from ..errors import ConfigError, LogGap
 from .shown import shown
 from .url import open_store
@@ -28,15 +29,15 @@ Columns = Mapping[str, Sequence[Any]]
 EVENT_COLUMNS = (
     "epoch", "sequence", "at_ms", "queue", "id", "run", "attempt", "transition", "state", "cause", "task", "worker",
     "key", "priority", "run_at_ms", "failures", "stalls", "timeouts", "releases", "wait_ms", "run_ms", "error_type",
-    "error_signature", "progress", "message", "payload",
+    "error_signature", "progress", "message", "payload", "envelope",
 )  # fmt: skip
 JOB_COLUMNS = (
     "queue", "id", "run", "task", "state", "priority", "key", "run_at_ms", "enqueued_at_ms", "started_at_ms",
     "finished_at_ms", "expires_at_ms", "attempts", "failures", "stalls", "timeouts", "releases", "worker", "holds_id",
     "cancel_requested", "successor", "chain_queue", "chain_id", "chain_run", "position", "chain_state", "blockers",
-    "progress", "error", "headers", "payload", "checkpoint", "result",
+    "progress", "error", "envelope", "payload", "checkpoint", "result",
 )  # fmt: skip
-"""Of these, `progress`, `error` and `headers` are JSON, as bytes."""
+"""Of these, `progress`, `error` and `envelope` are JSON, as bytes."""
 
 
 class Condition(msgspec.Struct, frozen=True):
@@ -47,7 +48,7 @@ class Condition(msgspec.Struct, frozen=True):
     value: Any = None
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True):
+class ScanPart(msgspec.Struct, frozen=True, kw_only=True):
     """A share of a table, to be read on its own. Each store has its own kind; all can be pickled."""
 
     missing: int = 0
@@ -56,7 +57,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     """The log is another one than its position was made for."""
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class ScanPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be read, and in how many shares."""
 
     table: Table
@@ -67,7 +68,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     upto: str | None = None
     """Events up to this position; `None` is the end of the log."""
     parts: int = 1
-    least: int = 20_000
+    least: int = SCANNED_AT_ONCE
     """A share is not made smaller than this for the sake of another."""
 
     def only(self, column: str) -> tuple[Any, ...] | None:
@@ -98,10 +99,10 @@ class Scan(Protocol):
     def takes(self, table: Table, condition: Condition) -> bool:
         """True when a plan may have this condition."""
 
-    def plan(self, plan: Plan) -> Sequence[Part]:
+    def plan(self, plan: ScanPlan) -> Sequence[ScanPart]:
         """Return the shares that together are what is wanted, each row in one of them."""
 
-    def read(self, plan: Plan, part: Part) -> Iterator[Columns]:
+    def read(self, plan: ScanPlan, part: ScanPart) -> Iterator[Columns]:
         """Yield the rows of a share, in order. Events that are gone by now raise `LogGap`, once the rest is read."""
 
     def close(self) -> None:

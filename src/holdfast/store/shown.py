@@ -69,7 +69,7 @@ def _options(query: str) -> list[str]:
         if name in _SHOWN and _VALUE.fullmatch(value):
             told.append(pair)
         else:
-            told.append(f"{name}={HIDDEN}" if equals and named(name, told) else HIDDEN)
+            told.append(f"{name}={HIDDEN}" if equals and "@" not in query and named(name, told) else HIDDEN)
     return told
 
 
@@ -87,4 +87,5 @@ def option(query: str, name: str, value: str) -> str:
         if pair.partition("=")[0] == name:
             break
         before += _options(pair)
-    return f"{name}={HIDDEN}" if "=" in query and named(name, before) else HIDDEN
+    is_login = "@" in query  # of a password with an unescaped `?`, which only looks like options
+    return f"{name}={HIDDEN}" if "=" in query and not is_login and named(name, before) else HIDDEN

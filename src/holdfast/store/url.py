@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from ..errors import ConfigError, MissingExtra, UnknownScheme
@@ -30,7 +29,7 @@ _EXTRAS: dict[str, str] = {
     for scheme in _BUILT_IN
     if scheme not in ("sqlite", "memory")
 }
-_DRIVERS = {"redis": "redis", "psycopg_pool": "postgresql", "sqlalchemy": "postgresql"}
+_DRIVERS = {"redis": "redis", "valkey": "valkey", "psycopg_pool": "postgresql", "sqlalchemy": "postgresql"}
 """Packages whose clients, pools and engines are accepted in the place of a URL, and the scheme that each stands for."""
 _registered: dict[str, Factory] = {}
 
@@ -40,7 +39,7 @@ def register_store(scheme: str, factory: Factory) -> None:
     _registered[scheme] = factory
 
 
-def open_store(url: Any, **options: Any) -> Store:
+def open_store(url: object, **options: object) -> Store:
     """Return the store that a URL names, or that a client or pool of the caller's points to, not yet opened."""
     if not isinstance(url, str):
         return _of_object(url)(url, **options)
@@ -75,7 +74,7 @@ def _place(url: str) -> tuple[str, ...] | None:
     return _EXTRAS.get(parts.scheme, parts.scheme), hosts or "localhost", "" if path == "0" else path, namespace
 
 
-def _of_object(given: Any) -> Factory:
+def _of_object(given: object) -> Factory:
     """Return the store for something that a driver made: known by the package of its class."""
     for base in type(given).__mro__:
         scheme = _DRIVERS.get(base.__module__.partition(".")[0])

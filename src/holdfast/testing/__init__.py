@@ -1,6 +1,6 @@
-"""For the tests of those who use Holdfast: a manual clock, jobs that run in place, and a store of one's own.
+"""Helpers for your own tests: a manual clock, jobs that run in place, and an empty store for each test.
 
-`holdfast.testing.contract` is for those who write a store: it tells whether it is right.
+`holdfast.testing.contract` is the suite that every store must pass, your own included.
 """
 
 from .clock import ManualClock

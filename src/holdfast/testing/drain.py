@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import msgspec
 
-from ..app import Holdfast
+from ..app.app import Holdfast
+from ..app.hooks import Hooks
+from ..app.task import AnyTask
 from ..errors import ConfigError, HoldfastError, JobError
-from ..executor import PoolOptions, ThreadExecutor, run_inline
-from ..store.contract import Claimed, Complete, Failed, Retried, Session, Settled, Settlement
-from ..worker.attempt import Attempt
-from ..worker.capacity import SLOTS, Ask
-from ..worker.flight import Flight
-from ..worker.pump import Pump
-from ..worker.ticker import Ticker
-from ..worker.upkeep import tidy
+from ..executor import Executors, PoolOptions, ProcessPool, ThreadExecutor, run_inline
+from ..store.contract import Claimed, Complete, Failed, Lease, Retried, Session, Settled, Settlement
+from ..worker.attempts.attempt import Attempt
+from ..worker.attempts.handler_services import CurrentSession, HandlerServices
+from ..worker.outcomes import Outcomes
+from ..worker.runner import Runner
+from ..worker.turns.capacity import SLOTS, Capacity, ClaimRequest
+from ..worker.turns.choice import ClaimChoice, ClaimRound, PendingTurns
+from ..worker.turns.skipped_queues import FailingQueues, UnknownTasks
+from ..worker.turns.wakeups import WakeUps
+from ..worker.upkeep.ticker import Ticker
+from ..worker.upkeep.upkeep import ClaimCounts, tidy
 
 Outcome = Literal["completed", "retried", "failed", "snoozed", "released", "cancelled", "lost"]
 LEASE_MS = 24 * 3600 * 1000
@@ -64,7 +71,7 @@ async def drain(
             for queue in served:
                 await tidy(app.store, queue, session, app.hooks)
             await Ticker(app.store, app.registry, served, app.hooks, 1.0).round()
-            return await _InPlace(app, threads, limit).drain(session, raise_errors)
+            return await _InPlace(app, session, threads, limit).drain(raise_errors)
         finally:
             await app.store.leave(session)
 
@@ -77,71 +84,96 @@ def _session(queues: tuple[str, ...]) -> Session:
 class _Here(ThreadExecutor):
     """No thread: the handler runs in the event loop, and holds it up for as long as it runs."""
 
-    async def run(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    async def run(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], key: Any = None) -> Any:
         return await run_inline(fn, args, kwargs)
 
 
-class _InPlace(Pump):
-    """A pump with one slot that ends when nothing is due."""
+class _Recorded(Outcomes):
+    """Outcomes that also record each attempt."""
 
-    def __init__(self, app: Holdfast, threads: bool, limit: int) -> None:
-        pool = PoolOptions(count=1)
-        super().__init__(app.store, app.registry, app.hooks, slots=1, poll=1.0, pulse=lambda: None, pool=pool)
-        self.executors.threads = ThreadExecutor(1) if threads else _Here(1)
-        self.executors.in_place = True
-        self._limit = limit
-        self._ran: dict[tuple[int, int], Ran] = {}
-        self._raise: BaseException | None = None
+    def __init__(self, hooks: Hooks, current: CurrentSession) -> None:
+        super().__init__(hooks, current)
+        self.ran: dict[tuple[int, int], Ran] = {}
+        self._handlers: dict[Lease, AnyTask] = {}
 
-    async def drain(self, session: Session, raise_errors: bool) -> list[Ran]:
-        self.session = session
+    def begin(self, claimed: Claimed) -> None:
+        lease = claimed.lease
+        self.ran[lease.run, lease.attempt] = Ran(
+            queue=lease.queue, id=lease.id, run=lease.run, attempt=lease.attempt, task=claimed.task
+        )
+
+    def remember(self, ended: Attempt | Claimed) -> None:
+        super().remember(ended)
+        if isinstance(ended, Attempt):
+            self._handlers[ended.lease] = ended.handler
+            self.ran[ended.lease.run, ended.lease.attempt].error = ended.error
+
+    @property
+    def failed(self) -> BaseException | None:
+        """What a handler raised whose failure is not settled yet."""
+        for entry in self.unsettled:
+            if isinstance(entry, Retried | Failed):
+                return self.ran[entry.lease.run, entry.lease.attempt].error
+        return None
+
+    def count(self, entry: Settlement, settled: Settled) -> None:
+        before = msgspec.structs.asdict(self.report)
+        super().count(entry, settled)
+        after = msgspec.structs.asdict(self.report)
+        (outcome,) = (name for name in after if after[name] != before[name])
+        ran = self.ran[entry.lease.run, entry.lease.attempt]
+        ran.outcome = outcome  # type: ignore[assignment]
+        if isinstance(entry, Complete) and entry.then is None:
+            ran.result = self._handlers[entry.lease].decode_result(entry.result)
+
+
+class _InPlace:
+    """A runner with one slot, and turns one after the other until nothing is due."""
+
+    def __init__(self, app: Holdfast, session: Session, threads: bool, limit: int) -> None:
+        self._store, self._session, self._limit = app.store, session, limit
+        current, pending, wake_ups = CurrentSession(session), PendingTurns(), WakeUps(app.hooks)
+        self._outcomes = _Recorded(app.hooks, current)
+        services = HandlerServices(app.store, app.registry, current)
+        pool = ProcessPool(PoolOptions(count=1), [], wake_ups.alarm.ring)
+        executors = Executors(ThreadExecutor(1) if threads else _Here(1), pool, services.blocker_records, app.store.url)
+        executors.in_place = True
+        unknown = UnknownTasks(app.store, app.hooks, wake_ups.ask_again_in, time.monotonic)
+        unknown.alone = True
+        self._runner = Runner(
+            registry=app.registry, hooks=app.hooks, slots=1, executors=executors, services=services,
+            outcomes=self._outcomes, pending=pending, wake_ups=wake_ups, unknown=unknown, claims=ClaimCounts(),
+            failing=FailingQueues(app.hooks, wake_ups.ask_again_in, time.monotonic),
+        )  # fmt: skip
+        self._choice = ClaimChoice(Capacity(app.registry, pool.units), pending, ClaimRound(), share=1)
+
+    async def drain(self, raise_errors: bool) -> list[Ran]:
         try:
-            await self._step(session, 0)  # tells the priorities of the queues
-            while await self._step(session, 1):
-                await self.drained.wait()
-                if self._raise is not None and raise_errors:
-                    await self._step(session, 0)
-                    raise self._raise
+            await self._step(0)  # tells the priorities of the queues
+            while await self._step(1):
+                await self._runner.drained.wait()
+                if raise_errors and (error := self._outcomes.failed) is not None:
+                    await self._step(0)
+                    raise error
         finally:
-            self.close()
-        return list(self._ran.values())
+            self._runner.close()
+        return list(self._outcomes.ran.values())
 
-    async def _step(self, session: Session, room: int) -> bool:
-        """What has ended is settled and what there is room for started; return whether there was anything."""
-        settlements, self._finished = self._finished, []
-        ask = Ask(SLOTS, tuple(self._choice.order(session.queues)) if room else (), room)
-        self._choice.sent(ask)
-        turn = await self._turn(session, Flight(settlements, ask, alone=True))
+    async def _step(self, room: int) -> bool:
+        """Settle what has ended and start what there is room for; return whether there was anything."""
+        settlements = self._outcomes.take()
+        queues = tuple(self._choice.order(self._session.queues)) if room else ()
+        request = ClaimRequest(SLOTS, queues, room)
+        self._choice.sent(request)
+        turn = await self._store.settle_and_claim(self._session, settlements, queues, room)
         if turn.evicted:
             raise JobError("drain() was declared dead while it ran a job: its handler moved the clock by over a day")
-        self._after(turn, settlements)
-        self._choice.landed(ask, turn)
-        return bool(turn.claimed or settlements)
-
-    def _start(self, jobs: list[Claimed]) -> None:
-        for claimed in jobs:
-            if len(self._ran) >= self._limit:
+        for claimed in turn.claimed:
+            if len(self._outcomes.ran) >= self._limit:
                 raise HoldfastError(
                     f"drain() ran {self._limit} jobs and there is more: does a job enqueue itself? See limit="
                 )
-            lease = claimed.lease
-            self._ran[lease.run, lease.attempt] = Ran(
-                queue=lease.queue, id=lease.id, run=lease.run, attempt=lease.attempt, task=claimed.task
-            )
-        super()._start(jobs)
-
-    def _end(self, attempt: Attempt, settlement: Settlement | None) -> None:
-        ran = self._ran[attempt.lease.run, attempt.lease.attempt]
-        ran.error = attempt.error
-        if isinstance(settlement, Complete):
-            ran.result = None if settlement.then else attempt.handler.decode_result(settlement.result)
-        elif isinstance(settlement, Retried | Failed):
-            self._raise = self._raise or attempt.error
-        super()._end(attempt, settlement)
-
-    def _count(self, entry: Settlement, settled: Settled) -> None:
-        before = msgspec.structs.asdict(self.report)
-        super()._count(entry, settled)
-        after = msgspec.structs.asdict(self.report)
-        (outcome,) = (name for name in after if after[name] != before[name])
-        self._ran[entry.lease.run, entry.lease.attempt].outcome = outcome  # type: ignore[assignment]
+            self._outcomes.begin(claimed)
+        self._runner.apply(turn, settlements)
+        self._choice.answered(request, turn)
+        return bool(turn.claimed or settlements)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from ..app import Holdfast
+from ..app.app import Holdfast
 from ..errors import ConfigError
+from ..store.contract import Store
 from ..store.sqlite import SqliteStore
 
 
 @contextmanager
 def isolate(app: Holdfast, clock: Callable[[], int] | None = None) -> Iterator[Holdfast]:
-    """The app works on an empty store in memory, whatever its URL says, with this clock; afterwards on its own again.
+    """Let the app work on an empty store in memory, with this clock; afterwards on its own store again.
 
     The app must not be open, neither before nor after.
     """
@@ -26,7 +27,8 @@ def isolate(app: Holdfast, clock: Callable[[], int] | None = None) -> Iterator[H
         store.forget()
 
 
-def _swap(app: Holdfast, store: object) -> None:
+def _swap(app: Holdfast, store: Store) -> None:
     if app.loop is not None:
         raise ConfigError("this app is open; isolate() it before it is opened, and close it before the block ends")
-    app.store = app.client.store = store  # type: ignore[assignment]
+    app.store = store
+    app.client.use(store)

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from ..app import Holdfast
+from ..app.app import Holdfast
 from .clock import ManualClock
 from .isolate import isolate
 

@@ -252,6 +252,10 @@ def counted(before: Replayed, event: Event) -> list[Counters]:
         return [same if name is None else _more(same, name)]
     if event.transition == "retry":
         return [_more(same, COUNTER[Cause(event.cause or "failure")])]
+    if event.transition == "fail" and event.cause == Cause.SNOOZE:
+        return [same]
+    if event.transition == "fail" and event.cause == Cause.ATTEMPTS and before.state is State.ACTIVE:
+        return [same, *(_more(same, name) for name in COUNTER.values())]  # whatever ended the last of them
     if event.transition == "fail" and before.state is State.ACTIVE:
         return [_more(same, COUNTER.get(Cause(event.cause or "failure"), "failures"))]
     return [same]

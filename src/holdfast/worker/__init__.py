@@ -1,6 +1,7 @@
 """Running jobs: claim, run, settle, and let nothing fall."""
 
-from .report import Report
+from .outcomes import Report
+from .upkeep.maintainer import Maintained, Maintainer
 from .worker import Worker
 
-__all__ = ["Report", "Worker"]
+__all__ = ["Maintained", "Maintainer", "Report", "Worker"]

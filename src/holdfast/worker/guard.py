@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sys
 from contextlib import suppress
 
 import msgspec
 
+from ..executor import ProcessPool
 from ..executor.process.spawn import search_path
 from ..store.contract import Session, Store
+
+log = logging.getLogger("holdfast")
 
 
 class Guard:
@@ -32,7 +36,16 @@ class Guard:
         return cls(process)
 
     async def stop(self) -> None:
-        """The guard is gone. It can be killed at any moment, as every step in a store is whole or not at all."""
+        """Kill the guard, which may be done at any moment, as every step in a store is atomic."""
         with suppress(ProcessLookupError):
             self._process.kill()
         await self._process.wait()
+
+
+async def guard_of(store: Store, session: Session, wedged_after: float, pool: ProcessPool) -> Guard | None:
+    """Return the guard of a session, if one can be started."""
+    try:
+        return await Guard.start(store, session, wedged_after, pool.deadline().guard_fd)
+    except OSError as error:
+        log.warning("guard_failed: no guard could be started, so native code may cost this worker its lease: %s", error)
+        return None

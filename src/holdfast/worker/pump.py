@@ -1,217 +1,269 @@
-"""The pump: one call at a time settles every finished attempt and claims as many jobs as there are free slots.
+"""The pump: one call at a time settles every ended attempt and claims as many jobs as there are free slots.
 
 Idle, that is one job at lowest latency; loaded, it is many; no timer is needed to gather a batch. Where the store
-works in another process, a second call is under way while the handlers of the first run.
+works in another process, a second call is pending while the handlers of the first run.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec.structs import replace
 
+from ..core.bound import CROWD
 from ..core.state import State
 from ..errors import StoreError
-from ..executor import PoolOptions
-from ..hook import Hooks
-from ..page import now
-from ..registry import Registry
-from ..store.contract import CROWD, Filter, Released, Session, Settlement, Store, Turn
-from .alarm import Alarm
-from .capacity import Ask, Capacity
-from .choice import NOTHING, Choice
-from .flight import Flight
-from .reserve import Reserve
-from .trouble import FIRST_PAUSE, Persistent
-from .wakeup import WakeUps
-
-log = logging.getLogger("holdfast")
+from ..guard.page import now
+from ..store.contract import Filter, Session, Store, Turn
+from .attempts.handler_services import CurrentSession
+from .outcomes import Outcomes
+from .recovery import FIRST_PAUSE, Recovery
+from .runner import DEAD, Runner
+from .turns.capacity import ClaimRequest
+from .turns.choice import NOTHING, ClaimChoice, PendingTurn, PendingTurns
+from .turns.skipped_queues import FailingQueues, SuspectReserve, UnknownTasks
+from .turns.wakeups import Alarm, WakeUps
 
 
-DEAD = "its worker was declared dead"
-
-
-class Pulse(Protocol):
-    """Whoever wants to know that the store was talked to."""
-
-    def __call__(self) -> None: ...
-
-
-class Pump(Persistent):
-    """Keeps the slots full and the store told, for one session at a time."""
+class Pump:
+    """Keep the slots full and the outcomes settled, for one session at a time."""
 
     def __init__(
-        self, store: Store, registry: Registry, hooks: Hooks, slots: int, poll: float, pulse: Pulse, pool: PoolOptions
+        self,
+        store: Store,
+        current: CurrentSession,
+        *,
+        runner: Runner,
+        outcomes: Outcomes,
+        recovery: Recovery,
+        pending: PendingTurns,
+        choice: ClaimChoice,
+        failing: FailingQueues,
+        unknown: UnknownTasks,
+        wake_ups: WakeUps,
+        poll: float,
+        claim_interval: float = 0.0,
     ) -> None:
-        super().__init__(store, registry, hooks, slots, pool)
+        self._store = store
+        self._current = current
+        self._runner = runner
+        self._outcomes = outcomes
+        self._recovery = recovery
+        self._pending = pending
+        self._choice, self._round, self._capacity = choice, choice.round, choice.capacity
+        self._failing = failing
+        self._unknown = unknown
+        self._wake_ups, self._alarm = wake_ups, wake_ups.alarm
         self._poll = poll
-        self._pulse = pulse
-        self.capacity = Capacity(registry, self.pool.room)
-        self._share = -(-slots // store.turns_at_once)
-        self._choice = Choice(self.capacity, self._share)
-        self._round, self._flights = self._choice.round, self._choice.flights
+        self._claim_interval = claim_interval
+        """Seconds from one claim to the next at least. A worker that waits them out is not woken: others are."""
+        self._claimed_at = 0.0
+        self._reserve = SuspectReserve()
         self._loaded = False
         """The last turn for the slots found as many jobs as there was room for."""
-        self._ordered = True
+        self._order_known = True
+        """Which of the session's queues comes first is known from a reply."""
         self._listening = False
-        self._called = False
-        self._counts_claims = True
-        self._wake_ups = WakeUps(hooks)
-        self._reserve = Reserve()
+        self._offered = 0
+        """The room with which the session is parked; one turn claims for a share of the free slots only."""
+        self._given = 0
+        """How many jobs came with wake-ups so far."""
+        self._widen: Callable[[Session], Awaitable[Session]] | None = None
         self.idle = False
+        """True while it sleeps and nothing runs."""
         self.empty = Alarm()
         """Rung when nothing runs and nothing is left to settle."""
 
-    async def run(self, session: Session, evicted: Callable[[], None]) -> None:
-        """Works until it no longer claims and nothing is left to settle; or the session is declared dead."""
-        self._ordered = len(session.queues) == 1  # which of several comes first, only a reply can tell
+    async def run(self, session: Session, on_evicted: Callable[[], None]) -> None:
+        """Work until it no longer claims and nothing is left to settle, or the session is declared dead.
+
+        `on_evicted` is called once it was declared dead.
+        """
+        self._order_known = len(session.queues) == 1
         self._loaded = False
         self._round.begin()
+        pending = self._pending
         try:
-            while self.claiming or self.running or self._finished or self._unsure or self._flights:
+            while self._has_work():
+                if self._widen is not None and not pending:
+                    session = await self._widened(session)
                 if self._may_ask(session):
-                    flight = self._ask(session)
-                    if flight.alone:
-                        if not await self._landed(session, flight, evicted):
+                    turn = self._ask(session)
+                    if turn.alone:
+                        if not await self._apply(session, turn, on_evicted):
                             return
                         continue
-                    self._flights.send(flight, self._on_landing)
-                    await _soon(len(self._flights) > 1)
-                elif (landed := self._flights.land()) is not None:
-                    if not await self._landed(session, landed, evicted):
+                    pending.send(turn, self._on_turn_ended)
+                    await _let_start(len(pending) > 1)
+                elif (ended := pending.oldest_ended()) is not None:
+                    if not await self._apply(session, ended, on_evicted):
                         return
-                    await _soon(len(self._flights) > 0)
+                    await _let_start(len(pending) > 0)
                 else:
-                    if not self._flights:
-                        self._round.begin()  # whatever rings may have made room, or have brought something
+                    if not pending:
+                        self._round.begin()  # whatever rings may have made room, or have brought a job
                     self._listening = True
-                    await self.alarm.wait(self._reserve.seconds(time.monotonic()))
+                    await self._alarm.wait(self._reserve.seconds(time.monotonic()))
                     self._listening = False
         finally:
-            self._flights.cancel()
-            self._note_drained()
+            pending.cancel()
+            self._runner.note_drained()
+
+    def _has_work(self) -> bool:
+        runner = self._runner
+        return bool(
+            runner.accepting
+            or runner.running
+            or self._outcomes.unsettled
+            or self._recovery.unsure
+            or self._pending
+        )  # fmt: skip
+
+    def widen(self, change: Callable[[Session], Awaitable[Session]]) -> None:
+        """Have `change` return the session with more queues, before the next turn and while none is pending."""
+        self._widen = change
+        self._wake_ups.ask_again()
+
+    async def _widened(self, session: Session) -> Session:
+        assert self._widen is not None
+        widen, self._widen = self._widen, None
+        self._current.session = wider = await widen(session)
+        self._order_known = self._order_known and wider is session
+        self._round.begin()
+        return wider
+
+    # --- asking
 
     def _may_ask(self, session: Session) -> bool:
-        """One turn at a time; but under load, one more while the store works, when it is worth the call."""
-        if not self._flights:
-            pending = self._finished or self._unsure or self._called or not self._ordered
-            return bool(pending) or self._wanted(session).room > 0
-        if not self._loaded or self._unsure or len(self._flights) >= self._store.turns_at_once:
+        """Allow one turn at a time; but under load, one more while the store works, when it is worth the call."""
+        if self._widen is not None:  # pending turns must end first
             return False
-        if self._reserve.keeping:  # what is under way must land first: a suspect may have little company
+        unsettled, unsure = self._outcomes.unsettled, self._recovery.unsure
+        if not self._pending:
+            due = unsettled or unsure or self._wake_ups.called or not self._order_known
+            return bool(due) or self._wanted(session).room > 0
+        if not self._loaded or unsure or len(self._pending) >= self._store.turns_at_once:
             return False
-        ask = self._wanted(session)
-        return ask.pool or len(self._finished) + ask.room >= self._share
+        if self._reserve.keeping:  # pending turns must end first: a suspect may have few jobs beside it
+            return False
+        request = self._wanted(session)
+        return request.pool or len(unsettled) + request.kept >= self._choice.share
 
-    def _ask(self, session: Session) -> Flight:
+    def _ask(self, session: Session) -> PendingTurn:
         """Return the next turn, for which room is kept from now on."""
-        if self._called:
+        if self._wake_ups.called:
             self._round.call()
-        self._called = False
-        ask = self._wanted(session) if self._ordered else NOTHING
-        if not ask.room and self._round.asked:
+        self._wake_ups.called = False
+        request = self._wanted(session) if self._order_known else NOTHING
+        if not request.room and self._round.asked:
             self._round.begin()
-            ask = self._wanted(session)
-        settlements, self._finished = self._finished, []
-        if ask.room:
-            self.drained.clear()
+            request = self._wanted(session)
+        if request.room:
+            self._runner.drained.clear()
+            if self._claim_interval:
+                self._claimed_at = time.monotonic()
+                self._wake_ups.ask_again_in(self._claim_interval)
         alone = not self._loaded or self._store.turns_at_once == 1 or self._reserve.keeping
-        flight = Flight(settlements, ask, alone)
-        flight.call = self._turn(session, flight)
-        self._flights.add(flight)
-        self._choice.sent(ask)
-        return flight
+        turn = PendingTurn(self._outcomes.take(), request, alone, self._given)
+        turn.call = self._turn(session, turn)
+        self._pending.add(turn)
+        self._choice.sent(request)
+        return turn
 
-    def _wanted(self, session: Session) -> Ask:
-        """Return what to claim next, besides what is being claimed."""
-        if not self.claiming:
+    def _wanted(self, session: Session) -> ClaimRequest:
+        """Return what to claim next, beside what is being claimed."""
+        runner, interval = self._runner, self._claim_interval
+        if not runner.accepting or (interval and self._claimed_at + interval > time.monotonic()):
             return NOTHING
-        self._reserve.look(time.monotonic(), self._suspects > 0)
-        ask = self._choice.ask(self._reserve.queues(self._barred.served(session.queues)), self._free())
-        company = self._company()
-        if company is None:
-            return ask
-        return replace(ask, room=max(0, min(ask.room, company - len(self.running) - self._flights.room)))
+        self._reserve.look(time.monotonic(), runner.suspects > 0)
+        request = self._choice.request(self._reserve.queues(self._served(session)), runner.free)
+        most = runner.most_beside_suspects()
+        if most is None:
+            return request
+        return replace(request, room=max(0, min(request.room, most - len(runner.running) - self._pending.room)))
 
-    def _on_landing(self) -> None:
-        if self._listening:  # or else it will look by itself, and a bell would cost a turn for nothing
-            self.alarm.ring()
+    def _served(self, session: Session) -> Sequence[str]:
+        """Return the queues that may be asked now."""
+        return self._unknown.served(self._failing.served(session.queues))
 
-    def _is_claiming(self) -> bool:
-        return self._counts_claims and self._flights.claim
+    async def _turn(self, session: Session, turn: PendingTurn) -> Turn:
+        runner = self._runner
+        if self._recovery.unsure:
+            await self._recovery.take_stock(session, turn.settlements)
+            turn.request = self._capacity.cut(turn.request, 0 if runner.suspects else runner.free)
+        request, keeping = turn.request, self._reserve.keeping
+        wants_suspect = turn.alone and self._reserve.wants(time.monotonic())
+        asked_at = now()
+        reply = await self._store.settle_and_claim(
+            session,
+            turn.settlements,
+            request.queues,
+            request.room,
+            park=runner.accepting and not keeping and not self._unknown.resting and not self._claim_interval,
+            idle=not runner.running and len(self._pending) <= 1 and not self._failing,
+            held=len(runner.running) if wants_suspect else CROWD,
+            only_suspects=keeping,
+        )
+        if not reply.evicted:
+            self._current.renewed_at = asked_at
+        if reply.claimed and now() - asked_at > session.lease_ms / 1000:
+            # This worker was held up for longer than its lease: others may have these jobs by now, so ask once more.
+            return replace(reply, claimed=[], unsure=True)
+        return reply
 
-    def count_on_no_claim(self) -> None:
-        """A claim that is under way is no longer waited for: its store may hang."""
-        self._counts_claims = False
-        self._note_drained()
+    def _on_turn_ended(self) -> None:
+        if self._listening:  # otherwise the loop looks by itself, and a bell would cost a turn for nothing
+            self._alarm.ring()
 
-    async def _landed(self, session: Session, flight: Flight, evicted: Callable[[], None]) -> bool:
-        """What the turn brought is at work. False: there is no use in going on."""
+    # --- applying
+
+    async def _apply(self, session: Session, pending: PendingTurn, on_evicted: Callable[[], None]) -> bool:
+        """Put what the turn brought to work. False: the loop is over."""
         try:
-            turn = await flight.call
+            turn = await pending.call
         except Exception as error:
-            self._flights.forget(flight)
-            self._note_drained()
-            return await self._failed(session, flight.settlements, error)
-        self._flights.forget(flight)
-        self._pause = FIRST_PAUSE
+            self._pending.remove(pending)
+            self._runner.note_drained()
+            self._pending.share_failure()
+            pauses = not pending.shares_failure
+            return await self._recovery.after_failure(session, pending.settlements, error, pauses)
+        self._pending.remove(pending)
+        self._recovery.pause = FIRST_PAUSE
         if turn.evicted:
-            self._finished = flight.settlements + self._finished
-            evicted()
+            self._outcomes.put_back(pending.settlements)
+            on_evicted()
             return False
-        self._after(turn, flight.settlements)
-        self._choice.landed(flight.ask, turn)
-        self._note_suspects(flight.ask, turn)
-        self._note_drained()
-        if not flight.ask.pool:
-            self._loaded = 0 < flight.ask.room <= len(turn.claimed)
-        if self._ordered and (flight.ask.pool or not self._flights):
-            await self._look_for_hungry(session)
-        if self._ordered and not self._flights:
-            await self._rest(session, turn, flight.ask)
-        self._ordered = True
+        self._current.heard_at = time.monotonic()
+        self._wake_ups.judge(any(job.company is None for job in turn.claimed))  # others may be woken for a suspect, too
+        self._recovery.unsure = self._recovery.unsure or turn.unsure
+        self._runner.apply(turn, pending.settlements)
+        self._choice.answered(pending.request, turn)
+        self._note_suspects(pending.request, turn)
+        self._runner.note_drained()
+        if not pending.request.pool:
+            self._loaded = 0 < pending.request.room <= len(turn.claimed)
+        if self._order_known and (pending.request.pool or not self._pending):
+            await self._find_hungry(session)
+        if self._order_known and not self._pending:
+            await self._rest(session, turn, pending)
+        self._order_known = True
         return True
 
-    def _note_suspects(self, ask: Ask, turn: Turn) -> None:
-        if not ask.room:
+    def _note_suspects(self, request: ClaimRequest, turn: Turn) -> None:
+        if not request.room:
             return
         kept, at = self._reserve.keeping, time.monotonic()
-        self._reserve.look(at, self._suspects > 0)
-        self._reserve.told(at, ask.queues, turn.suspects, len(turn.claimed) < ask.room)
+        self._reserve.look(at, self._runner.suspects > 0)
+        self._reserve.told(at, request.queues, turn.suspects, len(turn.claimed) < request.room)
         if kept != self._reserve.keeping:  # other jobs are asked for now than before
             self._round.begin()
 
-    async def _turn(self, session: Session, flight: Flight) -> Turn:
-        if self._unsure:
-            await self._take_stock(session, flight.settlements)
-            flight.ask = self.capacity.cut(flight.ask, 0 if self._suspects else self._free())
-            self._unsure = False
-        ask, keeping = flight.ask, self._reserve.keeping
-        wants = flight.alone and self._reserve.wants(time.monotonic())
-        asked_at = now()
-        turn = await self._store.settle_and_claim(
-            session,
-            flight.settlements,
-            ask.queues,
-            ask.room,
-            park=self.claiming and not keeping,
-            idle=not self.running and len(self._flights) <= 1 and not self._barred,
-            held=len(self.running) if wants else CROWD,
-            only_suspects=keeping,
-        )
-        if turn.claimed and now() - asked_at > session.lease_ms / 1000:
-            # This worker was held up for longer than its lease: others may have these jobs by now, so ask once more.
-            return replace(turn, claimed=[], unsure=True)
-        return turn
-
-    async def _look_for_hungry(self, session: Session) -> None:
-        """It is known which queues have jobs waiting that are too large for the room of the moment."""
-        served = [queue for queue in self._barred.served(session.queues) if queue not in self._choice.paused]
-        blocked = self.capacity.blocked(self._choice.order(served), self._free())
+    async def _find_hungry(self, session: Session) -> None:
+        """Find out which queues have jobs waiting that are too large for the room of the moment."""
+        served = [queue for queue in self._served(session) if queue not in self._choice.paused]
+        blocked = self._capacity.blocked(self._choice.order(served), self._runner.free)
         self._round.hungry = [queue for queue in blocked if await self._has_waiting(queue)]
 
     async def _has_waiting(self, queue: str) -> bool:
@@ -220,78 +272,64 @@ class Pump(Persistent):
         except StoreError:
             return False  # the turn that follows finds that out, too
 
-    def call(self) -> None:
-        """The store has something to say: a job, or a handler that must stop. Ask it even with no slot free."""
-        self._wake_ups.heard()
-        if self.claiming and self.session is not None:
-            given = self._store.given(self.session, self._free() - self._flights.slots)
-            if given:  # which the store claimed when it rang: there is nothing to ask
-                self.idle = False
-                self._start(given)
-                return
-        self.look_again()
+    # --- sleeping and waking
 
-    def look_again(self) -> None:
-        self._called = True
-        self.alarm.ring()
-
-    def _after(self, turn: Turn, settlements: list[Settlement]) -> None:
-        self._pulse()
-        self._wake_ups.judge(
-            any(job.company is None for job in turn.claimed)
-        )  # whoever is woken for a suspect may pass
-        self._unsure = self._unsure or turn.unsure
-        if turn.late:
-            self.warn_of_lateness()
-        for entry, settled in zip(settlements, turn.settled, strict=True):
-            self._count(entry, settled)
-        for lease, reason in turn.aborts:
-            self.abort(lease, reason)
-        if turn.claimed and self.last_try is not None:  # nobody would tell their handlers to stop
-            self._finished += [Released(claimed.lease) for claimed in turn.claimed]
-        elif turn.claimed:
-            self._start(turn.claimed)
-
-    async def _rest(self, session: Session, turn: Turn, ask: Ask) -> None:
+    async def _rest(self, session: Session, turn: Turn, pending: PendingTurn) -> None:
         """Sleep until there is something to do, exactly as long as nothing can be claimed."""
-        parked = len(turn.claimed) < ask.room
-        if not self.running and not self._finished:
+        runner, unsettled = self._runner, self._outcomes.unsettled
+        # What was given while the reply was on its way has taken room of that with which the session parked.
+        self._offered = pending.request.room - len(turn.claimed) - (self._given - pending.given)
+        parked = self._offered > 0
+        if not runner.running and not unsettled:
             self.empty.ring()
-        if not self.claiming or self._finished or self._called or self._unsure or self._wanted(session).room > 0:
+        called, unsure = self._wake_ups.called, self._recovery.unsure
+        if not runner.accepting or unsettled or called or unsure or self._wanted(session).room > 0:
             return
-        if self._round.again or not parked:  # nobody would wake this worker, unless it asks, and parks, once more
+        if (
+            self._round.again or not parked
+        ):  # the store would not wake this worker, unless it asks, and parks, once more
             self._round.begin()
             if self._wanted(session).room > 0:
                 return
         kept_for = self._reserve.seconds(time.monotonic())
+        self.idle = not runner.running
         if not self._round.asked:
-            await self.alarm.wait(kept_for)
-            return
-        self.idle = not self.running
-        wait = min(self._round.seconds(self._poll), self._poll if kept_for is None else kept_for)
-        rung = await self.alarm.wait(wait)
-        self._round.begin()
-        self._wake_ups.polled = not rung and wait == self._poll and kept_for is None
+            await self._alarm.wait(kept_for)
+        else:
+            wait = min(self._round.seconds(self._poll), self._poll if kept_for is None else kept_for)
+            rung = await self._alarm.wait(wait)
+            self._round.begin()
+            self._wake_ups.polled = not rung and wait == self._poll and kept_for is None
         self.idle = False
 
-    def forget_all(self) -> None:
-        """The session is dead: every handler is aborted, and nothing that was done under it is told."""
-        for entry in (*self._finished, *self._flights.untold):
-            self._lose(entry.lease, DEAD)
-        for attempt in self.running.values():
-            self._remember(attempt)
-            self._lose(attempt.lease, DEAD)
-        self._finished = []
-        self._unsure = False
-        self._zombies.update(attempt for attempt in self.running.values() if attempt.in_thread)
-        self.abort_all("lease_lost")
-        self.running.clear()
-        self._in_processes = self._suspects = 0
-        self.drained.set()
+    def on_wake_up(self) -> None:
+        """Start what the store has claimed for this worker with its wake-up; or ask it, even with no slot free."""
+        self._wake_ups.heard()
+        runner, session = self._runner, self._current.session
+        if runner.accepting and session is not None:
+            size = max(
+                1, self._capacity.demand(session.queues[0]).slots
+            )  # sessions of several queues are given nothing
+            given = self._store.given(session, (runner.free - self._pending.slots) // size)
+            if given:  # there is nothing to ask, unless the store knows of no more room
+                self.idle = False
+                runner.start(given)
+                self._given += len(given)
+                self._offered -= len(given)
+                if self._offered > 0 or runner.free - self._pending.slots < size:
+                    return
+        self._wake_ups.ask_again()
+
+    def lose_all(self) -> None:
+        """Abort every handler and settle nothing, as the session is dead."""
+        for entry in (*self._outcomes.take(), *self._pending.unsettled):
+            self._outcomes.lose(entry.lease, DEAD)
+        self._runner.lose_all()
+        self._recovery.unsure = False
 
 
-async def _soon(busy: bool) -> None:
-    """What was just begun is under way: a call is written, handlers have started. Without this, two turns soon go in
-    step, and the store and the handlers wait for each other."""
+async def _let_start(busy: bool) -> None:
+    """Let a call that was just made be written and handlers start. Otherwise two turns soon go in step, and the store
+    and the handlers wait for each other."""
     for _ in range(2 if busy else 0):
         await asyncio.sleep(0)

@@ -10,7 +10,7 @@ from typing import Any
 
 os.environ["TORTURE_WORKER"] = str(os.getpid())  # its pool inherits it
 
-from holdfast import Happening
+from holdfast import HookEvent
 
 from . import ledger
 from .app import app, plan
@@ -34,7 +34,7 @@ def record(store: type[Any], method: str, letter: str) -> None:
 
 @app.on("retry")
 @app.on("fail")
-def tell(happening: Happening) -> None:
+def tell(happening: HookEvent) -> None:
     """The log says what went wrong, when it was not what a handler raises on purpose."""
     if "Trouble" not in str(happening.detail):
         log.error("%s of %s/%s: %s", happening.name, happening.queue, happening.id, happening.detail)

@@ -15,7 +15,7 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 def prctl(option: int, value: int) -> None:
-    """The option is set; OSError when the kernel refuses."""
+    """Set a process option; raise OSError when the kernel refuses."""
     libc = ctypes.CDLL(None, use_errno=True)
     arguments = [ctypes.c_ulong(each) for each in (value, 0, 0, 0)]
     if libc.prctl(ctypes.c_int(option), *arguments) != 0:
@@ -24,20 +24,20 @@ def prctl(option: int, value: int) -> None:
 
 
 def bind_to_parent() -> None:
-    """This process dies with its worker, and orphans of its own children stay below it, where they are found."""
+    """Have this process die with its worker, and adopt the orphans of its children, so that they can be found."""
     if sys.platform == "linux":
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
 class Consumed(NamedTuple):
-    """What a process has taken so far."""
+    """What a process has used so far."""
 
     cpu: float
     """Seconds of processor time, with that of its children that have ended."""
     threads: int
     alive: bool
-    """Or it has ended, and nobody has waited for it."""
+    """False for one that has ended and was not waited for."""
 
 
 def consumed(pid: int) -> Consumed:
@@ -49,7 +49,7 @@ def consumed(pid: int) -> Consumed:
 
 
 def limit_cpu(pid: int, seconds: float) -> None:
-    """A process gets SIGXCPU one to two seconds after it has used so much more processor time; OSError if it is gone.
+    """Send a process SIGXCPU one to two seconds after it has used so much more processor time; OSError if it is gone.
 
     The hard limit stays as it is, for only the mighty can raise it again for the next job.
     """

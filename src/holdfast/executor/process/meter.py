@@ -7,10 +7,11 @@ import logging
 import os
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 
 from ...core.sandbox import Sandbox
 from .kernel import Consumed, consumed, limit_cpu
-from .tree import kill_tree, marked
+from .process_tree import is_there, kill_tree, marked
 
 log = logging.getLogger("holdfast")
 EVERY, SHORTEST = 0.25, 0.02
@@ -39,17 +40,17 @@ class Meter:
         """What it had too much of, once it was ended for that."""
 
     def start(self) -> None:
-        """A job has its processor time, beyond what the process has had so far, its processes and its threads."""
+        """Begin to watch a job, which has its own processor time beyond what the process has used so far."""
         self.stop()
         self._at_work = True
         self._task = asyncio.get_running_loop().create_task(self._watch())
 
     def rest(self) -> None:
-        """No job is in the process."""
+        """Note that no job is in the process."""
         self._at_work = False
 
     def stop(self) -> None:
-        """Nobody looks any more."""
+        """Stop watching."""
         if self._task is not None:
             self._task.cancel()
 
@@ -64,7 +65,7 @@ class Meter:
             self.over = over
             kill_tree(self._pid, self._mark)
         else:
-            log.error("process %d is ended, though its job was over: %s", self._pid, over)
+            log.error("sandbox_over_limit: process %d is ended, though its job was over: %s", self._pid, over)
             self._discard()
 
     async def _too_much_at_last(self) -> str:
@@ -77,7 +78,7 @@ class Meter:
             pause = self._pause(spent)
             await asyncio.sleep(pause)
             now, others = self._look()
-            used = max(0.0, now.cpu - before)  # it is less when a child has ended that nobody waits for
+            used = max(0.0, now.cpu - before)  # it is less when a child has ended and was not waited for
             before = now.cpu
             spent += used if self._at_work or used > RESTING * pause else 0.0
             if over := self._too_much(spent, now.threads, others):
@@ -86,16 +87,15 @@ class Meter:
     def _look(self) -> tuple[Consumed, int]:
         """Return what the process and those that it started have taken, and how many of them live.
 
-        Once more when one ends meanwhile: its time may be in its parent's by now, or not.
+        Once more when one goes meanwhile: its time is in its parent's then, and might be counted twice, or not at all.
         """
         for _ in range(TRIES):
-            everybody, missed = [consumed(self._pid)], False
-            for known in marked(self._mark, dead=True) if self._mark else ():
-                try:
-                    everybody += [consumed(known.pid)] if known.pid != self._pid else []
-                except (FileNotFoundError, ProcessLookupError):
-                    missed = True
-            if not missed:
+            others = [each for each in marked(self._mark, dead=True) if each.pid != self._pid] if self._mark else []
+            everybody = [consumed(self._pid)]
+            for known in others:
+                with suppress(FileNotFoundError, ProcessLookupError):
+                    everybody.append(consumed(known.pid))
+            if all(is_there(known) for known in others):
                 break
         cpu, threads = sum(each.cpu for each in everybody), sum(each.threads for each in everybody)
         return Consumed(cpu, threads, alive=True), sum(each.alive for each in everybody[1:])

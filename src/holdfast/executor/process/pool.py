@@ -7,25 +7,26 @@ import itertools
 import logging
 import os
 import secrets
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+import time
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 
 import msgspec
 
 from ...core.sandbox import Sandbox
-from ...page import now
+from ...guard.page import now
 from ...store.contract import Abort
-from . import wire
+from . import frames
 from .deadline import Deadline
-from .order import Order
+from .job import ProcessJob
 from .process import Process, Start
-from .room import Need, Room
-from .spare import Spares
-from .spawn import Spawned, kind_of, search_path, spawn
+from .spawn import Spares, Spawned, kind_of, search_path, spawn
+from .units import PoolUnits, UnitNeed
 
 log = logging.getLogger("holdfast")
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 10.0
+SILENT = 5.0
+"""A process stands still that has not said for so many seconds that it heard of the end of a handler's time."""
 
 
 class PoolOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,15 +43,15 @@ class PoolOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How long a handler past its time has, told to stop and then terminated, before it is killed."""
 
 
-class Pool:
-    """Runs jobs in processes. `changed` is called when there may be more room."""
+class ProcessPool:
+    """Run jobs in processes. `changed` is called when there may be more room."""
 
     def __init__(
         self,
         options: PoolOptions,
         resources: Sequence[str],
         changed: Callable[[], None],
-        make: Callable[[wire.Hello, Start, Callable[[Process], None]], Process] = Process,
+        make: Callable[[frames.Hello, Start, Callable[[Process], None]], Process] = Process,
     ) -> None:
         self._options = options
         self._make = make
@@ -68,51 +69,51 @@ class Pool:
         self._deadline: Deadline | None = None
         self._spares = Spares()
         self._lease_ends = float("inf")
-        self.room: Room[Process] = Room(options.count)
+        self.units: PoolUnits[Process] = PoolUnits(options.count)
 
     @property
     def processes(self) -> list[Process]:
-        """Those that are there, with those that are about to end."""
-        return [each for each in self.room.places if each is not None] + list(self._old)
+        """All processes, also those that are about to end."""
+        return [each for each in self.units.places if each is not None] + list(self._old)
 
     def start(self, sandbox: Sandbox | None = None) -> None:
-        """There is a process in every place."""
-        for number, place in enumerate(self.room.places):
+        """Start a process in every empty place."""
+        for number, place in enumerate(self.units.places):
             if place is None:
                 self._fill(number, sandbox)
 
     def lease_until(self, at: float) -> None:
-        """Processes may work until then (see `page.now`). May be called from any thread."""
+        """Let processes work until then (see `page.now`). May be called from any thread."""
         self._lease_ends = at
         if (deadline := self._deadline) is not None:
             deadline.page.ends = at
 
     def moved(self) -> None:
-        """Whoever guards this worker knows that its loop moves."""
+        """Tell the guard that this worker's loop moves."""
         if self._deadline is not None:
             self._deadline.page.moved = now()
 
     # --- running
 
-    def sit(self, need: Need) -> int | None:
-        """Return the number of a seat, whose units are kept until `rise`; `None` when there is no room."""
-        place = self.room.find(need)
+    def reserve(self, need: UnitNeed) -> int | None:
+        """Return the number of a seat, whose units are kept until `vacate`; `None` when there is no room."""
+        place = self.units.find(need)
         if place is None:
             return None
-        process = self.room.places[place]
+        process = self.units.places[place]
         if process is None or process.sandbox != need.sandbox:
             process = self._fill(place, need.sandbox)
         number = next(self._numbers)
         self._where[number] = process
-        process.sit(number, need.size)
+        process.reserve(number, need.size)
         return number
 
-    def rise(self, number: int) -> None:
-        """The seat is free."""
+    def vacate(self, number: int) -> None:
+        """Free the seat."""
         if (process := self._where.pop(number, None)) is not None:
-            process.rise(number)
+            process.vacate(number)
 
-    def run(self, number: int, order: Order) -> asyncio.Future[wire.Returned | wire.Raised]:
+    def run(self, number: int, order: ProcessJob) -> asyncio.Future[frames.Returned | frames.Raised]:
         """Return the answer to come to a job that has a seat."""
         process = self._where[number]
         done = process.run(number, order)
@@ -121,7 +122,7 @@ class Pool:
         return done
 
     def stop(self, number: int, reason: Abort) -> None:
-        """The handler hears that it should stop. Past its time, its process is given up."""
+        """Tell the handler to stop. Past its time-out, give its process up."""
         process = self._where.get(number)
         if process is None or number not in process.runs:
             return
@@ -134,42 +135,65 @@ class Pool:
     def is_held_up(self, number: int) -> bool:
         """Return whether another job in its process keeps this one from going on."""
         process = self._where.get(number)
-        return process is not None and bool(process.blocker) and process.blocker != number
+        if process is None or process.blocker is None or process.blocker == number:
+            return False
+        return process.blocker != 0 or len(process.runs) > 1
 
     def evacuate(self, number: int) -> None:
-        """The process of this job, which another holds up, is given up: whatever does not finish is handed back."""
+        """Give up the process of this job, which another job holds up: what does not finish is handed back."""
         process = self._where.get(number)
         if process is not None:
+            process.blamed = process.blocker if process.blamed is None else process.blamed
             self._replace(process)
             self._begin(self._give_up(process))
 
+    def renew(self, number: int) -> None:
+        """Replace the process of this job: a module of which it could import a part only would harm others."""
+        if (process := self._where.get(number)) is not None:
+            self._recycle(process)
+
     def kill(self, number: int) -> None:
-        """The process of this job is killed; others in it are handed back."""
+        """Kill the process of this job; others in it are handed back."""
         process = self._where.get(number)
         if process is not None and number in process.runs:
             self._replace(process)
             process.kill()
 
     async def _give_up(self, process: Process) -> None:
-        """Healthy jobs are let finish; then the process is ended."""
+        """Let healthy jobs finish where they can, then end the process."""
         healthy = [each.done for each in process.runs.values() if not each.is_over_time]
         late = [each.done for each in process.runs.values() if each.is_over_time]
+        told_at = time.monotonic()
         if healthy:
-            await asyncio.wait(healthy, timeout=self._options.drain)
+            _, unfinished = await asyncio.wait(healthy, timeout=min(SILENT, self._options.drain))
+            left = self._options.drain - SILENT
+            if unfinished and left > 0 and not (late and self._stands_still(process, told_at)):
+                await asyncio.wait(unfinished, timeout=left)
         if late := [each for each in late if not each.done()]:
             await asyncio.wait(late, timeout=self._options.grace / 2)
         await process.end(self._options.grace / 2)
 
+    def _stands_still(self, process: Process, since: float) -> bool:
+        """Return whether a process has not answered since, though its event loop, as far as it said, moves."""
+        if process.blocker is not None or process.heard_at >= since:
+            return False
+        process.blocker = next((number for number, each in process.runs.items() if each.is_over_time), 0)
+        log.warning(
+            "process_stands_still: native code holds the interpreter's lock of process %s, which is ended; other jobs "
+            "in it are handed back: give such a handler a process to itself", process.pid,
+        )  # fmt: skip
+        return True
+
     # --- keeping the places
 
     def _fill(self, place: int, sandbox: Sandbox | None) -> Process:
-        """A new process is in the place; one that was there is on its way out."""
-        if (former := self.room.places[place]) is not None:
+        """Start a new process in the place; retire the one that was there."""
+        if (former := self.units.places[place]) is not None:
             self._retire(former)
-        process = self.room.places[place] = self._make(self._hello(sandbox), self._spawn, self._on_change)
+        process = self.units.places[place] = self._make(self._hello(sandbox), self._spawn, self._on_change)
         return process
 
-    async def _spawn(self, hello: wire.Hello) -> Spawned:
+    async def _spawn(self, hello: frames.Hello) -> Spawned:
         take = spawn if hello.sandbox is None else self._spares.take
         return await take(kind_of(hello), self.deadline().fd)
 
@@ -181,29 +205,29 @@ class Pool:
         return self._deadline
 
     def expect(self, sandboxes: Iterable[Sandbox]) -> None:
-        """Sandboxes with these environments will start from interpreters that are there already."""
+        """Start spare interpreters for sandboxes with these environments."""
         self._spares.wanted.update(kind_of(self._hello(sandbox)) for sandbox in sandboxes)
         self._spares.fill(self.deadline().fd)
 
-    def _hello(self, sandbox: Sandbox | None) -> wire.Hello:
+    def _hello(self, sandbox: Sandbox | None) -> frames.Hello:
         level = logging.getLogger().getEffectiveLevel()
         resources = self._resources if sandbox is None else []
         mark = secrets.randbits(60) + 1 if sandbox is not None and sandbox.subprocess else 0
         seen = sandbox is None or "PYTHONPATH" in sandbox.env
         pythonpath = os.environ.get("PYTHONPATH") if seen else None
-        return wire.Hello(search_path(), level, resources, sandbox, mark, pythonpath)
+        return frames.Hello(search_path(), level, resources, sandbox, mark, pythonpath)
 
     def _recycle(self, process: Process) -> None:
-        """It takes no new jobs, and another is there before it has ended."""
+        """Give the process no new jobs, and start another before it has ended."""
         place = self._retire(process)
         if place is not None and process.sandbox is None and not self._closed:
             self._fill(place, None)
 
     def _retire(self, process: Process) -> int | None:
-        """It takes no new jobs, and ends when those in it are done; until then they keep their units of the place."""
+        """Give the process no new jobs, and end it when its last ones are done, which keep their units until then."""
         place = self._take_out(process)
         if place is not None:
-            self.room.leave(place, process)
+            self.units.leave(place, process)
             self._begin(self._see_off(process))
         return place
 
@@ -211,24 +235,24 @@ class Pool:
         await process.leave(self._options.grace)
 
     def _replace(self, process: Process) -> None:
-        """It takes no new jobs, and another is started in its place at once."""
+        """Give the process no new jobs, and start another in its place at once."""
         place = self._take_out(process)
         if place is not None and not self._closed:
             self._fill(place, process.sandbox)
             self._changed()
 
     def _take_out(self, process: Process) -> int | None:
-        if process not in self.room.places:
+        if process not in self.units.places:
             return None
-        place = self.room.places.index(process)
-        self.room.places[place] = None
+        place = self.units.places.index(process)
+        self.units.places[place] = None
         self._old.add(process)
         return place
 
     def _on_change(self, process: Process) -> None:
         if process.gone:
             self._old.discard(process)
-            if process in self.room.places:
+            if process in self.units.places:
                 self._heal(process)
         elif process.ready:
             self._pause = FIRST_PAUSE
@@ -236,14 +260,16 @@ class Pool:
                 self._spares.fill(self.deadline().fd)
             most = self._options.recycle_memory
             if most is not None and process.usage.memory > most:
-                log.info("process %s holds %d MB, and is replaced", process.pid, process.usage.memory >> 20)
+                log.info(
+                    "process_recycled: process %s holds %d MB, and is replaced", process.pid, process.usage.memory >> 20
+                )
                 self._recycle(process)
         self._changed()
 
     def _heal(self, process: Process) -> None:
-        """Another takes the place of one that died; after a while, if it could not even start."""
-        place = self.room.places.index(process)
-        self.room.places[place] = None
+        """Start another process for one that died; after a pause, if it could not even start."""
+        place = self.units.places.index(process)
+        self.units.places[place] = None
         if self._closed or process.sandbox is not None:
             return  # a sandbox is started for the next job that needs it
         if process.short_lived:
@@ -259,16 +285,16 @@ class Pool:
         log.error("worker_error: a process could not start, another try follows in %.1f s: %s", pause, why)
         await asyncio.sleep(pause)
         self._trying.discard(place)
-        if self.room.places[place] is None and not self._closed:
+        if self.units.places[place] is None and not self._closed:
             self._fill(place, None)
 
-    def _begin(self, work: Any) -> None:
+    def _begin(self, work: Coroutine[object, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
-        """No process is left."""
+        """End all processes."""
         self._closed = True
         for task in tuple(self._tasks):
             task.cancel()
@@ -279,7 +305,7 @@ class Pool:
             self._deadline = None
 
     async def _close(self, process: Process) -> None:
-        """One that is idle closes what it has open; one that is not is ended."""
+        """Let an idle process close what it has open; end one that is busy."""
         if process.used == 0 and process.ready:
             await process.leave(self._options.grace)
         await process.end(self._options.grace)

@@ -5,54 +5,56 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from ...core.sandbox import Sandbox
 from ...store.contract import Abort
 from ..failure import describe
-from ..trouble import CannotStart
-from . import wire
-from .clerk import Clerk
-from .ending import LEASE_OVER, Died, Evacuated, Unstartable, how_it_ended
+from ..shortage import CannotStart
+from . import frames
+from .exit import LEASE_OVER, Evacuated, ProcessDied, Unstartable, how_it_ended
+from .job import ProcessJob, RunningJob
+from .link import FrameLink
+from .log_relay import repeat
 from .meter import Meter
-from .order import Order, Running
-from .said import repeat
+from .process_tree import SeenProcess, descendants, kill_all, kill_group, kill_marked, kill_tree
 from .spawn import Spawned
-from .tree import Known, descendants, kill_all, kill_group, kill_marked, kill_tree
+from .store_calls import StoreCalls
 
 log = logging.getLogger("holdfast")
 LAST_WORDS = 0.5
-"""How long to read on what a process said before it died, while somebody else holds its line open."""
+"""How long to read on what a process said before it died, while another process holds its line open."""
 
-Start = Callable[[wire.Hello], Awaitable[Spawned]]
+Start = Callable[[frames.Hello], Awaitable[Spawned]]
 """Returns an interpreter for a process that shall be so."""
 
 
 class Process:
-    """A spawned interpreter. Its `runs` have their answers when it says so, or when it is gone."""
+    """A spawned interpreter. Each of its `runs` is answered when the process says so, or when it is gone."""
 
-    def __init__(self, hello: wire.Hello, start: Start, changed: Callable[[Process], None]) -> None:
+    def __init__(self, hello: frames.Hello, start: Start, changed: Callable[[Process], None]) -> None:
         self._hello = hello
         self._start = start
         self._changed = changed
         self._child: asyncio.subprocess.Process | None = None
-        self._link: wire.Link | None = None
-        self._unsent: list[wire.ToProcess] = []
+        self._link: FrameLink | None = None
+        self._unsent: list[frames.ToProcess] = []
         self._silent = asyncio.Event()
         self._left = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
         self._life = asyncio.get_running_loop().create_task(self._live())
-        self._broken: wire.Broken | None = None
-        self._below: list[Known] = []
+        self._broken: frames.StartFailed | None = None
+        self._below: list[SeenProcess] = []
         """What it had started when it was told to end."""
         self._meter: Meter | None = None
         self._cut = ""
-        """Why nobody talks with it any more."""
-        self._most = wire.MOST if hello.sandbox is None else wire.ROUND_IT
+        """Why its line was cut."""
+        self._most = frames.MOST if hello.sandbox is None else frames.ROUND_IT
         """The longest frame that it may send."""
-        self._imported: set[wire.Handler] = set()
+        self._imported: set[frames.HandlerPath] = set()
         self._ending = self._doomed = False
         self._code: int | None = None
         self._spawning = asyncio.Event()
@@ -60,15 +62,19 @@ class Process:
         self.sandbox: Sandbox | None = hello.sandbox
         self.seats: dict[int, int] = {}
         """The units of each job that is here, or on its way."""
-        self.runs: dict[int, Running] = {}
-        self._clerk = Clerk(self.runs, self._send, self._listen)
+        self.runs: dict[int, RunningJob] = {}
+        self._store_calls = StoreCalls(self.runs, self._send, self._listen)
         self.started = 0
         """How many jobs it was given."""
-        self.usage = wire.Usage(0, 0.0)
+        self.usage = frames.Usage(0, 0.0)
         self.ready = False
         self.gone = False
         self.blocker: int | None = None
-        """Whose handler holds up the process's event loop; 0 where nobody knows, `None` while it moves."""
+        """Whose handler holds up the process's event loop; 0 for unknown, `None` while it moves."""
+        self.blamed: int | None = None
+        """For whom the others had to leave: who held up the loop when the first of them had no time left."""
+        self.heard_at = 0.0
+        """When it last said anything, by the monotonic clock."""
         self.short_lived = False
         """It died before it could do anything."""
 
@@ -84,43 +90,46 @@ class Process:
 
     # --- running
 
-    def run(self, number: int, order: Order) -> asyncio.Future[wire.Returned | wire.Raised]:
+    def run(self, number: int, order: ProcessJob) -> asyncio.Future[frames.Returned | frames.Raised]:
         """Return the answer to come. The job is on its way to the process, which may still be starting, or be gone."""
         if self.gone:
             raise self._unstarted() or Evacuated()
-        done: asyncio.Future[wire.Returned | wire.Raised] = asyncio.get_running_loop().create_future()
-        running = self.runs[number] = Running(order, done)
+        done: asyncio.Future[frames.Returned | frames.Raised] = asyncio.get_running_loop().create_future()
+        running = self.runs[number] = RunningJob(order, done)
         self.started += 1
         self._start_meter()
         self._allow(order.handler.max_result)
-        self._send(wire.Run(number, order.handler, order.claimed, order.context))
+        session = order.session if self.sandbox is None else None
+        self._send(
+            frames.RunJob(number, order.handler, order.claimed, order.context, order.worker, order.retry, session)
+        )
         if self.sandbox is not None and order.handler in self._imported:
             running.begin()  # as it might keep silent, to have more time
         return done
 
-    def sit(self, number: int, size: int) -> None:
-        """Units are kept for a job."""
+    def reserve(self, number: int, size: int) -> None:
+        """Keep units for a job."""
         self.seats[number] = size
         self._idle.clear()
 
-    def rise(self, number: int) -> None:
-        """The units of a job are free."""
+    def vacate(self, number: int) -> None:
+        """Free the units of a job."""
         self.seats.pop(number, None)
         if not self.seats:
             self._idle.set()
             self._changed(self)
 
     def stop(self, number: int, reason: Abort) -> None:
-        """The handler hears that it should stop."""
-        self._send(wire.Stop(number, reason))
+        """Tell the handler to stop."""
+        self._send(frames.Stop(number, reason))
 
     def _allow(self, result: int) -> None:
-        """It may send a result of so many bytes; a sandbox no more than the largest of its handlers'."""
-        self._most = max(self._most, result + wire.ROUND_IT)
+        """Allow a result of so many bytes; a sandbox may send no more than the largest of its handlers may."""
+        self._most = max(self._most, result + frames.ROUND_IT)
         if self._link is not None:
             self._link.most = self._most
 
-    def _send(self, frame: wire.ToProcess) -> None:
+    def _send(self, frame: frames.ToProcess) -> None:
         if self._link is None:
             self._unsent.append(frame)
         else:
@@ -131,37 +140,38 @@ class Process:
             self._meter = self._meter or Meter(self.pid, self.sandbox, self._hello.mark, self.kill)
             self._meter.start()
 
-    def _heard(self, frame: wire.FromProcess) -> None:
-        if isinstance(frame, wire.Returned | wire.Raised):
+    def _heard(self, frame: frames.FromProcess) -> None:
+        self.heard_at = time.monotonic()
+        if isinstance(frame, frames.Returned | frames.Raised):
             if frame.number not in self.runs:
-                return  # nobody asked
+                return  # it was not asked
             self.usage = frame.usage
             if running := self._over(frame.number):
                 running.done.set_result(frame)
             self._changed(self)
-        elif isinstance(frame, wire.Report | wire.Blockers):
-            self._clerk.ask(frame)
-        elif isinstance(frame, wire.Began):
+        elif isinstance(frame, frames.ProgressReport | frames.BlockersQuery):
+            self._store_calls.ask(frame)
+        elif isinstance(frame, frames.Began):
             running = self.runs.get(frame.number)
             if running and not running.has_begun:
                 self._imported.add(running.order.handler)
                 running.begin()
                 self._start_meter()
-        elif isinstance(frame, wire.Stuck):
+        elif isinstance(frame, frames.LoopStuck):
             self._held_up(frame.number)
-        elif isinstance(frame, wire.Ready):
+        elif isinstance(frame, frames.Ready):
             if not self.ready:
                 self.ready = True
                 self._changed(self)
-        elif isinstance(frame, wire.Said):
+        elif isinstance(frame, frames.LogLine):
             repeat(frame)
-        elif isinstance(frame, wire.Broken):
+        elif isinstance(frame, frames.StartFailed):
             self._broken = frame
-        else:
+        elif isinstance(frame, frames.Left):
             self._left.set()
 
     def _held_up(self, by: int | None) -> None:
-        """Its event loop does not move, or moves again."""
+        """Note that its event loop does not move, or moves again."""
         self.blocker = by
         if by is not None and len(self.runs) > 1:
             lease = self.runs[by].order.claimed.lease if by in self.runs else None
@@ -171,7 +181,7 @@ class Process:
                 "or give it a process to itself", self.pid, whose,
             )  # fmt: skip
 
-    def _over(self, number: int) -> Running | None:
+    def _over(self, number: int) -> RunningJob | None:
         running = self.runs.pop(number, None)
         if self._meter is not None and not self.runs:
             self._meter.rest()
@@ -184,12 +194,12 @@ class Process:
     # --- living
 
     async def _live(self) -> None:
-        """From its start to its end."""
+        """Live from its start to its end."""
         code: int | None = None
         try:
             code = await self._spawned()
         except Exception as error:
-            self._broken = wire.Broken(describe(error), trouble=True)
+            self._broken = frames.StartFailed(describe(error), trouble=True)
         finally:
             self._end_of(code)
 
@@ -200,14 +210,14 @@ class Process:
         if self._doomed:
             kill_tree(child.pid, self._hello.mark)
         ours.setblocking(False)
-        link = wire.Link(wire.from_process, self._heard, self._lost, self._most)
+        link = FrameLink(frames.from_process, self._heard, self._lost, self._most)
         await asyncio.get_running_loop().create_connection(lambda: link, sock=ours)
         self._link = link
         for frame in (self._hello, *self._unsent):
             link.send(frame)
         self._start_meter()
         code = await child.wait()
-        with suppress(TimeoutError):  # somebody else holds its line, who will be killed below
+        with suppress(TimeoutError):  # another process holds its line, and will be killed below
             await asyncio.wait_for(self._silent.wait(), LAST_WORDS)
         link.close()
         kill_group(child.pid, signal.SIGKILL)
@@ -220,13 +230,13 @@ class Process:
         self._silent.set()
         if isinstance(error, ValueError):
             self._cut_off(f"it does not keep to the protocol: {error}")
-        elif not self._ending:  # it is dead, or nobody will ever hear of it again
+        elif not self._ending:  # it is dead, or will never be heard again
             asyncio.get_running_loop().call_later(LAST_WORDS, self._cut_off, "it closed the line to its worker")
 
     def _cut_off(self, why: str) -> None:
-        """A process with which nobody can talk is ended."""
+        """End a process that does not answer."""
         if self.pid is not None and not self.gone and not self._cut:
-            log.error("process %d is ended: %s", self.pid, why)
+            log.error("process_cut_off: process %d is ended: %s", self.pid, why)
             self._cut = why
             kill_tree(self.pid, self._hello.mark)
 
@@ -244,7 +254,7 @@ class Process:
 
     @property
     def why_unstarted(self) -> str:
-        """What kept it from starting, in words."""
+        """What kept it from starting."""
         return str(self._unstarted() or "it ended before it was ready")
 
     def _unstarted(self) -> Exception | None:
@@ -257,15 +267,17 @@ class Process:
             return CannotStart(f"its process ended before it was ready: {how_it_ended(self._code)}")
         return None
 
-    def _why(self, number: int, running: Running, code: int | None, company: int) -> Exception:
+    def _why(self, number: int, running: RunningJob, code: int | None, company: int) -> Exception:
         if (unstarted := self._unstarted()) is not None:
             return unstarted
-        if self._ending or code == LEASE_OVER or code is None:
-            return Evacuated(is_to_blame=number == self.blocker)
-        over = self._meter.why(code) if self._meter is not None else ""
         times = running.order.claimed.counters.stalls + 1
+        if self.blamed == 0 and code is not None:  # it is unknown whose fault it was: all are suspect, as after a crash
+            return ProcessDied(code, times, company=company, why="something in it held up its event loop")
+        if self._ending or code == LEASE_OVER or code is None:
+            return Evacuated(is_to_blame=number == self.blamed)
+        over = self._meter.why(code) if self._meter is not None else ""
         memory = self.sandbox.memory if self.sandbox is not None else None
-        return Died(code, times, company=company, why=over or self._cut, is_over_limit=bool(over), memory=memory)
+        return ProcessDied(code, times, company=company, why=over or self._cut, is_over_limit=bool(over), memory=memory)
 
     # --- ending
 
@@ -277,12 +289,12 @@ class Process:
         await self._idle.wait()
         if not self.gone:
             self._ending = True
-            self._send(wire.Leave())
+            self._send(frames.Leave())
             await _within(grace, self._left, self._silent)
             await self.end(grace)
 
     async def end(self, grace: float) -> None:
-        """It is gone: asked by SIGTERM, and after `grace` seconds by SIGKILL, with all that it started."""
+        """End it with all that it started, by SIGTERM, and after `grace` seconds by SIGKILL."""
         self._ending = True
         waiting = asyncio.ensure_future(self._spawning.wait())
         await asyncio.wait([waiting, self._life], return_when=asyncio.FIRST_COMPLETED)
@@ -298,7 +310,7 @@ class Process:
         await asyncio.wait([self._life])
 
     def kill(self) -> None:
-        """It is killed now, with all that it started."""
+        """Kill it now, with all that it started."""
         self._ending = self._doomed = True
         if self.pid is not None and not self.gone:
             kill_tree(self.pid, self._hello.mark)

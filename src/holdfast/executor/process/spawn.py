@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from . import wire
+from . import frames
+from .process_tree import kill_tree
 
 
 class Kind(NamedTuple):
@@ -31,7 +32,7 @@ def search_path() -> list[str]:
     return [str(Path(each or os.curdir).resolve()) for each in sys.path]
 
 
-def kind_of(hello: wire.Hello) -> Kind:
+def kind_of(hello: frames.Hello) -> Kind:
     """Return the worker's environment, or what of it a sandbox may see; and where to find this package."""
     found = os.pathsep.join(hello.path)
     if hello.sandbox is None:
@@ -61,3 +62,38 @@ async def spawn(kind: Kind, deadline: int) -> Spawned:
 def _stores() -> list[str]:
     """Return the stores of ours that this worker has imported: the task's module will make its app with one of them."""
     return sorted(name for name in sys.modules if name.startswith("holdfast.store.") and name.endswith(".store"))
+
+
+class Spares:
+    """One interpreter of each kind ahead of need, for sandboxes, which are started for each job that needs one."""
+
+    def __init__(self) -> None:
+        self._starting: dict[Kind, asyncio.Task[Spawned]] = {}
+        self.wanted: set[Kind] = set()
+        """Of these there shall be one, and is none."""
+
+    def fill(self, deadline: int) -> None:
+        """Start one of each kind that is wanted."""
+        for kind in self.wanted:
+            self._starting[kind] = asyncio.get_running_loop().create_task(spawn(kind, deadline))
+        self.wanted.clear()
+
+    async def take(self, kind: Kind, deadline: int) -> Spawned:
+        """Return an interpreter of this kind: the spare one, or a new one."""
+        starting = self._starting.pop(kind, None)
+        self.wanted.add(kind)
+        if starting is not None:
+            spawned = await starting
+            if spawned.child.returncode is None:
+                return spawned
+            spawned.line.close()
+        return await spawn(kind, deadline)
+
+    async def close(self) -> None:
+        """End all spares."""
+        starting, self._starting = list(self._starting.values()), {}
+        for outcome in await asyncio.gather(*starting, return_exceptions=True):
+            if isinstance(outcome, Spawned):  # or it could not even start, as the next job that needs one will hear
+                outcome.line.close()
+                kill_tree(outcome.child.pid)
+                await outcome.child.wait()

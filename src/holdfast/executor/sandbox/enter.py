@@ -17,7 +17,7 @@ from contextlib import suppress
 from ...core.sandbox import Sandbox
 from ...errors import ConfigError
 from ..process.kernel import prctl
-from ..process.tree import mark_self
+from ..process.process_tree import mark_self
 from . import landlock, seccomp
 from .reach import WRITABLE, listable, readable
 from .syscall import MACHINES, call
@@ -58,7 +58,7 @@ def enter(sandbox: Sandbox, mark: int) -> Callable[[BaseException], str]:
     """
     if (threads := len(os.listdir("/proc/self/task"))) > 1:
         raise RuntimeError(f"this interpreter started with {threads} threads, of which a sandbox could hold but one")
-    rules, programs = landlock.Rules(), landlock.EXECUTE if sandbox.subprocess else 0
+    rules, programs = landlock.LandlockRules(), landlock.EXECUTE if sandbox.subprocess else 0
     rules.allow(listable(), landlock.READ_DIR)
     rules.allow([*readable(), *sandbox.read], landlock.READ | programs)
     rules.allow(WRITABLE, landlock.READ_FILE | landlock.WRITE_FILE)

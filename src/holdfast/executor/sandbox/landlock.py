@@ -47,7 +47,7 @@ def version() -> int:
         return 0
 
 
-class Rules:
+class LandlockRules:
     """What will be allowed; everything else of its kind is refused once `enforce` was called."""
 
     def __init__(self) -> None:

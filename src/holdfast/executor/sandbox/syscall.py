@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
-from typing import Any
 
 X86_64, AARCH64 = "x86_64", "aarch64"
 MACHINES = (X86_64, AARCH64)
@@ -55,7 +54,7 @@ def number(name: str) -> int | None:
     return _NUMBERS[name][MACHINES.index(platform.machine())]
 
 
-def call(name: str, *arguments: Any) -> int:
+def call(name: str, *arguments: object) -> int:
     """Return what the kernel answers; OSError when it refuses."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.syscall.restype = ctypes.c_long

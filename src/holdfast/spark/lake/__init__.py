@@ -9,6 +9,6 @@ try:
 except ImportError as error:
     raise MissingExtra("the lake needs deltalake, which is missing: pip install 'holdfast[spark]'") from error
 
-from .lake import Done, Lake, follow, lake_folder
+from .lake import BatchResult, Lake, follow, lake_folder
 
-__all__ = ["Done", "Lake", "follow", "lake_folder"]
+__all__ = ["BatchResult", "Lake", "follow", "lake_folder"]

@@ -1,4 +1,4 @@
-"""Keeping a lake tidy: small files of days that are over become large ones, and what nobody needs is removed."""
+"""Compact the small files of past days into large ones, and remove files that are no longer needed."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from pathlib import Path
 from deltalake.exceptions import CommitFailedError
 
 from ...errors import LakeBusy
-from .report import open_tables
-from .table import Table
+from .delta_table import LakeTable
+from .report.report import open_tables
 
 UNKNOWN_HOURS = 24
-"""Files that no table knows of stay for so long at least: a run at work may have written them, to commit them next."""
+"""Files that no table knows are kept at least so long: a lake run may have written them, to commit them next."""
 
 
 @dataclass(frozen=True)
-class Tidied:
-    """What became of one table."""
+class VacuumResult:
+    """What a vacuum did to one table."""
 
     table: str
     files_before: int
@@ -30,41 +30,41 @@ class Tidied:
     """Files that were deleted from the disk."""
 
 
-def vacuum(path: Path, older_than: timedelta) -> list[Tidied]:
-    """Every table has few files for each day that is over, and no file that was replaced longer ago than given."""
+def vacuum(path: Path, older_than: timedelta) -> list[VacuumResult]:
+    """Compact every table, and remove files that were replaced longer ago than `older_than`."""
     try:
         return [_tidy(table, older_than) for table in open_tables(path).values()]
     except CommitFailedError as error:
         raise LakeBusy(f"{path}: a lake run was at work on the same files; try again") from error
 
 
-def _tidy(table: Table, older_than: timedelta) -> Tidied:
+def _tidy(table: LakeTable, older_than: timedelta) -> VacuumResult:
     before = len(table.files())
     days = sorted({file.partition["day"] or "" for file in table.files() if "day" in file.partition} - {""})
-    if not table.shape.partition:
+    if not table.schema.partition:
         table.delta.optimize.compact()
     for day in days[:-1]:
         table.delta.optimize.compact(partition_filters=[("day", "=", day)])
-    hours = math.ceil(older_than / timedelta(hours=1))  # rather too little than what somebody still needs
+    hours = math.ceil(older_than / timedelta(hours=1))  # rounded up, so that no file goes too early
     gone = _removed(table, hours, full=False) + _removed(table, max(hours, UNKNOWN_HOURS), full=True)
     _sweep(table.path, max(older_than, timedelta(hours=UNKNOWN_HOURS)))
     table.delta.create_checkpoint()
     table.delta.cleanup_metadata()
     table.refresh()
-    return Tidied(table.shape.name, before, len(table.files()), gone)
+    return VacuumResult(table.schema.name, before, len(table.files()), gone)
 
 
-def _removed(table: Table, hours: int, *, full: bool) -> int:
-    """Return how many files were deleted: those replaced so long ago; in full, those of no table, too."""
+def _removed(table: LakeTable, hours: int, *, full: bool) -> int:
+    """Delete files that were replaced so long ago, with `full` also those of no table; return how many."""
     options = {"dry_run": False, "enforce_retention_duration": False, "full": full}
     return len(table.delta.vacuum(retention_hours=hours, **options))
 
 
 def _sweep(folder: Path, older_than: timedelta) -> None:
-    """In old batches, checksums whose file is gone and folders that are empty are gone, too: delta-rs knows neither."""
+    """Remove checksums without a file and empty folders of old batches, which delta-rs leaves behind."""
     limit = time.time() - older_than.total_seconds()
     for batch in folder.glob("b*"):
-        with suppress(FileNotFoundError):  # somebody else has dropped it just now
+        with suppress(FileNotFoundError):  # another process has just removed it
             if batch.stat().st_mtime <= limit:
                 _clear(batch)
 

@@ -10,29 +10,29 @@ first answer and changes nothing. Settling is repeatable by its lease alone.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, Protocol
 
-from .look import (
-    FORGOTTEN_MS,
-    HELD,
+from ...core.declaration import Declaration
+from .inspect import (
     BlockerRecord,
     ChainPage,
     ChainRecord,
     EventPage,
+    Inspecting,
     JobPage,
-    Looking,
     QueueInfo,
     SessionInfo,
 )
+from .operate import Due, Finding, Finished, Fired, Listener, Operating, ScheduleChange, ScheduleRow
 from .produce import (
     KEEP,
     Abort,
     Answer,
-    Cancelled,
+    CancelResult,
     Conflict,
     DedupSpec,
-    Deleted,
+    DeleteResult,
     Filter,
     NewJob,
     OnConflict,
@@ -42,12 +42,23 @@ from .produce import (
     Status,
     UpdateRunAt,
 )
-from .settle import Claimed, Complete, Continuation, Failed, Lease, Released, Retried, Settled, Settlement, Snoozed
-from .steer import Due, Finding, Finished, Fired, Listener, ScheduleChange, ScheduleRow, Steering
-from .work import CROWD, Corrupt, Declaration, Expired, Extended, Reaped, Session, Turn, Working
+from .settle import (
+    TRANSITION_OF,
+    Claimed,
+    Complete,
+    Continuation,
+    Failed,
+    Lease,
+    Released,
+    Retried,
+    Settled,
+    Settlement,
+    Snoozed,
+)
+from .work import Corrupt, Expired, Extended, Reaped, ReapedJob, Session, Turn, Working, knows
 
 
-class Store(Producing, Working, Looking, Steering, Protocol):
+class Store(Producing, Working, Inspecting, Operating, Protocol):
     """The contract. Everything is safe to call from several tasks at once."""
 
     url: str
@@ -62,10 +73,10 @@ class Store(Producing, Working, Looking, Steering, Protocol):
         """Return the place where `open` would make a new store, or `None`. The store need not be open."""
 
     async def open(self) -> None:
-        """The store can be used; its schema is there."""
+        """Open the store; make its schema where it is missing."""
 
     async def close(self) -> None:
-        """Everything that was begun is done, and nothing is held open."""
+        """Finish what was begun, and close every connection."""
 
     def twin(self) -> Store:
         """Return a store for another event loop: the same jobs, with connections of its own where needed."""
@@ -80,7 +91,7 @@ class Joined(Protocol):
     def enqueue(
         self, queue: str, jobs: Sequence[NewJob], conflict: Conflict = KEEP
     ) -> list[Answer] | Awaitable[list[Answer]]:
-        """Every job has its answer, and is there when the caller commits. Errors of the driver are raised as they are.
+        """Enqueue jobs, which are there when the caller commits. Errors of the driver are raised as they are.
 
         On a synchronous connection it is done when this returns; on an asynchronous one, when it is awaited.
         """
@@ -95,17 +106,20 @@ class Opened(Protocol):
     connection: Any
     """The driver's connection: whatever is written with it is committed with the transaction, or not at all."""
 
+    def blocking(self) -> AbstractContextManager[Any]:
+        """Return the connection as a thread uses it, which waits; the event loop leaves it alone in this block."""
+
     async def settle(self, session: Session, settlement: Settlement) -> Settled:
-        """The settlement has its word, as part of the transaction. A session that was declared dead gets `stale`."""
+        """Settle an attempt as part of the transaction. A session that was declared dead gets `stale`."""
 
 
 class Transactional(Store, Protocol):
     """What a store can do besides, when its jobs are in a database that the caller can write, too."""
 
     atomic: bool
-    """True when a transaction may stay open while a handler runs, and stops nobody else."""
+    """True when a transaction may stay open while a handler runs, and blocks no other caller."""
 
-    def join(self, connection: Any) -> Joined:
+    def join(self, connection: object) -> Joined:
         """Return the caller's connection as one that takes in jobs; raise `ConfigError` when it cannot be one."""
 
     def begin(self) -> AbstractAsyncContextManager[Opened]:
@@ -113,15 +127,13 @@ class Transactional(Store, Protocol):
 
 
 __all__ = [
-    "CROWD",
     "ENDED",
-    "FORGOTTEN_MS",
-    "HELD",
     "KEEP",
+    "TRANSITION_OF",
     "Abort",
     "Answer",
     "BlockerRecord",
-    "Cancelled",
+    "CancelResult",
     "ChainPage",
     "ChainRecord",
     "Claimed",
@@ -131,7 +143,7 @@ __all__ = [
     "Corrupt",
     "Declaration",
     "DedupSpec",
-    "Deleted",
+    "DeleteResult",
     "Due",
     "EventPage",
     "Expired",
@@ -151,6 +163,7 @@ __all__ = [
     "Opened",
     "QueueInfo",
     "Reaped",
+    "ReapedJob",
     "Released",
     "Retried",
     "Running",
@@ -166,4 +179,5 @@ __all__ = [
     "Transactional",
     "Turn",
     "UpdateRunAt",
+    "knows",
 ]

@@ -7,6 +7,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from ...core.bound import CANCELLED_AT_ONCE
 from ...core.chain import BlockerRef, ChainRef, OnBlockerFailed
 from ...core.job import ErrorRecord
 from ...core.policy import Overrides
@@ -17,8 +18,11 @@ OnConflict = Literal["keep", "update"]
 OnFailed = Literal["keep", "requeue"]
 UpdateRunAt = Literal["always", "never", "if_later", "if_earlier"]
 Running = Literal["refuse", "signal", "kill"]
-Abort = Literal["cancelled", "timeout", "lease_lost", "completed_elsewhere", "deleted", "shutdown", "killed"]
-"""Why a handler must stop. `killed` is how a store says that it is cancelled and shall not be asked twice."""
+Abort = Literal[
+    "cancelled", "timeout", "lease_lost", "store_lost", "completed_elsewhere", "deleted", "shutdown", "killed"
+]
+"""Why a handler must stop. Handlers hear all but `killed`: by that a store tells a worker of a cancel with
+`running="kill"`, and the handler hears `cancelled`."""
 Status = Literal["queued", "duplicate", "completed", "updated", "successor", "requeued", "refused"]
 
 
@@ -63,7 +67,8 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     delay_ms: int | None = None
     priority: int = 0
     key: str | None = None
-    headers: dict[str, str] | None = None
+    envelope: bytes | None = None
+    """A `core.envelope.Envelope`, encoded: stores keep it and never read it."""
     overrides: Overrides | None = None
     result_ttl_ms: int | None = None
     dedup: DedupSpec | None = None
@@ -97,9 +102,13 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     enqueued_before_ms: int | None = None
     chain: ChainRef | None = None
     """Jobs of this chain, its first included."""
+    holders: tuple[str, ...] = ()
+    """Sessions: active jobs that one of them holds. For lists of jobs alone."""
+    tag: str | None = None
+    """Jobs that have this tag, among others. For lists of jobs alone."""
 
 
-class Cancelled(msgspec.Struct, frozen=True, kw_only=True):
+class CancelResult(msgspec.Struct, frozen=True, kw_only=True):
     """What `cancel` found and did. It is true when something was cancelled or told to stop: job, successor or both."""
 
     reply: Reply
@@ -120,7 +129,7 @@ class Cancelled(msgspec.Struct, frozen=True, kw_only=True):
         return self.state is State.ACTIVE and not self.signalled
 
 
-class Deleted(msgspec.Struct, frozen=True, kw_only=True):
+class DeleteResult(msgspec.Struct, frozen=True, kw_only=True):
     """What `delete_chain` did, or who else waits for the chain. It is true when the chain is gone."""
 
     reply: Reply
@@ -134,35 +143,37 @@ class Deleted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Producing(Protocol):
-    """Jobs are taken in, changed and taken away."""
+    """Enqueue, change and delete jobs and chains."""
 
     async def enqueue(
         self, queue: str, jobs: Sequence[NewJob], conflict: Conflict = KEEP, request: str | None = None
     ) -> list[Answer]:
-        """Every job is taken in, or answered by the one that holds its id, in the order given."""
+        """Enqueue jobs; return an answer for each, in the order given: it is new, or another holds its id."""
 
-    async def cancel(self, queue: str, id: str, running: Running = "refuse", request: str | None = None) -> Cancelled:
-        """The job and its successor are cancelled, or an active one is left or signalled.
+    async def cancel(
+        self, queue: str, id: str, running: Running = "refuse", request: str | None = None
+    ) -> CancelResult:
+        """Cancel a job and its successor; leave or signal one that is active.
 
         The first job of a chain that goes on stands for the current one, where that is found in the same step.
         """
 
     async def promote(self, queue: str, id: str) -> Reply:
-        """A scheduled job may be claimed now."""
+        """Promote a scheduled job: it may be claimed now."""
 
     async def requeue(
-        self, which: Filter, *, limit: int = 1000, dry_run: bool = False, request: str | None = None
+        self, which: Filter, *, limit: int = CANCELLED_AT_ONCE, dry_run: bool = False, request: str | None = None
     ) -> list[tuple[str, str, int]]:
-        """Finished jobs run anew: (queue, id, new run) of each; with `dry_run`, of what would be."""
+        """Requeue finished jobs that match; return (queue, id, new run) of each. With `dry_run`, change nothing."""
 
     async def delete(self, queue: str, id: str) -> Reply:
-        """The job is gone, in whatever state it was."""
+        """Delete a job, in whatever state it is."""
 
     async def set_result_ttl(self, queue: str, id: str, ttl_ms: int) -> Reply:
-        """A finished job's result is kept for so long from now; an unfinished one's from its end."""
+        """Keep a job's result for so long: from now, or, of an unfinished one, from its end."""
 
     async def keep_runs(self, queue: str, first: int, last: int, ttl_ms: int | None) -> None:
-        """The same for all runs of a queue with these numbers; a caller gives some hundred at once.
+        """Keep the results of all runs of a queue with these numbers; a caller gives some hundred at once.
 
         `None` is as the queue says: at their end, or now for those that are finished."""
 
@@ -175,7 +186,7 @@ class Producing(Protocol):
         result_ttl_ms: int | None = None,
         request: str | None = None,
     ) -> Reply:
-        """complete, from outside: the chain is over with this result, whoever works on its current job."""
+        """Complete a chain from outside, with this result, also while a worker holds its current job."""
 
-    async def delete_chain(self, queue: str, id: str, run: int | None = None, cascade: bool = False) -> Deleted:
-        """Every job of the chain is gone. Refused while a job outside waits for it, unless that goes too."""
+    async def delete_chain(self, queue: str, id: str, run: int | None = None, cascade: bool = False) -> DeleteResult:
+        """Delete every job of a chain. Refused while a job outside waits for it, unless that goes too."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ...core.chain import ChainRef
+from ...core.envelope import EMPTY, Envelope
 from ...core.job import ErrorRecord
 from ...core.policy import Cause, Counters, Overrides
 from ...core.state import State
@@ -33,7 +34,7 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True):
     enqueued_at_ms: int
     claimed_at_ms: int
     counters: Counters
-    headers: dict[str, str]
+    envelope: Envelope = EMPTY
     overrides: Overrides | None = None
     last_error: ErrorRecord | None = None
     checkpoint: bytes | None = None
@@ -42,6 +43,10 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True):
     chain: ChainRef | None = None
     """The first job of its chain; `None` for a job that continues no other."""
     position: int = 0
+    snoozes: int = 0
+    """How often its handler asked to run later."""
+    spared: int = 0
+    """How many of its attempts do not count: their worker or their store failed, or an update reset the counts."""
     company: int | None = None
     """Of a suspect: at most so many jobs, itself included, may its worker hold while it runs."""
 
@@ -64,11 +69,16 @@ class Complete(msgspec.Struct, frozen=True, tag="complete"):
 
 
 class Retried(msgspec.Struct, frozen=True, tag="retry"):
-    """The handler raised or ran out of time; at the cause's limit the store fails the job instead."""
+    """The handler raised or ran out of time; at the cause's limit the store fails the job instead.
+
+    It comes back after its policy's wait, or at a time that the error itself brought: an instant, or a delay.
+    """
 
     lease: Lease
     error: ErrorRecord
     cause: Cause = Cause.FAILURE
+    run_at_ms: int | None = None
+    delay_ms: int | None = None
 
 
 class Failed(msgspec.Struct, frozen=True, tag="fail"):
@@ -101,6 +111,8 @@ class Released(msgspec.Struct, frozen=True, tag="release"):
 
 
 Settlement = Complete | Retried | Failed | Snoozed | Released
+TRANSITION_OF = {kind: str(kind.__struct_config__.tag) for kind in (Complete, Retried, Failed, Snoozed, Released)}
+"""The transition that each settlement asks for, by its name in the table."""
 
 
 class Settled(msgspec.Struct, frozen=True):

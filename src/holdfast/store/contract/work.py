@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
+from ...core.bound import DEFAULT_LEASE_MS, EXPIRED_AT_ONCE, REAPED_AT_ONCE
+from ...core.declaration import Declaration
 from ...core.job import Progress
 from ...core.limit import QueueSettings
-from ...core.policy import Policy
+from ...core.policy import Counters
+from ...core.state import State
 from ...core.transition import Reply
 from .produce import Abort
 from .settle import Claimed, Lease, Settled, Settlement
-
-CROWD = 1_000_000_000
-"""As what a session holds: more than any suspect's company."""
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,11 +26,19 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     pid: int
     queues: tuple[str, ...]
-    lease_ms: int = 15_000
+    lease_ms: int = DEFAULT_LEASE_MS
     slots: int = 1
     """How many jobs it holds at most, in its own process and in others: the company of whatever stalls with it."""
     address: str | None = None
     """Where the store can wake this worker; made by `listen`."""
+    tasks: tuple[str, ...] | None = None
+    """The tasks that it knows, by name, and `queue:` for each queue whose plain jobs it has a handler for. `None`: it
+    does not say."""
+
+
+def knows(session: Session, queue: str, task: str | None) -> bool:
+    """Return whether a worker serves the queue and has said that it can run such a job."""
+    return queue in session.queues and (f"{queue}:" if task is None else task) in (session.tasks or ())
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +47,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     evicted: bool = False
     """The session was declared dead: nothing was settled or claimed."""
     late: bool = False
-    """The lease had expired but nobody had reaped it; it counts, with a warning."""
+    """The lease had expired, but was not reaped; it counts, with a warning."""
     settled: list[Settled] = []
     claimed: list[Claimed] = []
     next_at_ms: int | None = None
@@ -75,9 +83,25 @@ class Corrupt(msgspec.Struct, frozen=True, kw_only=True):
     detail: str = ""
 
 
+class ReapedJob(msgspec.Struct, frozen=True):
+    """A job of a vanished worker, as `reap` left it."""
+
+    lease: Lease
+    """The attempt whose end will not be heard of."""
+    task: str | None
+    state: State
+    """It may run again, has failed at its limit of stalls, or was to be cancelled."""
+    counters: Counters = Counters()
+    """Those of the attempt, and its stall, unless it was to be cancelled."""
+    ran_ms: int = 0
+    """How long ago the attempt began."""
+
+
 class Reaped(msgspec.Struct, frozen=True, kw_only=True):
     """What one call of `reap` did."""
 
+    jobs: tuple[ReapedJob, ...] = ()
+    """In the order of their runs; but for those whose records could not be read."""
     sessions: tuple[str, ...] = ()
     returned: int = 0
     failed: int = 0
@@ -85,7 +109,7 @@ class Reaped(msgspec.Struct, frozen=True, kw_only=True):
     """By how much expiries were moved because the store had been away."""
     more: bool = False
     next_ms: int | None = None
-    """In how long the next lease of another session here is over, unless it is heard; `None` where nobody else is."""
+    """In how long the next lease of another session here is over, unless it is heard; `None`: no other."""
     corrupt: tuple[Corrupt, ...] = ()
     """What was set aside since anybody was last told, by whatever call: each is told once."""
 
@@ -103,26 +127,14 @@ class Expired(msgspec.Struct, frozen=True, kw_only=True):
     """There is more to remove: runs, events, answers to requests, or keys that are idle."""
 
 
-class Declaration(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker says of a queue and its tasks when it starts."""
-
-    queue: str
-    version: int = 0
-    settings: dict[str, Any] = {}
-    """The fields of `QueueSettings` that the code sets; the rest keep the library's defaults."""
-    partial: bool = False
-    """The code does not name the queue: what others have set of it stays, but for these settings."""
-    tasks: dict[str, Policy] = {}
-
-
 class Working(Protocol):
     """What workers call, and the upkeep that anybody may do."""
 
     async def declare(self, declarations: Sequence[Declaration]) -> None:
-        """Policies and settings are in force, unless a higher version is there already."""
+        """Put policies and settings in force, unless a higher version is there already."""
 
     async def register(self, session: Session) -> None:
-        """The session may claim."""
+        """Register a session. One that is there already has these queues from now on, and holds what it held."""
 
     async def settle_and_claim(
         self,
@@ -135,10 +147,10 @@ class Working(Protocol):
         held: int = 0,
         only_suspects: bool = False,
     ) -> Turn:
-        """Every settlement has its word, and up to `room` jobs are claimed, from the queues in that order.
+        """Settle attempts, each with a reply, and claim up to `room` jobs, from the queues in that order.
 
         `held` is how many jobs the session holds already, in all its queues: a suspect is given only where its company
-        allows that, and then no more than its company allows besides. Whoever holds one asks for no more either.
+        allows that, and then no more than its company allows besides. A session that holds one asks for no more either.
 
         With `park`, a session that got less than it had room for is woken when there is more. `idle` says that
         nothing runs in it: a store may then claim for it before it wakes it (`given`).
@@ -151,25 +163,25 @@ class Working(Protocol):
         """
 
     async def extend(self, session: Session) -> Extended:
-        """The session's expiry is moved in every queue that it serves."""
+        """Move the session's expiry in every queue that it serves."""
 
     async def progress(
         self, session: Session, lease: Lease, progress: Progress | None, checkpoint: bytes | None
     ) -> Reply:
-        """Progress, checkpoint, or both are stored with the run."""
+        """Store progress, checkpoint or both with the run."""
 
     async def held(self, session: Session) -> list[Claimed]:
         """Return what the store thinks this session is working on."""
 
     async def leave(self, session: Session) -> None:
-        """The session is over; it must hold nothing any more."""
+        """End a session, which must hold nothing any more."""
 
-    async def reap(self, queue: str, limit: int = 100, but: str | None = None) -> Reaped:
-        """Jobs of expired sessions are back in their queue, at most `limit` of them."""
+    async def reap(self, queue: str, limit: int = REAPED_AT_ONCE, but: str | None = None) -> Reaped:
+        """Reap the jobs of expired sessions, at most `limit` of them."""
 
-    async def expire(self, queue: str, limit: int = 1000) -> Expired:
-        """Finished runs past their retention, and events and answers past theirs, are gone, about `limit` of each.
+    async def expire(self, queue: str, limit: int = EXPIRED_AT_ONCE) -> Expired:
+        """Expire finished runs past their retention, and remove old events and answers, about `limit` of each.
 
-        The event of a run that is gone has the cause `age`, or `count`. Whoever wants all of it gone asks again while
+        The event of a run that is gone has the cause `age`, or `count`. To remove all of it, call again while
         there is `more`.
         """

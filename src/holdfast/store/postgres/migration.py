@@ -9,9 +9,10 @@ from __future__ import annotations
 import msgspec
 import psycopg
 
-from ...errors import StoreError, StoreTooNew
+from ...errors import ConfigError, StoreError, StoreTooNew
 from . import sql
-from .connection import Connection, Place
+from .connection.connect import Connection
+from .url import PostgresAddress
 
 RESTORED = """
 SELECT EXISTS (SELECT 1 FROM (SELECT xid FROM holdfast.event ORDER BY seq DESC LIMIT 1000) e
@@ -26,7 +27,7 @@ DELETE FROM holdfast.meta WHERE name LIKE 'reader:%';
 """The log begins anew, and readers are told: old events come first, in the order of their numbers."""
 
 
-class Found(msgspec.Struct, frozen=True):
+class SchemaState(msgspec.Struct, frozen=True):
     """What a schema has: the number of its tables, 0 when there are none, and its functions' number and digest."""
 
     tables: int = 0
@@ -49,76 +50,80 @@ def newest() -> int:
     return sql.migrations()[-1][0]
 
 
-async def migrate(connection: Connection, place: Place) -> None:
+async def migrate(connection: Connection, address: PostgresAddress) -> None:
     """The schema is there and current, and its log is of this server."""
-    if (await look(connection, place)).current and not await _is_restored(connection, place):
+    if (await inspect(connection, address)).current and not await _is_restored(connection, address):
         return
     async with connection.transaction():
-        await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 7))", (f"holdfast {place.schema}",))
-        found = await look(connection, place)
+        await connection.execute(
+            "SELECT pg_advisory_xact_lock(hashtextextended(%s, 7))", (f"holdfast {address.schema}",)
+        )
+        found = await inspect(connection, address)
         if found.tables > newest():
             raise StoreTooNew(
-                f"{place} has schema {found.tables}, and this Holdfast knows {newest()}: upgrade holdfast to use it"
+                f"{address} has schema {found.tables}, and this Holdfast knows {newest()}: upgrade holdfast to use it"
             )
         if not found.current:
-            await _bring_up(connection, place, found)
-        if await _is_restored(connection, place):
-            await connection.execute(psycopg.sql.SQL(sql.rename(ANEW, place.schema)))
+            await _bring_up(connection, address, found)
+        if await _is_restored(connection, address):
+            await connection.execute(psycopg.sql.SQL(sql.rename(ANEW, address.schema)))
 
 
-async def epoch(connection: Connection, place: Place) -> str:
+async def epoch(connection: Connection, address: PostgresAddress) -> str:
     """Return what tells this store from others."""
-    cursor = await connection.execute(f"SELECT value FROM \"{place.schema}\".meta WHERE name = 'epoch'")
+    cursor = await connection.execute(f"SELECT value FROM \"{address.schema}\".meta WHERE name = 'epoch'")
     row = await cursor.fetchone()
     return str(row[0]) if row else ""
 
 
-async def _is_restored(connection: Connection, place: Place) -> bool:
+async def _is_restored(connection: Connection, address: PostgresAddress) -> bool:
     """True when the log has transactions that are still to come here: it is a dump of another server's."""
-    cursor = await connection.execute(psycopg.sql.SQL(sql.rename(RESTORED, place.schema)))
+    cursor = await connection.execute(psycopg.sql.SQL(sql.rename(RESTORED, address.schema)))
     return await cursor.fetchone() == (True,)
 
 
-async def _bring_up(connection: Connection, place: Place, found: Found) -> None:
+async def _bring_up(connection: Connection, address: PostgresAddress, found: SchemaState) -> None:
     """The schema is as this Holdfast has it, or the error says whose task that is."""
     try:
-        await _replace(connection, place, found)
+        await _replace(connection, address, found)
     except psycopg.errors.InsufficientPrivilege as error:
         if found.tables == 0:
             raise
         raise StoreError(
-            f"{place} is older than this Holdfast, and this user may not change it ({error.diag.message_primary}): "
+            f"{address} is older than this Holdfast, and this user may not change it ({error.diag.message_primary}): "
             "its owner has to run holdfast migrate"
         ) from error
 
 
-async def _replace(connection: Connection, place: Place, found: Found) -> None:
+async def _replace(connection: Connection, address: PostgresAddress, found: SchemaState) -> None:
     """Functions keep their identity where they can, so that calls under way go on."""
     try:
         async with connection.transaction():
-            await connection.execute(psycopg.sql.SQL(script(place.schema, found.tables)))
+            await connection.execute(psycopg.sql.SQL(script(address.schema, found.tables)))
     except psycopg.errors.InvalidFunctionDefinition:  # one gives something else than it did
-        await connection.execute(psycopg.sql.SQL(sql.rename(sql.text("drop_functions.sql"), place.schema)))
-        await connection.execute(psycopg.sql.SQL(script(place.schema, found.tables)))
+        await connection.execute(psycopg.sql.SQL(sql.rename(sql.text("drop_functions.sql"), address.schema)))
+        await connection.execute(psycopg.sql.SQL(script(address.schema, found.tables)))
 
 
-async def look(connection: Connection, place: Place) -> Found:
+async def inspect(connection: Connection, address: PostgresAddress) -> SchemaState:
     """Return what is there."""
-    table = f'"{place.schema}".meta'
-    # The table itself is asked for, not a name: names are cached, and somebody may have made it a moment ago.
+    table = f'"{address.schema}".meta'
+    # The table itself is asked for, not a name: names are cached, and another process may have made it a moment ago.
     cursor = await connection.execute(
-        "SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname = %s AND tablename = 'meta'", (place.schema,)
+        "SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname = %s AND tablename = 'meta'", (address.schema,)
     )
     if await cursor.fetchone() is None:
-        return Found()
+        return SchemaState()
     cursor = await connection.execute(f"SELECT name, value FROM {table} WHERE name IN ('schema', 'functions')")
     values: dict[str, str] = dict(await cursor.fetchall())
     minor, _, digest = values.get("functions", "0").partition(" ")
-    return Found(int(values.get("schema", 0)), int(minor), digest)
+    return SchemaState(int(values.get("schema", 0)), int(minor), digest)
 
 
 def script(schema: str, since: int = 0) -> str:
     """Return the SQL that brings a schema from one number to the newest."""
+    if since > newest():
+        raise ConfigError(f"--since={since}: this Holdfast knows schemas up to {newest()}")
     parts = [_create(schema)] if since == 0 else []
     parts += [text for number, text in sql.migrations() if number > since]
     minor, digest = ours()

@@ -1,4 +1,4 @@
-"""The SQL, one file for each transition; functions that live in the server, and statements that look."""
+"""The SQL: functions that live in the server, one file for each transition, and statements that read."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ import re
 from functools import cache
 from importlib.resources import files
 
+from ...core.bound import filled
 from ...core.job import ErrorRecord
-from ...core.policy import COUNTER
+from ...core.policy import LIMITS, too_many
 
 SCHEMA = "holdfast."
-MINOR = 13
+MINOR = 1
 """The functions' number. Raise it in every release that changes one of them; they must go on taking older calls."""
-FUNCTIONS = (
-    "prelude", "see", "keep", "lane", "suspect", "unblock", "update", "complete", "chain", "retry", "release",
-    "snooze", "fail", "cancel", "promote", "delete", "requeue", "enqueue", "fresh", "claim", "extend", "progress",
-    "reap", "reader", "expire", "turn", "join", "schedule", "aside",
-)  # fmt: skip
+FOLDERS = ("lib", "transition", "serve", "inspect")
+"""Where the functions are. `lib` is first: functions that are written in SQL itself need what they call before them."""
+STATEMENTS = "inspect/statements.sql"
 PLANNER = (
     "plan_cache_mode = force_generic_plan", "enable_seqscan = off", "enable_bitmapscan = off", "enable_hashjoin = off",
     "enable_mergejoin = off", "enable_sort = off", "enable_incremental_sort = off", "enable_memoize = off", "jit = off",
@@ -28,8 +27,8 @@ A plan that is kept may be from when the tables were small, or were thought to b
 """
 LOCALLY = "SELECT " + ", ".join("set_config('{}', '{}', true)".format(*each.split(" = ")) for each in PLANNER)
 """The same for a transaction that calls several functions."""
-CALLS = frozenset({"get", "runs", "due", "pending"})
-"""The statements of `look.sql` that only call a function."""
+CALLS = frozenset({"job", "runs"})
+"""The statements that only call a function."""
 _STATEMENT = re.compile(r"^-- :(\w+)\n(.*?);\s*$", re.MULTILINE | re.DOTALL)
 _NAMED = re.compile(r"(?<!:):([a-z]+)\b")
 
@@ -43,14 +42,23 @@ def migrations() -> list[tuple[int, str]]:
     """Return every migration with its number, in order."""
     folder = files(__package__).joinpath("sql", "migration")
     names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
-    return [(int(name.partition(".")[0]), text(f"migration/{name}")) for name in names]
+    return [(int(name.partition(".")[0]), filled(text(f"migration/{name}"))) for name in names]
 
 
+@cache
 def functions() -> str:
-    """Return every function, to be made anew after the tables."""
-    source = "\n".join(text(f"{name}.sql") for name in FUNCTIONS)
+    """Return every function, to be made anew after the tables, with the bounds of `core.bound` in it."""
+    source = "\n".join(text(name) for name in _files())
     settings = " ".join(f"SET {each}" for each in PLANNER)
-    return source.replace("/* signatures */", _signatures()).replace("/* planner */", settings)
+    return filled(source.replace("/* signatures */", _signatures()).replace("/* planner */", settings))
+
+
+def _files() -> list[str]:
+    folder = files(__package__).joinpath("sql")
+    names = [
+        f"{part}/{name}" for part in FOLDERS for name in sorted(file.name for file in folder.joinpath(part).iterdir())
+    ]
+    return [name for name in names if name.endswith(".sql") and name != STATEMENTS]
 
 
 @cache
@@ -65,19 +73,16 @@ def _signatures() -> str:
         ErrorRecord(type="Stalled", message="its worker vanished while it ran"),
         ErrorRecord(type="CorruptRecord", message="the stored record of the job cannot be decoded"),
         ErrorRecord(type="BlockerFailed", message="it waited for #, which did not complete"),
-        *(ErrorRecord(type="LimitReached", message=f"the limit for {cause} was lowered") for cause in COUNTER),
-        *(
-            ErrorRecord(type="TooMany" + name.capitalize(), message=f"# {name}, and no more are allowed")
-            for name in COUNTER.values()
-        ),
+        *(ErrorRecord(type="LimitReached", message=f"the limit for {cause} was lowered") for cause in LIMITS),
+        *(ErrorRecord(type=type, message=message) for type, message in (too_many(cause, "#") for cause in LIMITS)),
     ]
     return "\n        ".join(f"WHEN '{each.type}|{each.message}' THEN '{each.signature}'" for each in errors)
 
 
 @cache
 def statements(schema: str) -> dict[str, str]:
-    """Return every statement that looks, by name. One that another names goes in there."""
-    found = dict(_STATEMENT.findall(text("look.sql")))
+    """Return every statement that reads, by name. One that another names is put in there."""
+    found = dict(_STATEMENT.findall(text(STATEMENTS)))
     return {name: rename(_NAMED.sub(lambda named: found[named[1]], body), schema) for name, body in found.items()}
 
 

@@ -1,65 +1,68 @@
-"""The store as everybody else sees it: each method is one call of one function in the server."""
+"""The store: a class that holds the parts, and one line for each method of the contract."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, TypeVar
+from typing import Any
 
-import msgspec
-
-from ...core.chain import ChainRef
-from ...core.job import Progress, run_number
+from ...core.bound import CANCELLED_AT_ONCE, DUE_AT_ONCE, EVENTS_AT_ONCE, EXPIRED_AT_ONCE, REAPED_AT_ONCE
+from ...core.job import JobRecord, Progress
 from ...core.limit import QueueSettings
-from ...core.policy import Cause, Policy
-from ...core.state import State
+from ...core.policy import Policy
 from ...core.transition import Reply
-from ...errors import ConfigError, StoreClosed
 from ..contract import (
     KEEP,
-    Cancelled,
+    Answer,
+    BlockerRecord,
+    CancelResult,
+    ChainPage,
+    ChainRecord,
     Claimed,
     Conflict,
-    Corrupt,
     Declaration,
-    Deleted,
+    DeleteResult,
     Due,
+    EventPage,
     Expired,
     Extended,
-    Failed,
     Filter,
+    Finding,
     Finished,
     Fired,
+    JobPage,
     Joined,
     Lease,
     Listener,
     NewJob,
     Opened,
+    QueueInfo,
     Reaped,
     Running,
     ScheduleChange,
     ScheduleRow,
     Session,
+    SessionInfo,
     Settlement,
     Store,
     Turn,
 )
-from . import call, migration, schedule, sql
-from .array import blob, texts
-from .calling import Rows
-from .connection import Connection
-from .enqueue import REMEMBERED_MS, Enqueuing
-from .join import joined
-from .look import filter_values
-from .opened import opened
+from . import migration
+from .connection.caller import PostgresCaller
+from .doctor import PostgresDoctor
+from .inspect import PostgresInspect
+from .listen import PostgresListen
+from .operate import PostgresOperate
+from .produce import PostgresProduce
 from .scan import PostgresScan
-from .steer import Steering
+from .schedule import PostgresSchedules
+from .transaction.join import join
+from .transaction.opened import begin
+from .url import parse, url_of
+from .work import PostgresWork
 
-T = TypeVar("T")
-_json = msgspec.json.Encoder().encode
 
-
-class PostgresStore(Enqueuing):
+class PostgresStore:
     """Jobs in a schema of a PostgreSQL database (`postgresql://user@host/database?schema=holdfast`)."""
 
     transactional = True
@@ -68,73 +71,80 @@ class PostgresStore(Enqueuing):
     shared = True
 
     def __init__(self, url: Any, *, clock: Callable[[], int] | None = None) -> None:
-        super().__init__(url, clock=clock)
-        self._turn = self._named(call.TURN)
-        self._reader = call.Reader()
+        """`url` is a URL, a pool of psycopg_pool or an engine of SQLAlchemy, whose database is then used."""
+        self.url = url if isinstance(url, str) else url_of(url)
+        self._clock = clock
+        self.caller = PostgresCaller(parse(self.url), clock)
+        self._produce = PostgresProduce(self.caller)
+        self._listen = PostgresListen(self.caller)
+        self._work = PostgresWork(self.caller, self._listen)
+        self._inspect = PostgresInspect(self.caller)
+        self._operate = PostgresOperate(self.caller)
+        self._schedules = PostgresSchedules(self.caller)
+        self._doctor = PostgresDoctor(self.caller)
 
-    def scan(self) -> PostgresScan:
-        """Return a reader of whole tables, with a connection of its own."""
-        return PostgresScan(self.place)
+    # --- the store itself
+
+    async def absent(self) -> str | None:
+        return await self.caller.absent()
+
+    async def open(self) -> None:
+        await self.caller.open()
+
+    async def close(self) -> None:
+        await self.caller.close()
 
     def twin(self) -> Store:
         return PostgresStore(self.url, clock=self._clock)
 
-    def script(self, since: int = 0) -> str:
-        """Return the SQL that makes the schema, or brings one with this number up, for whoever applies it by hand."""
-        newest = migration.newest()
-        if since > newest:
-            raise ConfigError(f"--since={since}: this Holdfast knows schemas up to {newest}")
-        return migration.script(self.place.schema, since)
+    async def now_ms(self) -> int:
+        return await self.caller.now_ms()
 
-    def join(self, connection: Any) -> Joined:
-        return joined(self.place, self._identity, self._now, connection)
+    def join(self, connection: object) -> Joined:
+        return join(self.caller, connection)
 
     def begin(self) -> AbstractAsyncContextManager[Opened]:
-        if self._pool is None:
-            raise StoreClosed(f"{self.place} is not open, or is closed already")
-        return opened(self._pool, self.place, self._now)
+        return begin(self.caller)
 
-    async def cancel(self, queue: str, id: str, running: Running = "refuse", request: str | None = None) -> Cancelled:
-        found = await self._value(
-            "SELECT holdfast.cancel(%s::bigint, %s, %s, %s, %s)::text",
-            self._now(), queue, id, running, request, repeatable=request is not None,
-        )  # fmt: skip
-        return msgspec.json.decode(found, type=Cancelled)
+    def scan(self) -> PostgresScan:
+        """Return a reader of whole tables, with a connection of its own."""
+        return PostgresScan(self.caller.address)
+
+    def script(self, since: int = 0) -> str:
+        """Return the SQL that makes the schema, or brings one with this number up, to be applied by hand."""
+        return migration.script(self.caller.address.schema, since)
+
+    async def doctor(self) -> list[Finding]:
+        return await self._doctor.doctor()
+
+    # --- producing
+
+    async def enqueue(
+        self, queue: str, jobs: Sequence[NewJob], conflict: Conflict = KEEP, request: str | None = None
+    ) -> list[Answer]:
+        return await self._produce.enqueue(queue, jobs, conflict, request)
+
+    async def cancel(
+        self, queue: str, id: str, running: Running = "refuse", request: str | None = None
+    ) -> CancelResult:
+        return await self._produce.cancel(queue, id, running, request)
 
     async def promote(self, queue: str, id: str) -> Reply:
-        return Reply(await self._value("SELECT holdfast.promote(%s::bigint, %s, %s)", self._now(), queue, id))
+        return await self._produce.promote(queue, id)
 
     async def requeue(
-        self, which: Filter, *, limit: int = 1000, dry_run: bool = False, request: str | None = None
+        self, which: Filter, *, limit: int = CANCELLED_AT_ONCE, dry_run: bool = False, request: str | None = None
     ) -> list[tuple[str, str, int]]:
-        if any(not state.finished for state in which.states):
-            raise ConfigError("only finished jobs are requeued: completed, failed or cancelled ones")
-        which = msgspec.structs.replace(which, states=which.states or (State.FAILED,))
-        found = await self._value(
-            "SELECT holdfast.requeue(%s::bigint, %s, %s::text[], %s, %s, %s::text[], %s::bigint, %s::bigint,"
-            " %s::integer, %s, %s)::text",
-            self._now(), *filter_values(which).values(), limit, dry_run, request,
-            repeatable=request is not None or dry_run,
-        )  # fmt: skip
-        return msgspec.json.decode(found, type=list[tuple[str, str, int]])
+        return await self._produce.requeue(which, limit=limit, dry_run=dry_run, request=request)
 
     async def delete(self, queue: str, id: str) -> Reply:
-        return Reply(
-            await self._value("SELECT holdfast.delete(%s::bigint, %s, %s)", self._now(), queue, id, repeatable=False)
-        )
+        return await self._produce.delete(queue, id)
 
     async def set_result_ttl(self, queue: str, id: str, ttl_ms: int) -> Reply:
-        return Reply(
-            await self._value(
-                "SELECT holdfast.set_result_ttl(%s::bigint, %s, %s, %s::bigint)", self._now(), queue, id, ttl_ms
-            )
-        )
+        return await self._produce.set_result_ttl(queue, id, ttl_ms)
 
     async def keep_runs(self, queue: str, first: int, last: int, ttl_ms: int | None) -> None:
-        await self._value(
-            "SELECT holdfast.keep_runs(%s::bigint, %s, %s::bigint, %s::bigint, %s::bigint)",
-            self._now(), queue, first, last, ttl_ms,
-        )  # fmt: skip
+        return await self._produce.keep_runs(queue, first, last, ttl_ms)
 
     async def complete_chain(
         self,
@@ -145,36 +155,18 @@ class PostgresStore(Enqueuing):
         result_ttl_ms: int | None = None,
         request: str | None = None,
     ) -> Reply:
-        return Reply(
-            await self._value(
-                "SELECT holdfast.complete_chain(%s::bigint, %s, %s, %s::bigint, %s::bytea, %s::bigint, %s)",
-                self._now(), queue, id, run_number(run), blob(result), result_ttl_ms, request,
-                repeatable=request is not None,
-            )
-        )  # fmt: skip
+        return await self._produce.complete_chain(queue, id, run, result, result_ttl_ms, request)
 
-    async def delete_chain(self, queue: str, id: str, run: int | None = None, cascade: bool = False) -> Deleted:
-        statement = self._named(
-            "SELECT v_reply, v_chains, v_waiting::text FROM holdfast.delete_chain(%s::bigint, %s, %s, %s::bigint, %s)"
-        )
-        values = (self._now(), queue, id, run_number(run), cascade)
-        ((reply, chains, waiting),) = await self._rows(statement, values, repeatable=False)
-        refs = msgspec.json.decode(waiting) if waiting and reply == "wrong_state" else ()
-        return Deleted(reply=Reply(reply), chains=chains, waiting=tuple(ChainRef(*each) for each in refs))
+    async def delete_chain(self, queue: str, id: str, run: int | None = None, cascade: bool = False) -> DeleteResult:
+        return await self._produce.delete_chain(queue, id, run, cascade)
 
     # --- working
 
     async def declare(self, declarations: Sequence[Declaration]) -> None:
-        await self._steer(lambda steering: steering.declare(declarations))
+        return await self._operate.declare(declarations)
 
     async def register(self, session: Session) -> None:
-        await self._value(
-            "SELECT holdfast.register(%s::bigint, %s, %s::text[], %s::bytea, %s::bigint, %s)",
-            self._now(), session.id, texts(session.queues), blob(_json(session)), session.lease_ms, session.address,
-        )  # fmt: skip
-
-    def given(self, session: Session, room: int) -> list[Claimed]:
-        return []  # whoever is woken asks
+        return await self._work.register(session)
 
     async def settle_and_claim(
         self,
@@ -187,157 +179,103 @@ class PostgresStore(Enqueuing):
         held: int = 0,
         only_suspects: bool = False,
     ) -> Turn:
-        self._doubt.settle(session.id)
-        ear = self._switchboard.find(session.address) if park else None
-        values = call.turn(self._now(), session, settlements, queues, room, park)
-        more = [call.continuations(settlements), str(held), only_suspects]
+        return await self._work.settle_and_claim(session, settlements, queues, room, park, idle, held, only_suspects)
 
-        missed: Rows = []
-
-        async def work(connection: Connection, again: bool) -> Rows:
-            async with connection.cursor(binary=True) as cursor:
-                await cursor.execute(self._turn, [*values, again, *more])
-                rows = await cursor.fetchall()
-                if ear is not None and len(rows) <= room:
-                    await cursor.execute(self._look_again, (session.id, texts(queues), None))
-                    missed[:] = await cursor.fetchall()
-                return rows
-
-        rows = await self._insist(work, repeatable=False, patient=False)
-        turn, broken = self._reader.turn(rows, len(settlements), session.id, self._pool.made if self._pool else 0)
-        if broken:
-            await self._set_aside(session, broken)
-        if ear is not None and missed and not turn.evicted:
-            ((found, before),) = missed
-            ear.wake() if found else self._doubt.raise_(session.id, queues, ear, before)
-        return turn
-
-    async def _set_aside(self, session: Session, broken: Sequence[tuple[Lease, Any]]) -> None:
-        failed = [Failed(lease, error, Cause.CORRUPT) for lease, error in broken]
-        await self.settle_and_claim(session, failed, (), 0)
+    def given(self, session: Session, room: int) -> list[Claimed]:
+        return self._work.given(session, room)
 
     async def extend(self, session: Session) -> Extended:
-        statement = self._named(
-            "SELECT v_evicted, v_late, v_aborts::text FROM holdfast.extend(%s::bigint, %s, %s::bigint)"
-        )
-        values = (self._now(), session.id, str(session.lease_ms))
-        ((evicted, late, aborts),) = await self._rows(statement, values, patient=False)
-        if evicted:
-            return Extended(evicted=True)
-        return Extended(late=late, aborts=call.aborts(msgspec.json.decode(aborts) if aborts else None))
+        return await self._work.extend(session)
 
     async def progress(
         self, session: Session, lease: Lease, progress: Progress | None, checkpoint: bytes | None
     ) -> Reply:
-        fraction, message = (progress.fraction, progress.message) if progress else (None, None)
-        encoded = blob(_json(progress)) if progress is not None else None
-        return Reply(
-            await self._value(
-                "SELECT holdfast.progress(%s::bigint, %s, %s, %s, %s::bigint, %s::integer, %s::bytea, %s::bytea,"
-                " %s::double precision, %s)",
-                self._now(), session.id, lease.queue, lease.id, lease.run, lease.attempt, encoded, blob(checkpoint),
-                fraction, None if message is None else message.replace("\0", "\ufffd"),
-            )
-        )  # fmt: skip
+        return await self._work.progress(session, lease, progress, checkpoint)
 
     async def held(self, session: Session) -> list[Claimed]:
-        values = {"now": self._now(), "session": session.id}
-        rows = await self._rows(self._statements["held"], values, patient=False)
-        found = []
-        broken = []
-        for *row, claimed_at in rows:
-            jobs, bad = call.claimed_rows([row], claimed_at)
-            found += jobs
-            broken += bad
-        if broken:
-            await self._set_aside(session, broken)
-        return found
+        return await self._work.held(session)
 
     async def leave(self, session: Session) -> None:
-        await self._value("SELECT holdfast.leave(%s::bigint, %s)", self._now(), session.id)
-        self._reader.forget(session.id)
+        return await self._work.leave(session)
 
-    async def reap(self, queue: str, limit: int = 100, but: str | None = None) -> Reaped:
-        statement = self._named(
-            "SELECT r.*, holdfast.next_lease(%s::bigint, %s, %s) FROM holdfast.reap(%s::bigint, %s, %s::integer, %s) r"
-        )
-        now, but = self._now(), but or ""
-        values = (now, queue, but, now, queue, limit, but)
-        ((sessions, returned, failed, shifted, more, next_ms),) = await self._rows(statement, values)
-        told = await self._rows(
-            self._named("SELECT * FROM holdfast.tell_corrupt(%s::bigint)"), (self._now(),), named=True
-        )
-        return Reaped(
-            sessions=tuple(sessions), returned=returned, failed=failed, shifted_ms=shifted, more=more, next_ms=next_ms,
-            corrupt=tuple(Corrupt(**row) for row in told),
-        )  # fmt: skip
+    async def reap(self, queue: str, limit: int = REAPED_AT_ONCE, but: str | None = None) -> Reaped:
+        return await self._work.reap(queue, limit, but)
 
-    async def expire(self, queue: str, limit: int = 1000) -> Expired:
-        statement = self._named("SELECT * FROM holdfast.expire(%s::bigint, %s, %s::integer, %s::bigint, %s::bigint)")
-        values = (self._now(), queue, limit, self.place.history, REMEMBERED_MS)
-        ((runs, by_age, by_count, more),) = await self._rows(statement, values)
-        return Expired(runs=runs, failed_by_age=by_age, failed_by_count=by_count, more=more)
+    async def expire(self, queue: str, limit: int = EXPIRED_AT_ONCE) -> Expired:
+        return await self._work.expire(queue, limit)
 
-    # --- steering
+    # --- inspecting
 
-    async def _steer(self, work: Callable[[Steering], Awaitable[T]]) -> T:
-        async def transaction(connection: Connection, again: bool) -> T:
-            async with connection.transaction():
-                await connection.execute(sql.LOCALLY)
-                return await work(Steering(connection, self.place.schema, self._now()))
+    async def get(self, queue: str, id: str, run: int | None = None) -> JobRecord | None:
+        return await self._inspect.get(queue, id, run)
 
-        return await self._insist(transaction, repeatable=True)
+    async def look_up(self, ids: Sequence[str], queue: str | None = None) -> list[JobRecord]:
+        return await self._inspect.look_up(ids, queue)
+
+    async def jobs(self, which: Filter, *, limit: int = 50, cursor: str | None = None) -> JobPage:
+        return await self._inspect.jobs(which, limit=limit, cursor=cursor)
+
+    async def pending(self, queues: Sequence[str]) -> bool:
+        return await self._inspect.pending(queues)
+
+    async def queues(self) -> list[QueueInfo]:
+        return await self._inspect.queues()
+
+    async def sessions(self) -> list[SessionInfo]:
+        return await self._inspect.sessions()
+
+    async def policies(self, queue: str) -> Mapping[str, Policy]:
+        return await self._inspect.policies(queue)
+
+    async def events(
+        self,
+        position: str | None = None,
+        *,
+        queue: str | None = None,
+        id: str | None = None,
+        limit: int = EVENTS_AT_ONCE,
+    ) -> EventPage:
+        return await self._inspect.events(position, queue=queue, id=id, limit=limit)
+
+    async def hold(self, reader: str, position: str | None) -> None:
+        return await self._inspect.hold(reader, position)
+
+    async def chain(self, queue: str, id: str, run: int | None = None) -> ChainRecord | None:
+        return await self._inspect.chain(queue, id, run)
+
+    async def chains(self, which: Filter, *, limit: int = 50, cursor: str | None = None) -> ChainPage:
+        return await self._inspect.chains(which, limit=limit, cursor=cursor)
+
+    async def blockers(self, queue: str, id: str, run: int) -> list[BlockerRecord]:
+        return await self._inspect.blockers(queue, id, run)
+
+    # --- operating
 
     async def configure(self, queue: str, set: Mapping[str, Any], clear: Sequence[str] = ()) -> QueueSettings:
-        return await self._steer(lambda steering: steering.configure(queue, set, clear))
+        return await self._operate.configure(queue, set, clear)
 
     async def adjust(self, queue: str, task: str, set: Mapping[str, Any], clear: Sequence[str] = ()) -> Policy:
-        return await self._steer(lambda steering: steering.adjust(queue, task, set, clear))
+        return await self._operate.adjust(queue, task, set, clear)
 
     async def limit_key(self, queue: str, key: str, concurrency: int | None) -> None:
-        await self._steer(lambda steering: steering.limit_key(queue, key, concurrency))
-
-    # --- schedules
+        return await self._operate.limit_key(queue, key, concurrency)
 
     async def put_schedule(
         self, change: ScheduleChange, jobs: Sequence[NewJob] = (), conflict: Conflict = KEEP
     ) -> Fired:
-        values = schedule.values(self._now(), change)
-        request = f"{change.revision}/jobs"
-
-        async def work(connection: Connection, again: bool) -> tuple[str, Rows]:
-            async with connection.transaction(), connection.cursor(binary=True) as cursor:
-                await cursor.execute(self._named(schedule.PUT), values)
-                ((word,),) = await cursor.fetchall()
-                if word != Reply.OK or not jobs:
-                    return word, []
-                await cursor.execute(self._enqueue, call.enqueue(self._now(), change.queue, jobs, conflict, request))
-                return word, await cursor.fetchall()
-
-        word, rows = await self._insist(work, repeatable=True)
-        return Fired(reply=Reply(word), answers=[call.answer(row) for row in rows])
+        return await self._schedules.put_schedule(change, jobs, conflict)
 
     async def schedules(self, queue: str | None = None, name: str | None = None) -> list[ScheduleRow]:
-        return [ScheduleRow(**row) for row in await self._look("schedules", queue=queue, schedule=name)]
+        return await self._schedules.schedules(queue, name)
 
-    async def due(self, queues: Sequence[str], limit: int = 100) -> Due:
-        return schedule.due(await self._look("due", queues=texts(queues), limit=limit))
-
-    # --- hearing
+    async def due(self, queues: Sequence[str], limit: int = DUE_AT_ONCE) -> Due:
+        return await self._schedules.due(queues, limit)
 
     async def listen(self, on_wake: Callable[[], None], on_finished: Callable[[Finished], None]) -> Listener:
-        return await self._switchboard.listen(on_wake, on_finished)
+        return await self._listen.listen(on_wake, on_finished)
 
     async def watch(self, listener: Listener, queue: str, id: str, run: int) -> bool:
-        found: bool = await self._value(
-            "SELECT holdfast.watch_run(%s::bigint, %s, %s, %s::bigint, %s)",
-            self._now(), queue, id, run_number(run), listener.address,
-        )  # fmt: skip
-        return found
+        return await self._listen.watch(listener, queue, id, run)
 
     async def unwatch(self, listener: Listener, queue: str, id: str, run: int) -> None:
-        statement = self._named("DELETE FROM holdfast.watch WHERE run = %s::bigint AND address = %s")
-        await self._rows(statement, (run, listener.address))
-
-
-__all__ = ["PostgresStore"]
+        return await self._listen.unwatch(listener, queue, id, run)

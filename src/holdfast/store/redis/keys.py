@@ -46,7 +46,7 @@ ENDINGS = {
     "adjusted": (":adjusted", "hash", "task -> what operators set of it"),
     "requests": (":requests", "hash", "request id -> its first answer"),
     "answered": (":answered", "list", "request ids by age"),
-    "blockers": (":blockers", "hash", "run and place -> what the run waits for, or waited for, and how that ended"),
+    "blockers": (":blockers", "hash", "run and number -> what the run waits for, or waited for, and how that ended"),
     "dependants": (":dependants", "zset", "run of a chain's first job, and who waits for it, here or in another queue"),
     "members": (":members", "zset", "chain, and a later job of it"),
     "tails": (":tails", "hash", "run of a chain's first job -> position, queue and id of its latest"),
@@ -58,6 +58,7 @@ ENDINGS = {
     "corrupt": (":corrupt", "hash", "run -> a record that could not be read, as it was"),
     "aside": (":aside", "list", "what could not be read and was set aside, the newest 1,000"),
     "untold": (":untold", "list", "what of it no worker has been told of yet"),
+    "mistyped": (":mistyped:", "any", "what another program wrote over a key of ours, whose name follows"),
     "readers": (
         ":readers",
         "hash",
@@ -65,7 +66,8 @@ ENDINGS = {
     ),
     "events": (":events", "stream", "the log; ids are epoch-sequence"),
 }
-"""By name: how the key ends, its type, and what it holds."""
+"""By name: how the key ends, its type, and what it holds. Whatever has another type is set aside
+(`connection/mistyped.py`), so that a key which is to change its type needs another ending."""
 
 STORE_ENDINGS = {
     "queues": (":queues", "set", "the names of all queues"),
@@ -87,6 +89,10 @@ class Keys:
         """Return a key of the whole namespace."""
         return f"{{{self.namespace}}}{STORE_ENDINGS[name][0]}"
 
+    def mistyped(self, name: str) -> str:
+        """Return where a key of the whole namespace is kept that another program gave another type."""
+        return f"{{{self.namespace}}}{ENDINGS['mistyped'][0]}{name}"
+
     def base(self, queue: str) -> str:
         """Return what all keys of a queue begin with. A closing brace would end the hash tag early."""
         escaped = queue.replace("%", "%25").replace("}", "%7D")
@@ -95,6 +101,13 @@ class Keys:
     def of(self, queue: str, name: str) -> str:
         """Return a key of a queue."""
         return self.base(queue) + ENDINGS[name][0]
+
+    def queue_of(self, key: str) -> str | None:
+        """Return the queue that a key belongs to, if it is one of a queue."""
+        base, brace, _ = key.partition("}")
+        if not brace or not base.startswith(f"{{{self.namespace}:"):
+            return None
+        return base[len(self.namespace) + 2 :].replace("%7D", "}").replace("%25", "%")
 
     def declared(self, queue: str) -> str:
         """Return the key that stands for a queue's slot in every call."""
@@ -105,9 +118,9 @@ class Keys:
             key = self._queues[queue] = self.of(queue, "queue")
         return key
 
-    def channel(self, ear: str) -> str:
-        """Return the channel on which one process hears."""
-        return f"{self.namespace}:ear:{ear}"
+    def channel(self, listener: str) -> str:
+        """Return the channel of one process's listener."""
+        return f"{self.namespace}:listener:{listener}"
 
 
 def short(id: str) -> bytes:

@@ -8,45 +8,69 @@ from typing import Any
 
 import msgspec
 
+from ...core.bound import MOST_CALL_BYTES
+from ...core.chain import ChainRef
+from ...core.job import JobRecord, run_number
 from ...core.state import State
 from ...core.transition import Reply
 from ...errors import ConfigError, StoreError
-from ..contract import KEEP, Answer, Cancelled, Conflict, Deleted, Filter, NewJob, Running
-from ..gather import Gather, together
-from .chain import Chains
-from .deliver import LARGEST, Delivering
+from ..batching import Gather, together
+from ..contract import KEEP, Answer, CancelResult, Conflict, DeleteResult, Filter, NewJob, Running
+from .arguments.enqueue import answers_to, conflict_argument, job_arguments
+from .arguments.entry import in_groups
+from .arguments.produce import (
+    CancelCall,
+    CompleteChainCall,
+    DeleteCall,
+    DeleteChainCall,
+    EnqueueCall,
+    KeepRunsCall,
+    PromoteCall,
+    RequeueCall,
+    RequeuedFields,
+    SetResultTtlCall,
+    WaitingFields,
+)
+from .caller import RedisCaller, rid
+from .connection.durability import Durability
+from .inspect import RedisInspect
 from .keys import long, short
-from .look import rid
-from .order import answers_to, asked, rule, taken_at_once
+from .outbox import RedisOutbox
 
 MOST_IN_ONE_CALL = 2_000
 """Jobs of one enqueue that go in one call: the server does nothing else meanwhile."""
+CHAIN_TRIES, CHAIN_PAUSE = 50, 0.02
+"""A chain that goes from queue to queue is between them for as long as a message takes."""
 
 
-class Producing(Delivering):
+class RedisProduce:
     """What clients call."""
 
-    def _make(self) -> None:
-        super()._make()
-        self._chains = Chains(self._server, self._keys, self._reader, self._now, self._deliver_all)
+    def __init__(self, caller: RedisCaller, inspect: RedisInspect, outbox: RedisOutbox, durability: Durability) -> None:
+        self._caller = caller
+        self._inspect = inspect
+        self._outbox = outbox
+        self._durability = durability
         self._were_taken = False
-        """The last jobs were given to a worker at once: the next ones may be, and it should not hear of them last."""
+        """The last jobs were handed over at once: the next may be, and that worker should not hear of them last."""
         self._single: Gather[tuple[str, Conflict], NewJob, Answer] = Gather(
-            self._enqueue_fresh, MOST_IN_ONE_CALL, _size, LARGEST
+            self._enqueue_singles, MOST_IN_ONE_CALL, _size, MOST_CALL_BYTES
         )
 
     async def enqueue(
         self, queue: str, jobs: Sequence[NewJob], conflict: Conflict = KEEP, request: str | None = None
     ) -> list[Answer]:
+        """Take jobs in, or answer for those that hold their ids."""
         if not jobs:
             return []
-        if self._durability.wanted and not self._server.here:  # what waits belongs to one event loop
-            return await self._server.at_home(self.enqueue(queue, jobs, conflict, request))
-        if queue not in self._known:
-            await self._know(queue)
-        key = self._keys.declared(queue)
+        caller = self._caller
+        if self._durability.wanted and not caller.server.here:  # what waits belongs to one event loop
+            return await caller.server.at_home(self.enqueue(queue, jobs, conflict, request))
+        if queue not in caller.known:
+            await caller.know(queue)
+        key = caller.keys.declared(queue)
         mark = await self._durability.mark(key) if self._durability.wanted else None
-        if len(jobs) == 1 and request is None and self._server.here:
+        if len(jobs) == 1 and request is None and caller.server.here:
             answers = [await self._single.ask((queue, conflict), jobs[0])]
         else:
             answers = await self._enqueue_all(queue, jobs, conflict, request)
@@ -60,22 +84,28 @@ class Producing(Delivering):
         answers: list[Answer] = []
         while (start := len(answers)) < len(jobs):
             part = jobs[start : start + MOST_IN_ONE_CALL]
-            part = part[: together(part, _size, LARGEST)]
+            part = part[: together(part, _size, MOST_CALL_BYTES)]
             name = "" if request is None else f"{request}/{start}" if start else request
             answers += await self._enqueue(queue, part, conflict, name)
         return answers
 
-    def _enqueue_fresh(self, kind: tuple[str, Conflict], jobs: Sequence[NewJob]) -> Coroutine[Any, Any, list[Answer]]:
+    def _enqueue_singles(self, kind: tuple[str, Conflict], jobs: Sequence[NewJob]) -> Coroutine[Any, Any, list[Answer]]:
         return self._enqueue(kind[0], jobs, kind[1], "")
 
     async def _enqueue(self, queue: str, jobs: Sequence[NewJob], conflict: Conflict, request: str) -> list[Answer]:
-        args: list[Any] = [self._now(), queue, request, self.place.history, rule(conflict), len(jobs)]
-        keys = [self._keys.declared(queue)]
-        reply = await self._server.call("enqueue", keys, *args, *asked(jobs), tells=self._were_taken)
-        self._were_taken = taken_at_once(reply)
+        caller = self._caller
+        call = EnqueueCall(
+            queue=queue,
+            request=request,
+            history=caller.server.address.history,
+            conflict=conflict_argument(conflict),
+            count=len(jobs),
+        )
+        reply = await caller.call(queue, call, job_arguments(jobs), notifies=self._were_taken)
+        self._were_taken = bool(reply.taken)
         answers = answers_to(jobs, reply)
-        if reply[0] == b"posted":
-            await self._deliver_all([queue])
+        if reply.status == b"posted":
+            await self._outbox.try_to_deliver(queue)
             answers = await self._unblocked(queue, answers)
         return answers
 
@@ -83,37 +113,40 @@ class Producing(Delivering):
         """Return the answers as they are now that other queues have said which blockers are over already."""
         blocked = [answer for answer in answers if answer.state is State.BLOCKED]
         try:
-            looks = (self._reader.get(queue, answer.id, answer.run, self._now()) for answer in blocked)
-            states = {job.run: job.outcome for job in await asyncio.gather(*looks) if job is not None}
+            looks = (self._inspect.get(queue, answer.id, answer.run) for answer in blocked)
+            found = {job.run: job for job in await asyncio.gather(*looks) if job is not None}
         except StoreError:
             return answers  # the jobs are taken in; that one of them need not wait any more is only not known
-        return [msgspec.structs.replace(answer, state=states.get(answer.run, answer.state)) for answer in answers]
+        return [_as_found(answer, found.get(answer.run)) for answer in answers]
 
-    async def cancel(self, queue: str, id: str, running: Running = "refuse", request: str | None = None) -> Cancelled:
-        key = self._keys.declared(queue)
-        word, state, run, signalled, successor = await self._server.call(
-            "cancel", [key], self._now(), request or "", short(id), running
-        )
-        await self._deliver_all([queue])
-        return Cancelled(
-            reply=Reply(word.decode()),
-            state=State(state.decode()) if state else None,
-            run=run,
-            signalled=bool(signalled),
-            successor=bool(successor),
+    async def cancel(
+        self, queue: str, id: str, running: Running = "refuse", request: str | None = None
+    ) -> CancelResult:
+        """Cancel a job that has not started; refuse or signal one that runs."""
+        call = CancelCall(request=request or "", id=short(id), running=running)
+        found = await self._caller.call(queue, call)
+        await self._outbox.try_to_deliver(queue)
+        return CancelResult(
+            reply=Reply(found.reply.decode()),
+            state=State(found.state.decode()) if found.state else None,
+            run=found.run,
+            signalled=bool(found.signalled),
+            successor=bool(found.successor),
         )
 
     async def promote(self, queue: str, id: str) -> Reply:
-        return await self._word("promote", queue, short(id))
+        """Let a scheduled job wait from now on."""
+        return await self._caller.word(queue, PromoteCall(id=short(id)))
 
     async def requeue(
-        self, which: Filter, *, limit: int = 1000, dry_run: bool = False, request: str | None = None
+        self, which: Filter, limit: int, dry_run: bool, request: str | None
     ) -> list[tuple[str, str, int]]:
+        """Start finished jobs anew, failed ones unless the filter says otherwise."""
         if any(not state.finished for state in which.states):
             raise ConfigError("only finished jobs are requeued: completed, failed or cancelled ones")
         which = msgspec.structs.replace(which, states=which.states or (State.FAILED,))
         done: list[tuple[str, str, int]] = []
-        for queue in [which.queue] if which.queue is not None else await self._reader.names():
+        for queue in [which.queue] if which.queue is not None else await self._caller.names():
             if limit > len(done):
                 done += await self._requeue(queue, which, limit - len(done), dry_run, request or "")
         return done
@@ -121,19 +154,29 @@ class Producing(Delivering):
     async def _requeue(
         self, queue: str, which: Filter, limit: int, dry_run: bool, request: str
     ) -> list[tuple[str, str, int]]:
-        runs = [job.run async for job in self._reader.matching(queue, which, None, limit, self._now(), requeued=False)]
+        search = self._inspect.search
+        runs = [job.run async for job in search.matching(queue, which, None, limit, requeued=False)]
         if not runs and not request:
             return []
-        args = ["dry" if dry_run else "do", *(rid(run) for run in reversed(runs))]
-        flat = await self._server.call("requeue", [self._keys.declared(queue)], self._now(), request, *args)
+        call = RequeueCall(request=request, dry_run=dry_run)
+        flat = await self._caller.call(queue, call, [rid(run) for run in reversed(runs)])
         if flat and not dry_run:
-            await self._deliver_all([queue])
-        return [(queue, long(id), run) for id, run in zip(flat[::2], flat[1::2], strict=True)]
+            await self._outbox.try_to_deliver(queue)
+        return [(queue, long(id), run) for id, run in in_groups(flat, RequeuedFields)]
 
     async def delete(self, queue: str, id: str) -> Reply:
-        reply = await self._word("delete", queue, short(id))
-        await self._deliver_all([queue])
+        """Delete a job, and the chain that it began."""
+        reply = await self._caller.word(queue, DeleteCall(id=short(id)))
+        await self._outbox.try_to_deliver(queue)
         return reply
+
+    async def set_result_ttl(self, queue: str, id: str, ttl_ms: int) -> Reply:
+        """Keep the result of one job for so long."""
+        return await self._caller.word(queue, SetResultTtlCall(id=short(id), ttl_ms=ttl_ms))
+
+    async def keep_runs(self, queue: str, first: int, last: int, ttl_ms: int | None) -> None:
+        """Keep the results of a range of runs for so long, or as the queue says."""
+        await self._caller.word(queue, KeepRunsCall(first=first, last=last, ttl_ms=ttl_ms))
 
     async def complete_chain(
         self,
@@ -144,17 +187,46 @@ class Producing(Delivering):
         result_ttl_ms: int | None = None,
         request: str | None = None,
     ) -> Reply:
-        return await self._chains.complete(queue, id, run, result, result_ttl_ms, request)
+        """Complete the chain's current job, wherever that is by now."""
+        word = b"missing"
+        for attempt in range(CHAIN_TRIES):
+            chain = await self._inspect.chain(queue, id, run)
+            if chain is None:
+                return Reply.MISSING
+            for at in dict.fromkeys((chain.ref, chain.current)):  # at home it is found, if it is there, in one step
+                call = CompleteChainCall(
+                    request=request or "", id=short(at.id), run=at.run, result=result, ttl_ms=result_ttl_ms
+                )
+                word = await self._caller.call(at.queue, call)
+                if word == b"ok":
+                    await self._outbox.try_to_deliver(at.queue)
+                    return Reply.OK
+            if chain.state.finished:
+                break
+            await self._outbox.try_to_deliver(queue, chain.ref.queue)
+            if attempt:
+                await asyncio.sleep(CHAIN_PAUSE)
+        return Reply(word.decode()) if word != b"missing" else Reply.WRONG_STATE
 
-    async def delete_chain(self, queue: str, id: str, run: int | None = None, cascade: bool = False) -> Deleted:
-        return await self._chains.delete(queue, id, run, cascade)
-
-    async def set_result_ttl(self, queue: str, id: str, ttl_ms: int) -> Reply:
-        return await self._word("set_ttl", queue, short(id), ttl_ms)
-
-    async def keep_runs(self, queue: str, first: int, last: int, ttl_ms: int | None) -> None:
-        await self._word("keep_runs", queue, first, last, "" if ttl_ms is None else ttl_ms)
+    async def delete_chain(self, queue: str, id: str, run: int | None = None, cascade: bool = False) -> DeleteResult:
+        """Delete every job of a chain, or say which jobs wait for it."""
+        found = await self._caller.call(queue, DeleteChainCall(id=short(id), run=run_number(run), cascade=cascade))
+        if found.elsewhere is not None:
+            name, first, number = found.elsewhere
+            return await self.delete_chain(name.decode(), first.decode(), number, cascade)
+        await self._outbox.try_to_deliver(queue)
+        waiting = [
+            ChainRef(name.decode(), waiter.decode(), number)
+            for name, number, waiter in in_groups(found.waiting or [], WaitingFields)
+        ]
+        return DeleteResult(reply=Reply(found.reply.decode()), chains=found.chains or 0, waiting=tuple(waiting))
 
 
 def _size(job: NewJob) -> int:
     return len(job.payload)
+
+
+def _as_found(answer: Answer, job: JobRecord | None) -> Answer:
+    if job is None:
+        return answer
+    return msgspec.structs.replace(answer, state=job.outcome, error=job.error if job.outcome is State.FAILED else None)

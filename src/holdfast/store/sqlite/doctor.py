@@ -1,16 +1,34 @@
-"""Whether a file is fit to keep jobs."""
+"""Whether a database file is fit to keep jobs, and what was found wrong in it."""
 
 from __future__ import annotations
 
 import sqlite3
 
 from ..contract import Corrupt, Finding
-from ..row import set_aside
-from .connection import Place
+from ..rows import miscounted, set_aside, suspected
+from .database import Database
+from .repair.count import miscounts, recount
+from .url import SqliteAddress
 
 
-def findings(connection: sqlite3.Connection, place: Place, corrupt: list[Corrupt]) -> list[Finding]:
-    """Return what the file says of itself."""
+class SqliteDoctor:
+    """Examine the file and its rows."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def doctor(self) -> list[Finding]:
+        """Return what is to be said of the store itself; unreadable rows are set aside, and wrong counts corrected."""
+        database = self._database
+        await database.repair()
+        corrupt = await database.read(lambda tx: [Corrupt(**row) for row in tx.rows("unreadable", "all")])
+        suspects = await database.read(lambda tx: [suspected(**row) for row in tx.rows("claim", "a_suspect")])
+        of_file = await database.reader.ask(lambda connection, after: _findings(connection, database.address, corrupt))
+        wrong = await database.write(recount) if await database.read(miscounts) else []
+        return [*of_file, miscounted(wrong), *(suspects or [suspected(0, "", "", 0)])]
+
+
+def _findings(connection: sqlite3.Connection, address: SqliteAddress, corrupt: list[Corrupt]) -> list[Finding]:
     check = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
     mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
     return [
@@ -21,15 +39,15 @@ def findings(connection: sqlite3.Connection, place: Place, corrupt: list[Corrupt
             f"journal mode {mode}",
             "move the file to a local file system",
         ),
-        _durability(place),
+        _durability(address),
         Finding("sqlite", "ok", f"SQLite {sqlite3.sqlite_version}"),
         set_aside(corrupt),
     ]
 
 
-def _durability(place: Place) -> Finding:
-    told = f"synchronous {place.synchronous}"
-    if place.path is None or place.synchronous != "OFF":
+def _durability(address: SqliteAddress) -> Finding:
+    told = f"synchronous {address.synchronous}"
+    if address.path is None or address.synchronous != "OFF":
         return Finding("durability", "ok", told)
     return Finding(
         "durability", "warning", f"{told}: a power cut may damage the file", "leave out synchronous=off in the URL"

@@ -6,15 +6,17 @@ import re
 from functools import cache
 from importlib.resources import files
 
-from . import odd
+from ...core.bound import filled
+from .repair import statements as repair_statements
 
-PREFIX = "holdfast_"
+_TABLE = re.compile(r"(?<!')\bholdfast_(?P<name>\w+)")
+_TEXT = re.compile(r"'holdfast_(?P<name>\w+)'")
 _STATEMENT = re.compile(r"^-- :(\w+)\n(.*?);\s*$", re.MULTILINE | re.DOTALL)
 
 
 def text(path: str) -> str:
-    """Return a file below `sql/`."""
-    return files(__package__).joinpath("sql", path).read_text("utf-8")
+    """Return a file below `sql/`, with the bounds of `core.bound` filled in."""
+    return filled(files(__package__).joinpath("sql", path).read_text("utf-8"))
 
 
 def migrations() -> list[tuple[int, str]]:
@@ -30,7 +32,10 @@ def statements(namespace: str) -> dict[str, dict[str, str]]:
     folder = files(__package__).joinpath("sql")
     names = [entry.name for entry in folder.iterdir() if entry.name.endswith(".sql")]
     found = {name.removesuffix(".sql"): _parse(text(name), namespace) for name in names}
-    return {**found, "odd": {name: rename(body, namespace) for name, body in odd.statements().items()}}
+    return {
+        **found,
+        "unreadable_rows": {name: rename(body, namespace) for name, body in repair_statements.statements().items()},
+    }
 
 
 def _parse(source: str, namespace: str) -> dict[str, str]:
@@ -38,5 +43,6 @@ def _parse(source: str, namespace: str) -> dict[str, str]:
 
 
 def rename(source: str, namespace: str) -> str:
-    """Put the namespace in front of every table and index."""
-    return source.replace(PREFIX, f"{namespace}_")
+    """Put the namespace in front of every table and index, in quotes: it may have a dash."""
+    name = rf"{namespace}_\g<name>"
+    return _TABLE.sub(rf'"{name}"', _TEXT.sub(rf"'{name}'", source))

@@ -5,23 +5,24 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import msgspec
 
+from ...core.bound import KEPT_FOR_WATCHERS_MS, MOST_WOKEN
 from ...core.chain import BlockerRef
 from ...core.job import ErrorRecord
 from ...core.limit import QueueSettings
 from ...core.policy import Policy
-from ...core.state import State
+from ...core.state import FINISHED, State
 from ..contract import Finished, Lease
-from ..row import readable_adjustment, readable_policy, readable_settings
-from . import bell
-from .thread import After
+from ..rows import readable_adjustment, readable_policy, readable_settings
+from .notify import After, notify, wake
 
 _EMPTY = Policy()
-MOST_WOKEN = 64
-KEPT_FOR_WATCHERS_MS = 60_000
+_SETS_ENVELOPE = frozenset({"enqueue", "update", "requeue"})
+"""Transitions whose events have the envelope of the job."""
 
 
 class QueueView(msgspec.Struct, frozen=True):
@@ -30,9 +31,16 @@ class QueueView(msgspec.Struct, frozen=True):
     revision: int
     settings: QueueSettings
     policies: dict[str, Policy]
+    limited: bool
+    """Its settings limit how many jobs start."""
+    kept: dict[State, dict[str, int]]
+    """By the state in which runs end: for how long they are kept, as the statements that end one take it."""
 
 
 Row = dict[str, Any]
+"""A row by column name. Which type each column has, `repair.columns` knows, and checks where it matters."""
+Value = str | bytes | float | None
+"""What a statement takes as a parameter."""
 Cache = dict[str, QueueView]
 
 
@@ -47,7 +55,7 @@ class Statements(Protocol):
 
 
 class Tx:
-    """What every transition works with."""
+    """One transaction, as transitions use it."""
 
     __slots__ = ("_after", "_cache", "_connection", "_sql", "_views", "dependants", "now")
 
@@ -66,7 +74,7 @@ class Tx:
         self._views: dict[str, QueueView] = {}
         self.now = now
         self.dependants: dict[int, tuple[int, BlockerRef | None]] = {}
-        """Blocked runs of which some blockers are done: how many, and one that failed. `end.release` takes them up."""
+        """Blocked runs of which some blockers are done: how many, and one that failed; for `unblock_dependants`."""
 
     # --- statements
 
@@ -105,6 +113,16 @@ class Tx:
         last: int = self.value("queue", "number", n=count)
         return last - count + 1
 
+    def moved(self, queue: str, was: str | None, state: str | None, count: int = 1) -> None:
+        """Count so many jobs of a queue from one state to another; `None` is no state."""
+        if not count or was == state:
+            return
+        statement = self._sql["queue"]["count"]
+        if was is not None:
+            self._connection.execute(statement, (queue, was, -count))
+        if state is not None:
+            self._connection.execute(statement, (queue, state, count))
+
     def append(
         self,
         transition: str,
@@ -114,8 +132,12 @@ class Tx:
         ran: bool = False,
         error: ErrorRecord | None = None,
         payload: bool = False,
+        successor: bool = False,
     ) -> None:
-        """Every run has its event. `ran` says that an attempt ended with it."""
+        """Append the event of each run. `ran` says that an attempt ended with it.
+
+        With `successor`, the event tells of the run's successor, and has the envelope of that.
+        """
         self.run(
             "event",
             "append",
@@ -126,6 +148,7 @@ class Tx:
             error_type=error.type if error else None,
             error_signature=error.signature if error else None,
             payload=payload,
+            envelope="successor" if successor else "own" if transition in _SETS_ENVELOPE else None,
             runs=json.dumps(runs),
         )
 
@@ -140,12 +163,12 @@ class Tx:
             view = self._cache[name] = self._load(name)
         return view
 
-    def settings(self, name: str) -> QueueSettings:
-        """Return the queue's settings, loaded once for this transaction."""
+    def known_queue(self, name: str) -> QueueView:
+        """Return the queue's settings and policies, looked up once for this transaction."""
         view = self._views.get(name)
         if view is None:
             view = self._views[name] = self.queue(name)
-        return view.settings
+        return view
 
     def policy(self, queue: str, task: str | None) -> Policy:
         """Return what was declared of a task, or the library's defaults."""
@@ -158,52 +181,61 @@ class Tx:
         policies = {task: readable_policy(name, task, blob) for task, _, blob in found}
         for task, operator in self.run("queue", "adjustments", queue=name):
             policies[task] = readable_adjustment(name, task, policies.get(task, _EMPTY), operator)
-        return QueueView(row["revision"], readable_settings(name, row["declared"], row["operator"]), policies)
+        settings = readable_settings(name, row["declared"], row["operator"])
+        kept = {
+            state: {"queue_ttl": settings.result_ttl_ms, "kept": settings.retention.kept_ms(state)}
+            for state in FINISHED
+        }
+        return QueueView(row["revision"], settings, policies, settings.limited, kept)
 
     # --- what happens after the commit
 
     def wake(self, queue: str, jobs: int) -> None:
-        """Enough parked workers for so many jobs are woken, no more."""
+        """Wake enough parked workers for so many jobs, and no more."""
         if jobs <= 0:
             return
         for session, room, address in self.run("session", "parked", queue=queue, limit=MOST_WOKEN).fetchall():
             self.run("session", "park", session=session, room=None)
             if address:
-                self._after.append(lambda address=address: bell.ring([address]))  # type: ignore[misc]
+                self._after.append(partial(wake, address))
             jobs -= room
             if jobs <= 0:
                 return
 
     def wake_for(self, queue: str, run_at: int) -> None:
-        """Somebody knows of a job that came back to the queue: now, or when to wake for it."""
+        """Wake a worker for a job that may be claimed now, or tell one that the next scheduled job comes earlier."""
         if run_at <= self.now or self.value("claim", "next_scheduled", queue=queue) == run_at:
             self.wake(queue, 1)
 
-    def ring_session(self, session: str) -> None:
-        """One worker looks at once, because there is something to tell it."""
+    def wake_session(self, session: str) -> None:
+        """Wake one worker, because there is something to tell it."""
         if address := self.value("session", "address", session=session):
-            self._after.append(lambda: bell.ring([address]))
+            self._after.append(partial(wake, address))
 
     def watch(self, queue: str, id: str, run: int, address: str) -> None:
-        """The address hears when the run ends."""
+        """Let the address hear when a run ends."""
         self.run("session", "watch", queue=queue, id=id, run=run, address=address)
 
-    def tell_watchers(self, row: Mapping[str, Any], state: State) -> None:
-        """Whoever waits for this run, or for one that it absorbed, hears that it is over."""
+    def unwatch(self, queue: str, id: str, run: int, address: str) -> None:
+        """Let the address hear no more of a run."""
+        self.run("session", "unwatch", queue=queue, id=id, run=run, address=address)
+
+    def notify_watchers(self, row: Mapping[str, Any], state: State) -> None:
+        """Tell the watchers of a run, and of those that it absorbed, that it is over."""
         queue, id, run = row["queue"], row["id"], row["run"]
         last = max(run, row["absorbed_to"] or run)
         found = self.run("session", "watchers", queue=queue, id=id, first=run, last=last).fetchall()
-        if found:  # whoever waited must find the result, even where nobody else could
+        if found:  # they must find the result, even one that is not kept for others
             self.run("session", "keep_for_watchers", run=run, until=self.now + KEPT_FOR_WATCHERS_MS)
         for watched, address in found:
             finished = Finished(queue, id, watched, state)
-            self._after.append(lambda a=address, f=finished: bell.announce([a], f))  # type: ignore[misc]
+            self._after.append(partial(notify, address, finished))
 
-    def tell_progress(self, lease: Lease) -> None:
-        """Whoever waits for this run can look how far it is."""
+    def notify_progress(self, lease: Lease) -> None:
+        """Tell the watchers of a run that it got further."""
         for run, address in self.run("session", "watching", queue=lease.queue, id=lease.id, run=lease.run).fetchall():
             news = Finished(lease.queue, lease.id, run, State.ACTIVE)
-            self._after.append(lambda a=address, n=news: bell.announce([a], n))  # type: ignore[misc]
+            self._after.append(partial(notify, address, news))
 
 
 def named(cursor: sqlite3.Cursor, row: Sequence[Any]) -> Row:

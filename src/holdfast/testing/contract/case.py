@@ -53,8 +53,10 @@ async def _run(test: Callable[..., Awaitable[None]], harness: Harness, arguments
     try:
         await test(bench, **arguments)
         await bench.replayed()
+        await bench.counted()
         left = await bench.leftovers()
         await bench.replayed()
+        await bench.counted()
         assert not left, f"after every job had gone, these were left: {dict(left)}"
     finally:
         await bench.close()

@@ -1,4 +1,4 @@
-"""Effects: what each transition leaves in the record, in the log, and with whoever waits."""
+"""Effects: what each transition leaves in the record, in the log, and with callers that wait."""
 
 from __future__ import annotations
 
@@ -6,28 +6,30 @@ from typing import Any
 
 import msgspec
 
+from ...core.envelope import Envelope
 from ...core.event import Event
 from ...core.job import ErrorRecord, Progress
 from ...core.policy import Cause, Counters
 from ...core.state import State
-from ...store.contract import Claimed, Filter, Session
+from ...store.contract import Claimed, Filter, ReapedJob, Session
 from .bench import DAY, ERROR, QUEUE, TASK, UPDATE, Bench, complete, fail, free, release, retry, snooze, stall
 from .case import Case
 
 JOB: dict[str, Any] = {"priority": 7, "key": "ann"}
 
 
-class Effects(Case):
+class EffectCases(Case):
     """One event for each transition, with all its columns, and a record that agrees with it."""
 
     async def test_enqueue(self, bench: Bench) -> None:
-        answer = await bench.add("j", headers={"trace": "1"}, **JOB)
+        envelope = Envelope(headers={"trace": "1"})
+        answer = await bench.add("j", envelope=envelope.encoded(), **JOB)
         job = await bench.get("j")
         assert (job.run, job.state, job.payload, job.task) == (answer.run, State.WAITING, b"j", TASK)
         assert (job.priority, job.key, job.headers) == (7, "ann", {"trace": "1"})
         assert (job.run_at_ms, job.enqueued_at_ms, job.started_at_ms) == (bench.now, bench.now, None)
         assert job.counters == Counters()
-        assert await _last(bench) == _event(bench, "enqueue", State.WAITING, answer.run)
+        assert await _last(bench) == _event(bench, "enqueue", State.WAITING, answer.run, envelope=envelope)
 
     async def test_enqueue_for_later(self, bench: Bench) -> None:
         answer = await bench.add("j", delay_ms=5000, **JOB)
@@ -69,14 +71,15 @@ class Effects(Case):
         assert events[2].wait_ms == 1000, "it could have run a second ago"
 
     async def test_claim(self, bench: Bench) -> None:
-        answer = await bench.add("j", headers={"trace": "1"}, **JOB)
+        envelope = Envelope(headers={"trace": "1"})
+        answer = await bench.add("j", envelope=envelope.encoded(), **JOB)
         enqueued = bench.now
         bench.clock.advance(3)
         worker = await bench.session()
         (claimed,) = await bench.claim(worker)
         assert (claimed.lease.queue, claimed.lease.id) == (QUEUE, "j")
         assert (claimed.lease.run, claimed.lease.attempt) == (answer.run, 1)
-        assert (claimed.payload, claimed.task, claimed.headers) == (b"j", TASK, {"trace": "1"})
+        assert (claimed.payload, claimed.task, claimed.envelope.headers) == (b"j", TASK, {"trace": "1"})
         assert (claimed.enqueued_at_ms, claimed.run_at_ms, claimed.claimed_at_ms) == (enqueued, enqueued, bench.now)
         assert (claimed.priority, claimed.key, claimed.last_error, claimed.checkpoint) == (7, "ann", None, None)
         job = await bench.get("j")
@@ -223,6 +226,12 @@ class Effects(Case):
         worker, claimed = await running(bench)
         reaped = await bench.vanish(worker)
         assert (reaped.sessions, reaped.returned, reaped.failed, reaped.more) == ((worker.id,), 1, 0, False)
+        (told,) = reaped.jobs
+        counters = Counters(attempts=1, stalls=1)
+        assert told == ReapedJob(
+            claimed.lease, claimed.task, State.WAITING, counters, bench.now - claimed.claimed_at_ms
+        )
+        assert told.ran_ms > 0
         job = await bench.get("j")
         assert (job.state, job.run_at_ms) == (State.WAITING, claimed.run_at_ms)
         assert job.counters == Counters(attempts=1, stalls=1)

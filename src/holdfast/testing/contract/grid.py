@@ -39,7 +39,7 @@ ENDED_BY = {
 """How the last attempt of a job in each state ended, on this bench."""
 
 
-class Grid(Case):
+class GridCases(Case):
     """What a store answers, for each cell of the grid; and a refusal changes nothing."""
 
     def test_the_grid_is_whole(self) -> None:
@@ -159,7 +159,7 @@ async def _bring(bench: Bench, worker: Session, state: State | None, *, fresh: b
 
 
 async def _prepare(bench: Bench, name: str, worker: Session) -> None:
-    """Whatever the transition's own guard asks, besides the state, is so."""
+    """Meet the transition's own guard, besides the state."""
     if name == "enqueue":
         bench.clock.advance(3600)  # no finished run holds the id any more
         await bench.add("the-clock-moved", queue=ELSEWHERE)
@@ -211,7 +211,7 @@ async def _promote(bench: Bench, _: Session) -> Reply:
 
 
 async def _unblock(bench: Bench, _: Session) -> Reply:
-    """It is asked of nobody: it follows from the end of the last blocker."""
+    """No caller asks for it: it follows from the end of the last blocker."""
     before = await bench.told("j")
     await bench.store.complete_chain(ELSEWHERE, "b", None, b"done")
     return await _refusal(bench, (await bench.told("j"))[len(before) :] == ["unblock"])

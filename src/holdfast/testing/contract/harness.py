@@ -10,7 +10,7 @@ from ...store.contract import Store
 Clock = Callable[[], int]
 SPOILABLE = (
     "job", "successor", "queue", "policy", "adjustment", "lane", "key_limit", "session", "abort", "watch", "blocker",
-    "schedule", "request", "event", "message",
+    "schedule", "request", "event", "message", "tally",
 )  # fmt: skip
 """Kinds of records that may be spoilt; a store that has none of a kind has no ways for it."""
 
@@ -40,11 +40,11 @@ class Harness(ABC):
 
     @abstractmethod
     async def damage(self, store: Store, queue: str, id: str) -> None:
-        """The record of a job cannot be decoded any more, as after a bug or a partial write by somebody else."""
+        """The record of a job cannot be decoded any more, as after a bug or a partial write from outside."""
 
     @abstractmethod
     async def lose(self, store: Store, queue: str, id: str) -> None:
-        """The record of a job is gone; whatever points to it stays."""
+        """The record of a job is gone; what points to it stays."""
 
     def ways(self, kind: str) -> Sequence[str]:
         """Return the ways in which a record of this kind can be spoilt here, by names of your own."""
@@ -88,6 +88,8 @@ class Meddling(Harness):
         self.log_is_whole = True
         self.broken: set[tuple[str, str]] = set()
         """The queues and ids of jobs whose record was damaged or lost."""
+        self.spoilt = False
+        """Records of any kind hold garbage, which the log may tell of, or have been set aside from the log itself."""
 
     def make(self, clock: Clock | None = None) -> Store:
         return self._harness.make(clock)
@@ -102,6 +104,13 @@ class Meddling(Harness):
     async def lose(self, store: Store, queue: str, id: str) -> None:
         self.broken.add((queue, id))
         await self._harness.lose(store, queue, id)
+
+    def ways(self, kind: str) -> Sequence[str]:
+        return self._harness.ways(kind)
+
+    async def spoil(self, store: Store, kind: str, way: str, queue: str, id: str) -> None:
+        self.spoilt = True
+        await self._harness.spoil(store, kind, way, queue, id)
 
     async def reset_log(self, store: Store) -> None:
         self.log_is_whole = False

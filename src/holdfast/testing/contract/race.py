@@ -7,25 +7,26 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import pytest
 
 from ...core.state import State
 from ...core.transition import Reply
-from ...store.contract import Conflict, DedupSpec, Filter, Session, Store
-from . import rival
+from ...store.contract import Claimed, Conflict, DedupSpec, Filter, Session, Settlement, Store
+from .. import rival
 from .bench import QUEUE, UPDATE, Bench, complete, fail, new, release, retry
 from .case import Case
 
 T = TypeVar("T")
+Settle = Callable[[Claimed], Settlement]
 MANY = 24
 RIVALS = 3
 
 
-class Races(Case):
-    """Whoever is first wins, and everybody else hears so."""
+class RaceCases(Case):
+    """The first caller wins, and all others hear so."""
 
     async def test_many_enqueue_one_id_and_one_is_queued(self, bench: Bench) -> None:
         stores = await _stores(bench)
@@ -90,7 +91,7 @@ class Races(Case):
     @pytest.mark.parametrize(
         "kinds", [(complete, complete), (complete, retry), (release, fail)], ids=["cc", "cr", "rf"]
     )
-    async def test_many_settle_one_attempt_and_it_ends_once(self, bench: Bench, kinds: tuple[Any, Any]) -> None:
+    async def test_many_settle_one_attempt_and_it_ends_once(self, bench: Bench, kinds: tuple[Settle, Settle]) -> None:
         worker = await bench.session()
         claimed = await bench.take(worker, "j")
         stores = await _stores(bench)
@@ -207,7 +208,7 @@ def _by(stores: list[Store], number: int) -> Store:
     return stores[number % len(stores)]
 
 
-async def _at_once(calls: Any) -> Any:
+async def _at_once(calls: Iterable[Awaitable[T]]) -> list[T]:
     return await asyncio.gather(*calls)
 
 
@@ -215,8 +216,7 @@ async def _processes(bench: Bench, race: str) -> Sequence[list[Any]]:
     """Return what each rival got. Where no other process can reach the store, the rivals are store objects here."""
     if not bench.harness.processes:
         stores = await _stores(bench)
-        results: list[list[Any]] = await _at_once(rival.RACES[race](store, f"r{n}") for n, store in enumerate(stores))
-        return results
+        return await _at_once(rival.RACES[race](store, f"r{n}") for n, store in enumerate(stores))
     arguments = [sys.executable, "-m", rival.__name__, bench.harness.url, race]
     pipe = asyncio.subprocess.PIPE
     processes = [

@@ -10,7 +10,7 @@ from ...core.policy import Policy
 from ...core.state import State
 from ...core.transition import Reply
 from ...store.contract import Claimed, Corrupt, Declaration, Filter, NewJob, ScheduleChange, Session
-from .bench import LEASE_MS, TASK, UPDATE, Bench, complete, new
+from .bench import LEASE_MS, TASK, UPDATE, Bench, carrying, complete, new
 from .case import Case
 from .harness import SPOILABLE
 
@@ -20,8 +20,8 @@ PARTS = 6
 """Some kinds of records can be spoilt in so many ways that one test would take minutes."""
 
 
-class Spoils(Case):
-    """Whatever garbage a row holds, every other job is served."""
+class SpoilCases(Case):
+    """Every other job is served, with any garbage in one row."""
 
     @pytest.mark.parametrize("part", range(PARTS))
     @pytest.mark.parametrize("kind", SPOILABLE)
@@ -75,7 +75,7 @@ class Scene:
         await self.bench.add("held", queue=queue, key="k")
         (self.held,) = await self.bench.claim(self.vanishing)
         await self.bench.add("held", UPDATE, queue=queue, key="k", payload=b"again")
-        self.run = (await self.bench.add(VICTIM, queue=queue, key="k", headers={"a": "b"})).run
+        self.run = (await self.bench.add(VICTIM, queue=queue, key="k", envelope=carrying(headers={"a": "b"}))).run
         for id, key in zip(OTHERS, (None, "k", "other"), strict=True):
             await self.bench.add(id, queue=queue, key=key)
         await self.bench.add("later", queue=queue, run_at_ms=self.bench.now + 3_600_000)
@@ -168,7 +168,7 @@ class Scene:
         assert f"{told[0].queue}/{told[0].id}" in shown
 
     async def clear(self) -> None:
-        """Whatever can be seen is deleted, so that the next scene is not charged with it."""
+        """Delete every job that is listed, so that the next scene begins without it."""
         for job in (await self.store.jobs(Filter(queue=self.queue), limit=1000)).jobs:
             await self.store.delete(self.queue, job.id)
 

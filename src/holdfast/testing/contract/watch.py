@@ -1,4 +1,4 @@
-"""Whoever waits for a run is told of its end; and what lists and counts show."""
+"""A caller that waits for a run is told of its end; and what lists and counts show."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .effect import running
 JOB: dict[str, Any] = {"priority": 7, "key": "ann"}
 
 
-class Watching(Case):
+class WatchCases(Case):
     """What is told, and what is to be seen."""
 
     @pytest.mark.parametrize("how", ["complete", "fail", "cancel", "delete", "stall"])

@@ -9,11 +9,11 @@ from ...core.policy import Counters
 from ...core.state import State
 from ...core.transition import Reply, judge
 from ...store.contract import Conflict, NewJob
-from .chain import Chains
-from .run import Run, Successor, by_time, moved, starts_at
+from .chain import ModelChains
+from .run import ModelRun, ModelSuccessor, by_time, moved, starts_at
 
 
-class Producing(Chains):
+class ModelProducing(ModelChains):
     """Enqueueing, cancelling, deleting, running anew."""
 
     def enqueue(self, now: int, job: NewJob, conflict: Conflict, answered: int) -> tuple[str, int, State]:
@@ -37,7 +37,7 @@ class Producing(Chains):
         status = "requeued" if existing.outcome is State.FAILED else "queued"
         return status, answered, self._begin(now, job, answered)
 
-    def _as_it_is(self, run: Run) -> tuple[str, int, State]:
+    def _as_it_is(self, run: ModelRun) -> tuple[str, int, State]:
         return ("completed" if run.outcome is State.COMPLETED else "duplicate"), run.run, run.outcome
 
     def _deduplicated(self, now: int, job: NewJob) -> tuple[str, int, State] | None:
@@ -59,8 +59,8 @@ class Producing(Chains):
         self.give_up(now, run)
         return run.state
 
-    def _as_update(self, now: int, job: NewJob, conflict: Conflict, number: int) -> Successor:
-        return Successor(
+    def _as_update(self, now: int, job: NewJob, conflict: Conflict, number: int) -> ModelSuccessor:
+        return ModelSuccessor(
             run=number, job=job, run_at=starts_at(now, job), enqueued_at=now,
             dedup=job.dedup.key if job.dedup else None, payload=conflict.update_payload,
             mode=conflict.update_run_at, resets=conflict.resets,
@@ -74,7 +74,7 @@ class Producing(Chains):
             self.successors[job.id] = self._as_update(now, job, conflict, answered)
             return answered
         second = self._as_update(now, job, conflict, first.run)
-        self.successors[job.id] = Successor(
+        self.successors[job.id] = ModelSuccessor(
             run=first.run,
             job=second.job if second.payload else first.job,
             run_at=moved(first.run_at, second.mode, second.run_at),
@@ -86,7 +86,7 @@ class Producing(Chains):
         )
         return first.run
 
-    def merge(self, now: int, run: Run, new: Successor) -> None:
+    def merge(self, now: int, run: ModelRun, new: ModelSuccessor) -> None:
         """The run has taken over what an update or a successor brings."""
         run_at = moved(run.run_at, new.mode, new.run_at)
         if run.state is not State.BLOCKED:
@@ -97,6 +97,7 @@ class Producing(Chains):
         if new.payload:
             run.payload, run.priority, run.key = new.job.payload, new.job.priority, new.job.key
         if new.resets:
+            run.snoozes, run.spared = 0, run.counters.attempts
             run.counters, run.company = Counters(attempts=run.counters.attempts), None
         run.dedup = new.dedup or run.dedup
         run.absorbed.add(new.run)
@@ -164,20 +165,20 @@ class Producing(Chains):
             self.cancelled(now, run)
         return Reply.OK
 
-    def delete_chain(self, now: int, first: Run) -> None:
-        """Every job of the chain is gone, and whoever waits for it hears that it was cancelled."""
+    def delete_chain(self, now: int, first: ModelRun) -> None:
+        """Delete every job of the chain; jobs that wait for it hear that it was cancelled."""
         outcome = first.outcome
         for run in [*self.others(first), first]:
             del self.runs[run.run]
-        if outcome is State.ACTIVE and (successor := self.successors.pop(first.id, None)):
+        if outcome is State.ACTIVE and (successor := self.take_successor(first)):
             self.report(now, successor.run, State.CANCELLED, None)
         self.report(now, first.run, State.CANCELLED, None)
 
-    def waiting_for(self, first: Run) -> set[int]:
+    def waiting_for(self, first: ModelRun) -> set[int]:
         """Return the runs that wait for a chain."""
         return {run.run for run in self.runs.values() if any(wait.first == first.run for wait in run.waits)}
 
-    def cascade(self, now: int, first: Run) -> int:
+    def cascade(self, now: int, first: ModelRun) -> int:
         """The chain, and every chain that waits for it, are gone; return how many chains."""
         todo = [first]
         for each in todo:
@@ -202,7 +203,7 @@ class Producing(Chains):
             self._run_anew(now, letter, told.pop(letter.id))
         assert not told, f"requeued without cause: {told}"
 
-    def _run_anew(self, now: int, letter: Run, number: int) -> None:
+    def _run_anew(self, now: int, letter: ModelRun, number: int) -> None:
         job = NewJob(id=letter.id, task="t", payload=letter.payload, priority=letter.priority, key=letter.key)
         waits = [wait if wait.state is State.COMPLETED else self.look(now, wait.id) for wait in letter.waits]
         letter.waits = []

@@ -5,17 +5,17 @@ from __future__ import annotations
 from ...core.limit import Bucket, QueueSettings, next_token_ms, refill
 from ...core.policy import Retry
 from ...core.state import State
-from .run import Run, Successor
+from .run import ModelRun, ModelSuccessor
 
 
-class Queue:
+class ModelQueue:
     """The state of one queue, and looks at it."""
 
     def __init__(self, settings: QueueSettings, retry: Retry) -> None:
         self.settings = settings
         self.retry = retry
-        self.runs: dict[int, Run] = {}
-        self.successors: dict[str, Successor] = {}
+        self.runs: dict[int, ModelRun] = {}
+        self.successors: dict[str, ModelSuccessor] = {}
         self.key_limits: dict[str, int] = {}
         self.key_buckets: dict[str, Bucket] = {}
         self.bucket: Bucket | None = None
@@ -24,7 +24,7 @@ class Queue:
         self.served: dict[str | None, int] = {}
         self.ready_since: dict[str | None, int] = {}
 
-    def holder(self, id: str, now: int) -> Run | None:
+    def holder(self, id: str, now: int) -> ModelRun | None:
         """Return the run that holds an id, and let go of one whose time is over."""
         for run in self.runs.values():
             if run.id == id and run.held:
@@ -34,26 +34,26 @@ class Queue:
                 return run
         return None
 
-    def kept(self, now: int) -> list[Run]:
+    def kept(self, now: int) -> list[ModelRun]:
         """Return every run that can be seen."""
         return [run for run in self.runs.values() if run.expires_at is None or run.expires_at > now]
 
-    def answering(self, id: str, now: int) -> Run | None:
+    def answering(self, id: str, now: int) -> ModelRun | None:
         """Return the run that answers for an id, or else its latest that is kept."""
         found = [run for run in self.kept(now) if run.id == id]
         return max(found, key=lambda run: (run.held, run.run), default=None)
 
-    def active(self, key: str | None = None) -> list[Run]:
+    def active(self, key: str | None = None) -> list[ModelRun]:
         """Return what runs, of a key or of all."""
         return [run for run in self.runs.values() if run.state is State.ACTIVE and key in (None, run.key)]
 
-    def waiting(self, key: str | None) -> list[Run]:
+    def waiting(self, key: str | None) -> list[ModelRun]:
         """Return what waits under a key, in order, suspects aside."""
         found = [run for run in self.runs.values() if run.state is State.WAITING and run.key == key]
         return sorted((run for run in found if run.company is None), key=lambda run: run.place)
 
-    def suspects(self) -> list[Run]:
-        """Return the suspects that wait, in order, whatever their keys."""
+    def suspects(self) -> list[ModelRun]:
+        """Return the suspects that wait, in order, of all keys."""
         found = [run for run in self.runs.values() if run.state is State.WAITING and run.company is not None]
         return sorted(found, key=lambda run: run.place)
 
@@ -65,7 +65,8 @@ class Queue:
         """True when the limits on running jobs let one more of this key start."""
         if key is None:
             return True
-        limit = self.key_limits.get(key, self.settings.key_concurrency)
+        declared = self.settings.key_limits.get(key, self.settings.key_concurrency)
+        limit = self.key_limits.get(key, declared)
         return limit is None or len(self.active(key)) < limit
 
     def key_token_at(self, key: str | None, now: int) -> int:

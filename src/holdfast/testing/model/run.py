@@ -12,7 +12,7 @@ from ...store.contract import NewJob, UpdateRunAt
 
 
 @dataclass
-class Wait:
+class ModelWait:
     """One chain that a run waits for, or waited for."""
 
     id: str
@@ -23,7 +23,7 @@ class Wait:
 
 
 @dataclass
-class Run:
+class ModelRun:
     """One run as it must stand."""
 
     run: int
@@ -37,6 +37,9 @@ class Run:
     state: State
     counters: Counters = field(default_factory=Counters)
     session: str | None = None
+    snoozes: int = 0
+    spared: int = 0
+    """How many of its attempts do not count towards the cap on all of them."""
     company: int | None = None
     """Of a suspect: how many jobs may run where it is tried next."""
     cancel: bool = False
@@ -55,7 +58,7 @@ class Run:
     """Of a first job that continued: `OPEN`, or how its chain ended."""
     tail: int | None = None
     """Of a first job that continued: the run of the latest job."""
-    waits: list[Wait] = field(default_factory=list)
+    waits: list[ModelWait] = field(default_factory=list)
     policy: str = "fail"
 
     @property
@@ -82,12 +85,12 @@ class Run:
             self.run, self.state, self.counters, self.payload, self.priority, self.key, self.run_at,
             holds, self.cancel, successor, self.result, self.chain, self.position,
             None if self.chain_state is None else self.outcome, self.open,
-            None if self.state.finished else self.company,
+            None if self.state.finished else self.company, self.snoozes,
         )  # fmt: skip
 
 
 @dataclass
-class Successor:
+class ModelSuccessor:
     """Another dispatch of an id whose run is active."""
 
     run: int

@@ -10,8 +10,8 @@ from ...core.state import State
 from ...core.suspect import company_after
 from ...core.transition import Reply, judge
 from ...store.contract import Complete, Failed, Released, Retried, Settlement, Snoozed
-from .produce import Producing
-from .run import Run, by_time, counted
+from .produce import ModelProducing
+from .run import ModelRun, by_time, counted
 
 NAMES: dict[type, str] = {
     Complete: "complete",
@@ -22,7 +22,11 @@ NAMES: dict[type, str] = {
 }
 
 
-class Model(Producing):
+def _own_time(now: int, entry: Snoozed | Retried) -> int:
+    return now + (entry.delay_ms or 0) if entry.run_at_ms is None else max(now, entry.run_at_ms)
+
+
+class Model(ModelProducing):
     """One queue as it must stand. Every method is told the time."""
 
     def promote_due(self, now: int) -> None:
@@ -129,7 +133,7 @@ class Model(Producing):
             return right if lease.attempt >= run.counters.attempts - 1 else right | {(Reply.STALE, None)}
         return {(judge(name, run.state), None)}
 
-    def _apply(self, now: int, run: Run, entry: Settlement, number: Callable[[str], int]) -> State:
+    def _apply(self, now: int, run: ModelRun, entry: Settlement, number: Callable[[str], int]) -> State:
         if run.cancel and not (isinstance(entry, Complete) and entry.then is None):  # to go on is no end
             self.cancelled(now, run)
             return State.CANCELLED
@@ -141,19 +145,29 @@ class Model(Producing):
                 self.finish(now, run, State.COMPLETED, 0)
             return State.COMPLETED
         if isinstance(entry, Retried):
-            return self._come_back(now, run, entry.cause, wait=True)
+            own = entry.delay_ms is not None or entry.run_at_ms is not None
+            return self._come_back(now, run, entry.cause, wait=True, own=_own_time(now, entry) if own else None)
         if isinstance(entry, Failed):
             return self._fail(now, run, COUNTER.get(entry.cause, "failures"))
         if isinstance(entry, Released):
             shared = entry.company if entry.company > 1 else None  # a process that ran nothing else harmed nobody else
             return self._come_back(now, run, entry.cause, delay=entry.delay_ms, company=shared)
+        return self._snooze(now, run, entry)
+
+    def _snooze(self, now: int, run: ModelRun, entry: Snoozed) -> State:
+        run.snoozes += 1
+        if verdict(self.retry, Cause.SNOOZE, run.snoozes) == "fail" or self._is_capped(run):
+            return self._fail(now, run, None)
         run.company = None
-        run_at = now + (entry.delay_ms or 0) if entry.run_at_ms is None else max(now, entry.run_at_ms)
-        return self._put_back(now, run, run_at, State.SCHEDULED)
+        return self._put_back(now, run, _own_time(now, entry), State.SCHEDULED)
+
+    def _is_capped(self, run: ModelRun) -> bool:
+        return verdict(self.retry, Cause.ATTEMPTS, run.counters.attempts - run.spared) == "fail"
 
     def _come_back(
-        self, now: int, run: Run, cause: Cause, *, wait: bool = False, delay: int = 0, company: int | None = None
-    ) -> State:
+        self, now: int, run: ModelRun, cause: Cause, *, wait: bool = False, delay: int = 0, company: int | None = None,
+        own: int | None = None,
+    ) -> State:  # fmt: skip
         nth = 0
         if counter := COUNTER.get(cause):
             nth = getattr(run.counters, counter) + 1
@@ -161,24 +175,27 @@ class Model(Producing):
             if cause is Cause.STALL and company is not None:
                 run.company = company_after(nth, self.retry.stalls, min(company, run.company or company))
                 final = run.company is None
-            if final:
+            if final or self._is_capped(run):
                 return self._fail(now, run, counter)
             run.counters = counted(run.counters, counter)
+        else:
+            run.spared += 1
         if wait:
             run.company = None
-            return self._put_back(now, run, now + self.retry.backoff_ms(nth), State.SCHEDULED)
+            run_at = now + self.retry.backoff_ms(nth) if own is None else own
+            return self._put_back(now, run, run_at, State.SCHEDULED)
         run_at = now + delay if delay else run.run_at
         return self._put_back(now, run, run_at, by_time(now, run_at))
 
-    def _put_back(self, now: int, run: Run, run_at: int, state: State) -> State:
+    def _put_back(self, now: int, run: ModelRun, run_at: int, state: State) -> State:
         run.state, run.run_at = state, run_at
         if successor := self.successors.pop(run.id, None):
             self.merge(now, run, successor)
         return run.state
 
-    def _fail(self, now: int, run: Run, counter: str) -> State:
-        run.counters = counted(run.counters, counter)
-        self.finish(now, run, State.FAILED, self.settings.retention.failed_ms)
+    def _fail(self, now: int, run: ModelRun, counter: str | None) -> State:
+        run.counters = counted(run.counters, counter) if counter else run.counters
+        self.finish(now, run, State.FAILED, self.settings.retention.kept_ms(State.FAILED))
         return State.FAILED
 
     def reap(self, now: int, session: str, slots: int) -> tuple[int, int]:

@@ -1,4 +1,4 @@
--- Chains: what the first job's row says of all of them. A later job, before position 1,000 and without a TTL of its own,
+-- Chains: what the first job's row says of all of them. A later job, before position WITH_CHAIN and without a TTL of its own,
 -- goes with its chain: here and wherever else a run ends, its `expires_at_ms` is NULL.
 
 -- :continue_all
@@ -6,7 +6,7 @@ UPDATE holdfast_job
 SET state = 'completed', exit = 'complete', finished_at_ms = :now, error = NULL, chain = coalesce(chain, run),
     chain_state = CASE WHEN position = 0 THEN 'open' END,
     free_at_ms = CASE WHEN position > 0 THEN :now + coalesce(result_ttl_ms, :queue_ttl) END,
-    expires_at_ms = CASE WHEN position > 999 OR position > 0 AND result_ttl_ms IS NOT NULL
+    expires_at_ms = CASE WHEN position >= @WITH_CHAIN OR position > 0 AND result_ttl_ms IS NOT NULL
         THEN :now + max(coalesce(result_ttl_ms, :queue_ttl), :kept) END
 WHERE run IN (SELECT value FROM json_each(:runs));
 

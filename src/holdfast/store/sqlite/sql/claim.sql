@@ -17,12 +17,13 @@ SET state = 'active', attempts = attempts + 1, session = :session, claimed_at_ms
     last_session = session, last_exit = exit
 WHERE run IN (SELECT value FROM json_each(:runs));
 
+-- The columns are those of `ClaimRow`, in its order.
 -- :read
 SELECT json_group_array(json_array(j.run, j.attempts, j.id, j.task, j.priority, j.key, j.run_at_ms, j.enqueued_at_ms,
-    j.failures, j.stalls, j.timeouts, j.releases, hex(j.overrides), hex(j.headers), hex(j.error),
-    CASE WHEN j.checkpoint IS NOT NULL THEN hex(j.checkpoint) END,
-    CASE WHEN typeof(j.payload) = 'blob' AND length(j.payload) <= 65536 THEN hex(j.payload) END,
-    f.queue, f.id, j.chain, j.position, j.company))
+    j.claimed_at_ms, j.failures, j.stalls, j.timeouts, j.releases, j.snoozes, j.spared, j.company,
+    hex(j.overrides), hex(j.envelope), hex(j.error), CASE WHEN j.checkpoint IS NOT NULL THEN hex(j.checkpoint) END,
+    CASE WHEN typeof(j.payload) = 'blob' AND length(j.payload) <= @SMALL_BYTES THEN hex(j.payload) END,
+    f.queue, f.id, j.chain, j.position))
 FROM holdfast_job j LEFT JOIN holdfast_job f ON f.run = j.chain
 WHERE j.run IN (SELECT value FROM json_each(:runs));
 
@@ -47,6 +48,9 @@ SELECT EXISTS (SELECT 1 FROM holdfast_job WHERE queue = :queue AND state = 'wait
 SELECT all_of.count, job.queue, job.id, job.company
 FROM (SELECT count(*) AS count, min(run) AS run FROM holdfast_job WHERE state = 'waiting' AND company IS NOT NULL) AS all_of
 JOIN holdfast_job AS job ON job.run = all_of.run;
+
+-- :any_suspect
+SELECT EXISTS (SELECT 1 FROM holdfast_job WHERE queue = :queue AND state = 'waiting' AND company IS NOT NULL);
 
 -- :suspects
 SELECT run, key, company FROM holdfast_job WHERE queue = :queue AND state = 'waiting' AND company IS NOT NULL

@@ -4,17 +4,17 @@
 
 -- :finish
 UPDATE holdfast_job
-SET state = 'completed', exit = 'complete', result = ?1, finished_at_ms = ?2, error = NULL,
-    free_at_ms = ?2 + coalesce(?3, result_ttl_ms, ?4),
-    expires_at_ms = CASE WHEN position NOT BETWEEN 1 AND 999 OR coalesce(?3, result_ttl_ms) IS NOT NULL
-        THEN max(?2 + max(coalesce(?3, result_ttl_ms, ?4), ?5), coalesce(dedup_until_ms, 0)) END
-WHERE run = ?6 AND attempts = ?7 AND session = ?8 AND state = 'active';
+SET state = 'completed', exit = 'complete', result = :result, finished_at_ms = :now, error = NULL,
+    free_at_ms = :now + coalesce(:ttl, result_ttl_ms, :queue_ttl),
+    expires_at_ms = CASE WHEN position NOT BETWEEN 1 AND @WITH_CHAIN - 1 OR coalesce(:ttl, result_ttl_ms) IS NOT NULL
+        THEN max(:now + max(coalesce(:ttl, result_ttl_ms, :queue_ttl), :kept), coalesce(dedup_until_ms, 0)) END
+WHERE run = :run AND attempts = :attempt AND session = :session AND state = 'active';
 
 -- :from_outside
 UPDATE holdfast_job
 SET state = 'completed', exit = 'outside', result = :result, finished_at_ms = :now, error = NULL,
     free_at_ms = :now + coalesce(:ttl, result_ttl_ms, :queue_ttl),
-    expires_at_ms = CASE WHEN position NOT BETWEEN 1 AND 999 OR coalesce(:ttl, result_ttl_ms) IS NOT NULL
+    expires_at_ms = CASE WHEN position NOT BETWEEN 1 AND @WITH_CHAIN - 1 OR coalesce(:ttl, result_ttl_ms) IS NOT NULL
         THEN max(:now + max(coalesce(:ttl, result_ttl_ms, :queue_ttl), :kept), coalesce(dedup_until_ms, 0)) END
 WHERE run = :run;
 
@@ -22,7 +22,7 @@ WHERE run = :run;
 UPDATE holdfast_job
 SET state = 'completed', exit = 'complete', result = CAST(entry.value AS BLOB), finished_at_ms = :now, error = NULL,
     free_at_ms = :now + coalesce(result_ttl_ms, :queue_ttl),
-    expires_at_ms = CASE WHEN position NOT BETWEEN 1 AND 999 OR result_ttl_ms IS NOT NULL
+    expires_at_ms = CASE WHEN position NOT BETWEEN 1 AND @WITH_CHAIN - 1 OR result_ttl_ms IS NOT NULL
         THEN max(:now + max(coalesce(result_ttl_ms, :queue_ttl), :kept), coalesce(dedup_until_ms, 0)) END
 FROM json_each(:results) AS entry
 WHERE run = CAST(entry.key AS INTEGER);

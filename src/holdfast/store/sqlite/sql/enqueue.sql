@@ -2,16 +2,17 @@
 -- guard: no run holds the id
 -- effects: number the run, hold the id, append event, wake one worker
 
+-- The values are those of `transition.row.COLUMNS`, in that order.
 -- :insert
-INSERT INTO holdfast_job (run, queue, id, state, task, priority, key, run_at_ms, ready_at_ms, enqueued_at_ms,
-    result_ttl_ms, dedup_key, dedup_until_ms, overrides, headers, payload, chain, position)
+INSERT INTO holdfast_job (run, queue, id, state, task, priority, key, run_at_ms, enqueued_at_ms,
+    result_ttl_ms, dedup_key, dedup_until_ms, overrides, envelope, payload, chain, position, ready_at_ms)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
--- :any_held
+-- :any_taken
 SELECT EXISTS (SELECT 1 FROM holdfast_job
                WHERE queue = :queue AND id IN (SELECT value FROM json_each(:ids)) AND held = 1);
 
--- :existing
+-- :of_id
 SELECT * FROM holdfast_job WHERE queue = :queue AND id = :id AND held = 1;
 
 -- :free_id

@@ -13,8 +13,8 @@ WHERE queue = :queue AND state = 'failed'
     AND (held = 0 OR free_at_ms <= :now)
 ORDER BY run LIMIT :limit;
 
--- :failed
-SELECT count(*) FROM holdfast_job WHERE state = 'failed' AND run IN (SELECT value FROM json_each(:runs));
+-- :states
+SELECT queue, state, count(*) FROM holdfast_job WHERE run IN (SELECT value FROM json_each(:runs)) GROUP BY queue, state;
 
 -- :remove
 DELETE FROM holdfast_job WHERE run IN (SELECT value FROM json_each(:runs));

@@ -5,8 +5,8 @@
 -- :finish
 UPDATE holdfast_job
 SET state = 'failed', exit = :exit, error = :error, finished_at_ms = :now,
-    failures = :failures, stalls = :stalls, timeouts = :timeouts, releases = :releases,
+    failures = :failures, stalls = :stalls, timeouts = :timeouts, releases = :releases, snoozes = :snoozes,
     free_at_ms = :now + coalesce(:ttl, result_ttl_ms, :queue_ttl),
-    expires_at_ms = CASE WHEN position NOT BETWEEN 1 AND 999 OR coalesce(:ttl, result_ttl_ms) IS NOT NULL
+    expires_at_ms = CASE WHEN position NOT BETWEEN 1 AND @WITH_CHAIN - 1 OR coalesce(:ttl, result_ttl_ms) IS NOT NULL
         THEN max(:now + max(:kept, coalesce(:ttl, result_ttl_ms, :queue_ttl)), coalesce(dedup_until_ms, 0)) END
 WHERE run = :run;

@@ -3,7 +3,12 @@
 -- :get
 SELECT * FROM holdfast_job WHERE run = :run;
 
--- :held
+-- Whether a successor waits for the end of an id's run, and whether any run waits for a blocker.
+-- :followed
+SELECT EXISTS (SELECT 1 FROM holdfast_successor WHERE queue = :queue AND id = :id),
+    EXISTS (SELECT 1 FROM holdfast_blocker WHERE state IS NULL);
+
+-- :of_id
 SELECT j.*, EXISTS (SELECT 1 FROM holdfast_successor s WHERE s.queue = j.queue AND s.id = j.id) AS successor
 FROM holdfast_job j WHERE j.queue = :queue AND j.id = :id AND j.held = 1
     AND (j.expires_at_ms IS NULL OR j.expires_at_ms > :now);
@@ -39,8 +44,41 @@ WHERE j.run < :before
     AND (:until IS NULL OR j.enqueued_at_ms < :until)
     AND (:chain IS NULL OR j.chain = :chain OR j.run = :chain)
     AND (j.expires_at_ms IS NULL OR j.expires_at_ms > :now)
+    AND (:tag IS NULL OR EXISTS (SELECT 1 FROM json_each(
+        CASE WHEN json_valid(CAST(j.envelope AS TEXT)) THEN CAST(j.envelope AS TEXT) ELSE '{}' END, '$.tags')
+        WHERE value = :tag))
     AND (:requeued OR j.requeued_as IS NULL)
 ORDER BY j.run DESC LIMIT :limit;
+
+-- The same among some runs.
+-- :list_of
+SELECT j.*, EXISTS (SELECT 1 FROM holdfast_successor s WHERE s.queue = j.queue AND s.id = j.id AND (j.state = 'active' OR j.chain_state = 'open'))
+    AS successor
+FROM holdfast_job j
+WHERE j.run IN (SELECT value FROM json_each(:runs)) AND +j.run < :before
+    AND (:queue IS NULL OR j.queue = :queue)
+    AND (:states IS NULL OR j.state IN (SELECT value FROM json_each(:states)))
+    AND (:task IS NULL OR j.task = :task)
+    AND (:key IS NULL OR j.key = :key)
+    AND (:after IS NULL OR j.enqueued_at_ms >= :after)
+    AND (:until IS NULL OR j.enqueued_at_ms < :until)
+    AND (:chain IS NULL OR j.chain = :chain OR j.run = :chain)
+    AND (j.expires_at_ms IS NULL OR j.expires_at_ms > :now)
+    AND (:tag IS NULL OR EXISTS (SELECT 1 FROM json_each(
+        CASE WHEN json_valid(CAST(j.envelope AS TEXT)) THEN CAST(j.envelope AS TEXT) ELSE '{}' END, '$.tags')
+        WHERE value = :tag))
+    AND (:requeued OR j.requeued_as IS NULL)
+ORDER BY +j.run DESC LIMIT :limit;
+
+-- :runs_of_ids
+SELECT run FROM holdfast_job WHERE held = 1 AND id IN (SELECT value FROM json_each(:ids))
+    AND queue IN (SELECT name FROM holdfast_queue WHERE :queue IS NULL OR name = :queue)
+UNION ALL
+SELECT run FROM holdfast_job WHERE held = 0 AND id IN (SELECT value FROM json_each(:ids))
+    AND queue IN (SELECT name FROM holdfast_queue WHERE :queue IS NULL OR name = :queue);
+
+-- :runs_of_holders
+SELECT run FROM holdfast_job WHERE state = 'active' AND session IN (SELECT value FROM json_each(:holders));
 
 -- :set_ttl
 UPDATE holdfast_job

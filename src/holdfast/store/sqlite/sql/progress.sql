@@ -9,4 +9,4 @@ WHERE run = :run;
 
 -- :noted
 UPDATE holdfast_job SET progressed_at_ms = :now
-WHERE run = :run AND (progressed_at_ms IS NULL OR progressed_at_ms <= :now - 1000 OR progressed_at_ms > :now);
+WHERE run = :run AND (progressed_at_ms IS NULL OR progressed_at_ms <= :now - @PROGRESS_EVENT_MS OR progressed_at_ms > :now);

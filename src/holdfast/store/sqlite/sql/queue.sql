@@ -10,11 +10,8 @@ SELECT revision FROM holdfast_queue WHERE name = :queue;
 -- :create
 INSERT OR IGNORE INTO holdfast_queue (name) VALUES (:queue);
 
--- :declare
-UPDATE holdfast_queue SET version = :version, declared = :declared, revision = revision + 1 WHERE name = :queue;
-
--- :operate
-UPDATE holdfast_queue SET operator = :operator, revision = revision + 1 WHERE name = :queue;
+-- :set
+UPDATE holdfast_queue SET version = :version, declared = :declared, operator = :operator WHERE name = :queue;
 
 -- :touch
 UPDATE holdfast_queue SET revision = revision + 1 WHERE name = :queue;
@@ -56,10 +53,41 @@ SELECT name FROM holdfast_queue ORDER BY name;
 UPDATE holdfast_meta SET value = value + :n WHERE name = 'run' RETURNING value;
 
 -- :counts
-SELECT queue, state, count(*) FROM holdfast_job GROUP BY queue, state;
+SELECT queue, state, count FROM holdfast_tally;
 
--- :oldest
-SELECT min(ready_at_ms) FROM holdfast_job WHERE queue = :queue AND state = 'waiting';
+-- :count
+INSERT INTO holdfast_tally (queue, state, count) VALUES (?, ?, ?)
+ON CONFLICT (queue, state) DO UPDATE SET count = count + excluded.count;
+
+-- Counts that differ from the jobs: another program changed, lost or damaged records.
+-- :miscounted
+SELECT queue, state, sum(counted), sum(there) FROM (
+    SELECT queue, state, count AS counted, 0 AS there FROM holdfast_tally
+    UNION ALL SELECT queue, state, 0, count(*) FROM holdfast_job
+    WHERE typeof(queue) = 'text' AND typeof(state) = 'text' GROUP BY queue, state)
+GROUP BY queue, state HAVING sum(counted) <> sum(there) ORDER BY queue, state;
+
+-- :uncount
+DELETE FROM holdfast_tally;
+
+-- :recount
+INSERT INTO holdfast_tally (queue, state, count)
+SELECT queue, state, count(*) FROM holdfast_job WHERE typeof(queue) = 'text' AND typeof(state) = 'text' GROUP BY queue, state;
+
+-- The first of the next priority: what waits behind it is younger, or was given back.
+-- :first_plain
+SELECT priority, ready_at_ms FROM holdfast_job
+WHERE queue = :queue AND state = 'waiting' AND key IS NULL AND company IS NULL AND priority < :below
+ORDER BY priority DESC, run_at_ms, run LIMIT 1;
+
+-- :first_suspect
+SELECT priority, ready_at_ms FROM holdfast_job
+WHERE queue = :queue AND state = 'waiting' AND company IS NOT NULL AND priority < :below
+ORDER BY priority DESC, run_at_ms, run LIMIT 1;
+
+-- :first_keyed
+SELECT ready_at_ms FROM holdfast_job INDEXED BY holdfast_job_aged
+WHERE queue = :queue AND state = 'waiting' AND key IS NOT NULL ORDER BY run_at_ms, run LIMIT 1;
 
 -- :successors
 SELECT count(*) FROM holdfast_successor WHERE queue = :queue;

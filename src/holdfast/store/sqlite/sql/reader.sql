@@ -1,6 +1,6 @@
 -- Named readers of the log, in the table of single values: the last event that each has read, and when it said so.
 
--- :hold
+-- :keep
 INSERT INTO holdfast_meta (name, value) VALUES (:reader, json_object('read', :read, 'at_ms', :now))
 ON CONFLICT (name) DO UPDATE SET value = excluded.value;
 

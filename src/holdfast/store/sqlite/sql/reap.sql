@@ -4,9 +4,9 @@
 
 -- :cut_back
 -- No lease ends later than a whole lease from now, unless the clock was set back since it was given.
-UPDATE holdfast_session SET expires_at_ms = :now + coalesce(json_extract(CAST(info AS TEXT), '$.lease_ms'), 15000)
+UPDATE holdfast_session SET expires_at_ms = :now + coalesce(json_extract(CAST(info AS TEXT), '$.lease_ms'), @DEFAULT_LEASE_MS)
 WHERE queue = :queue AND dead = 0
-    AND expires_at_ms > :now + coalesce(json_extract(CAST(info AS TEXT), '$.lease_ms'), 15000);
+    AND expires_at_ms > :now + coalesce(json_extract(CAST(info AS TEXT), '$.lease_ms'), @DEFAULT_LEASE_MS);
 
 -- :declare_dead
 UPDATE holdfast_session SET dead = 1, parked = NULL

@@ -1,4 +1,4 @@
--- Schedules: written if nobody changed them meanwhile, and looked up by when they are due.
+-- Schedules: written if they are as they were read, and looked up by when they are due.
 
 -- :revision
 SELECT revision FROM holdfast_schedule WHERE queue = :queue AND name = :schedule;

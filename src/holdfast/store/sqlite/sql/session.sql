@@ -1,4 +1,4 @@
--- Workers, and whoever waits to hear of something.
+-- Workers, watchers of runs, handlers to be aborted, and answers to requests.
 
 -- :register
 INSERT OR REPLACE INTO holdfast_session (queue, id, info, started_at_ms, heard_at_ms, expires_at_ms, address)
@@ -46,7 +46,7 @@ FROM holdfast_session s GROUP BY s.id ORDER BY min(s.started_at_ms);
 SELECT queue, count(*) FROM holdfast_session WHERE dead = 0 AND expires_at_ms > :now GROUP BY queue;
 
 -- :held
-SELECT * FROM holdfast_job WHERE state = 'active' AND session = :session
+SELECT run, queue FROM holdfast_job WHERE state = 'active' AND session = :session
     AND queue IN (SELECT queue FROM holdfast_session WHERE id = :session) ORDER BY run;
 
 -- :watch

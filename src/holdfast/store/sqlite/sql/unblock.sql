@@ -2,12 +2,12 @@
 -- guard: its last open blocker is done
 -- effects: raise run_at to now, append event, wake one worker
 
--- :release
+-- :unblock
 UPDATE holdfast_job SET state = :state, run_at_ms = :run_at, ready_at_ms = :run_at WHERE run = :run;
 
 -- :register
 INSERT INTO holdfast_blocker (run, place, queue, id, blocker, state, last_queue, last_task, error, result)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+VALUES (:run, :place, :queue, :id, :blocker, :state, :last_queue, :last_task, :error, :result);
 
 -- :open
 SELECT EXISTS (SELECT 1 FROM holdfast_blocker WHERE state IS NULL);
@@ -21,7 +21,7 @@ WHERE holdfast_blocker.blocker IN (SELECT value FROM json_each(:runs)) AND holdf
     AND j.run = holdfast_blocker.blocker
 RETURNING run, state, queue, id;
 
--- :forsake
+-- :report_gone
 UPDATE holdfast_blocker SET state = 'cancelled'
 WHERE blocker IN (SELECT value FROM json_each(:runs)) AND state IS NULL
 RETURNING run, state, queue, id;
@@ -42,10 +42,10 @@ DELETE FROM holdfast_blocker WHERE run IN (SELECT value FROM json_each(:runs));
 -- :all
 SELECT * FROM holdfast_blocker WHERE run = :run ORDER BY place;
 
--- :hand_over
+-- :move
 UPDATE holdfast_blocker SET run = :to WHERE run = :run;
 
--- :again
+-- :register_again
 UPDATE holdfast_blocker
 SET blocker = :blocker, state = :state, last_queue = :last_queue, last_task = :last_task, error = :error, result = :result
 WHERE run = :run AND place = :place;

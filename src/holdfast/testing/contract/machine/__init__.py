@@ -16,15 +16,15 @@ from hypothesis.stateful import initialize, rule, run_state_machine_as_test
 
 from ..case import Case
 from ..harness import Harness
-from .chain import Chaining
-from .check import Checking
-from .limit import Limiting
-from .produce import Producing
+from .chain import ChainSteps
+from .check import StepChecks
+from .limit import LimitSteps
+from .produce import ProduceSteps
 from .step import RATES, SMALL, steps
-from .work import Working
+from .work import WorkSteps
 
 
-class StoreMachine(Producing, Chaining, Working, Limiting, Checking):
+class StoreMachine(ProduceSteps, ChainSteps, WorkSteps, LimitSteps, StepChecks):
     """All steps, of which each example takes some."""
 
     @initialize(
@@ -58,7 +58,7 @@ def budget() -> settings:
     )
 
 
-class Machine(Case):
+class MachineCases(Case):
     """The store and the pure model, side by side."""
 
     @pytest.mark.timeout(0 if os.environ.get("HOLDFAST_HYPOTHESIS") == "long" else 300)

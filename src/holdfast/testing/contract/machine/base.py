@@ -23,7 +23,7 @@ from ..harness import Harness
 from .step import LEASE_MS, RETRY, SETTINGS, SLOTS, T, queue_settings
 
 
-class Base(RuleBasedStateMachine):
+class MachineBase(RuleBasedStateMachine):
     """One store, one model, three workers that come and go."""
 
     harness: Harness
@@ -38,6 +38,8 @@ class Base(RuleBasedStateMachine):
         self.bench = Bench(here, self.store, self.clock)
         self.model = Model(queue_settings({}), RETRY)
         self.limits: dict[str, Any] = {}
+        self.version = 0
+        """Of what workers declare."""
         self.sessions: list[Session] = []
         self.crashed: list[Session] = []
         self.heard: dict[str, int] = {}

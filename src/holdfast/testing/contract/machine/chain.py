@@ -8,11 +8,11 @@ from hypothesis.stateful import invariant
 from ....core.chain import OPEN
 from ....core.transition import Reply
 from ..bench import QUEUE
-from .base import Base
+from .base import MachineBase
 from .step import LOOK_EVERY, ids, often
 
 
-class Chaining(Base):
+class ChainSteps(MachineBase):
     """What is done to whole chains."""
 
     @often(1, id=ids)

@@ -9,11 +9,11 @@ from ....store.contract import (
     Filter,
 )
 from ..bench import QUEUE
-from .base import Base
+from .base import MachineBase
 from .step import IDS, LOOK_EVERY
 
 
-class Checking(Base):
+class StepChecks(MachineBase):
     """The store is as the model says."""
 
     @invariant()
@@ -25,7 +25,7 @@ class Checking(Base):
             seen = (
                 job.run, job.state, job.counters, job.payload, job.priority, job.key, job.run_at_ms,
                 job.holds_id, job.cancel_requested, job.successor, job.result, job.chain and job.chain.run,
-                job.position, job.chain_state, job.blockers, job.company,
+                job.position, job.chain_state, job.blockers, job.company, job.snoozes,
             )  # fmt: skip
             run = kept[job.run]
             successor = run.outcome is State.ACTIVE and run.id in self.model.successors

@@ -7,12 +7,13 @@ from typing import Any
 from hypothesis import strategies as st
 
 from ....core.limit import Rate
+from ....store.contract import Declaration
 from ..bench import QUEUE
-from .base import Base
-from .step import KEYS, RATES, SMALL, often, queue_settings
+from .base import MachineBase
+from .step import KEYS, RATES, SETTINGS, SMALL, often, queue_settings
 
 
-class Limiting(Base):
+class LimitSteps(MachineBase):
     """What a queue may give, and when."""
 
     @often(4, ms=st.sampled_from([1, 500, 1000, 1024, 2048, 5000, 16_000, 21_000]))
@@ -21,7 +22,9 @@ class Limiting(Base):
 
     @often(
         3,
-        name=st.sampled_from(["paused", "concurrency", "key_concurrency", "rate", "key_rate", "one key"]),
+        name=st.sampled_from(
+            ["paused", "concurrency", "key_concurrency", "rate", "key_rate", "one key", "declared key"]
+        ),
         limit=SMALL,
         rate=RATES,
         key=st.sampled_from(KEYS),
@@ -29,6 +32,8 @@ class Limiting(Base):
     def change_a_limit(self, name: str, limit: int | None, rate: Rate | None, key: str) -> None:
         if name == "one key":
             self._limit_key(key, limit)
+        elif name == "declared key":
+            self._declare_key_limit(key, limit)
         elif name == "paused":
             self._configure(paused=limit == 1 and not self.model.settings.paused)
         elif name in ("rate", "key_rate"):
@@ -43,6 +48,15 @@ class Limiting(Base):
             self.model.key_limits.pop(key, None)
         else:
             self.model.key_limits[key] = limit
+
+    def _declare_key_limit(self, key: str, limit: int | None) -> None:
+        """Workers of a new version say another limit of the key, or none; what an operator said of it is above that."""
+        limits = {**self.limits.get("key_limits", {}), key: limit}
+        self.limits["key_limits"] = declared = {name: each for name, each in limits.items() if each is not None}
+        self.version += 1
+        settings = {**SETTINGS, "key_limits": declared}
+        self._run(self.store.declare([Declaration(queue=QUEUE, version=self.version, settings=settings)]))
+        self.model.configure(queue_settings(self.limits))
 
     def _configure(self, **changes: Any) -> None:
         self.limits.update(changes)

@@ -13,13 +13,15 @@ from ....store.contract import (
     DedupSpec,
     Filter,
     NewJob,
+    OnFailed,
+    Running,
 )
 from ..bench import QUEUE, TASK
-from .base import Base
+from .base import MachineBase
 from .step import DELAYS, blockers, conflicts, dedups, ids, keys, often, picks, policies, priorities
 
 
-class Producing(Base):
+class ProduceSteps(MachineBase):
     """Enqueueing, cancelling, deleting, running anew."""
 
     @often(
@@ -46,7 +48,13 @@ class Producing(Base):
         on_failed=st.sampled_from(["keep", "requeue"]),
     )
     def enqueue_after_others(
-        self, id: str, after: list[str], policy: OnBlockerFailed, key: str | None, delay: int | None, on_failed: Any
+        self,
+        id: str,
+        after: list[str],
+        policy: OnBlockerFailed,
+        key: str | None,
+        delay: int | None,
+        on_failed: OnFailed,
     ) -> None:
         refs = tuple(BlockerRef(QUEUE, each) for each in after if each != id)
         job = self._job(id, key, 0, delay, None)
@@ -73,7 +81,7 @@ class Producing(Base):
             assert (answer.status, answer.run, answer.state) == expected, f"{answer}, and {expected} was right"
 
     @often(2, id=ids, pick=picks, running=st.sampled_from(["refuse", "signal"]))
-    def cancel(self, id: str, pick: int, running: Any) -> None:
+    def cancel(self, id: str, pick: int, running: Running) -> None:
         busy = [*self.model.successors] or [run.id for run in self.model.active()]
         id = busy[pick % len(busy)] if busy and pick % 2 else self._one_of(id, pick)
         found = self._run(self.store.cancel(QUEUE, id, running))

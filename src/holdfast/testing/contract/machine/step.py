@@ -25,14 +25,14 @@ from ....store.contract import (
 )
 
 T = TypeVar("T")
-RETRY = Retry(failures=2, stalls=3, timeouts=2, releases=3, initial=1.0, maximum=2.0)
+RETRY = Retry(failures=2, stalls=3, timeouts=2, releases=3, attempts=5, snoozes=3, initial=1.0, maximum=2.0)
 SETTINGS: dict[str, Any] = {"result_ttl_ms": 20_000, "retention": {"failed": 120.0}}
 IDS = [f"i{number}" for number in range(8)]
 KEYS = ["a", "b"]
 ERROR = ErrorRecord(type="Odd", message="no good")
 LEASE_MS = 15_000
 SLOTS = 4
-"""What each worker has room for: whoever stalls with it is tried again beside one other, then alone."""
+"""What each worker has room for: a job that stalls with it is tried again beside one other, then alone."""
 LOOK_EVERY = 4
 """Looks that are a call for each id, chain or blocked job come after every so many steps."""
 
@@ -49,6 +49,7 @@ ends = st.sampled_from(
     [
         "complete",
         "failure",
+        "failure with a time",
         "timeout",
         "fail",
         "snooze",
@@ -113,6 +114,7 @@ def settlement(lease: Lease, how: str) -> Settlement:
     ways: dict[str, Callable[[], Settlement]] = {
         "complete": lambda: Complete(lease, b"%d/%d" % (lease.run, lease.attempt)),
         "failure": lambda: Retried(lease, ERROR, Cause.FAILURE),
+        "failure with a time": lambda: Retried(lease, ERROR, Cause.FAILURE, delay_ms=700),
         "timeout": lambda: Retried(lease, ERROR, Cause.TIMEOUT),
         "fail": lambda: Failed(lease, ERROR),
         "snooze": lambda: Snoozed(lease, delay_ms=1500),

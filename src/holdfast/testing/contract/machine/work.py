@@ -16,11 +16,11 @@ from ....store.contract import (
     Turn,
 )
 from ..bench import QUEUE, TASK
-from .base import Base
+from .base import MachineBase
 from .step import IDS, KEYS, LEASE_MS, SLOTS, ends, often, picks, settlement, workers
 
 
-class Working(Base):
+class WorkSteps(MachineBase):
     """Claiming, settling, dying."""
 
     @often(7, worker=workers, room=st.integers(1, 4), only=st.sampled_from([False, False, False, True]))
@@ -91,7 +91,7 @@ class Working(Base):
         assert turn.suspects == ((QUEUE,) if left else ()), "whoever holds too many for a suspect hears of it"
         for job in turn.claimed:
             run = self.model.runs[job.lease.run]
-            assert (job.payload, job.company) == (run.payload, run.company)
+            assert (job.payload, job.company, job.spared) == (run.payload, run.company, run.spared)
             self.held[session.id].append(job.lease)
         suspects = any(job.company is not None for job in turn.claimed)
         if len(turn.claimed) < room and not only_suspects and not suspects:
@@ -104,7 +104,7 @@ class Working(Base):
 
     @often(3, pick=picks, worker=st.none() | workers, room=st.integers(0, 1), other=st.none() | ends)
     def settle_again(self, pick: int, worker: int | None, room: int, other: str | None) -> None:
-        """A reply was lost, or somebody settles what is another's, or changes its mind."""
+        """Settle again: after a lost reply, for another session, or with another word."""
         if not self.done:
             return
         session, entry = self.done[-1 - pick % len(self.done)]
@@ -148,6 +148,7 @@ class Working(Base):
         reaped = self._run(self.store.reap(QUEUE, 1000, caller))
         assert reaped.shifted_ms == 0
         counts = [self.model.reap(self.now, session, SLOTS) for session in reaped.sessions]
+        assert len(reaped.jobs) >= reaped.returned + reaped.failed, "each of them is named, and the cancelled, too"
         assert (reaped.returned, reaped.failed) == (sum(n for n, _ in counts), sum(n for _, n in counts))
         for id, heard in self.heard.items():
             silent = self.now - heard

@@ -1,0 +1,1 @@
+"""What an app declares: its tasks, its queues, their settings, and the ways in."""

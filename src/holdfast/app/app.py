@@ -1,0 +1,388 @@
+"""The app: one store, its tasks and queues, and the ways in."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
+
+from ..client import Client, OnGap
+from ..client.handle import CoroutineOf
+from ..codec import Signature
+from ..core.bound import ASKED_AT_ONCE, CANCELLED_AT_ONCE
+from ..core.chain import ChainRef, OnBlockerFailed
+from ..core.duration import Duration
+from ..core.event import Event
+from ..core.job import JobRecord
+from ..core.limit import Rate
+from ..core.schedule import CatchUp, Overlap
+from ..core.state import State
+from ..core.tick import Spec
+from ..core.transition import Reply
+from ..core.word import check_text
+from ..errors import ConfigError
+from ..handler.continuation import Continued
+from ..handler.job import Job
+from ..handler.middleware import Middleware
+from ..log import check_logger, name_calls, shield
+from ..schedule import Schedules, plan_of
+from ..store import Store, open_store, shown
+from ..store.contract import (
+    CancelResult,
+    ChainPage,
+    ChainRecord,
+    DeleteResult,
+    Filter,
+    JobPage,
+    QueueInfo,
+    Running,
+    SessionInfo,
+)
+from .bulk import Call, EnqueueCounts, enqueue_all
+from .decorator import Decorator
+from .flow import DAY, Flow
+from .hooks import Hook, Hooks
+from .options import AppOptions, QueueOptions, TaskOptions, WorkerOptions, known_options
+from .plain import PlainHandler
+from .queue import FINISHED, Queue, known_state
+from .registry import Registry, check_queue_name
+from .resource import Opening, Resource, opened
+from .settings import layer
+from .sync import Sync
+from .task import AnyTask, Task
+
+if TYPE_CHECKING:
+    from ..worker import Maintainer, Worker
+
+shield()
+R = TypeVar("R")
+T = TypeVar("T")
+DEFAULT_URL = "sqlite:///holdfast.db"
+DEFAULT_QUEUE = "default"
+
+
+class Holdfast:
+    """A job queue on the store that a URL names: `sqlite:///jobs.db`, `memory://`, ...
+
+    An existing client or pool of redis-py, a pool of psycopg_pool or an engine of SQLAlchemy may stand in its place.
+    """
+
+    def __init__(
+        self,
+        url: object = DEFAULT_URL,
+        *,
+        version: int = 0,
+        store: Store | None = None,
+        logger: str | logging.Logger | None = None,
+        **options: Unpack[AppOptions],
+    ) -> None:
+        self.logger = check_logger(logger)
+        self.store: Store = store if store is not None else open_store(url)
+        self.hooks = Hooks()
+        self.client = Client(self.store, self.hooks)
+        if self.logger is not None:
+            name_calls(self.client, self.logger)
+            name_calls(self.client.look, self.logger)
+        app_layer = layer("app", **known_options("Holdfast()", options, AppOptions))
+        self.registry = Registry(self.client, app_layer, version)
+        self.registry.app = self
+        self.schedules = Schedules(self.registry)
+        self.sync = Sync(self)
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self._opened = 0
+
+    def __repr__(self) -> str:
+        return f"<Holdfast {shown(self.store.url)}>"
+
+    # --- lifetime
+
+    async def open(self) -> Holdfast:
+        """Open the app in this event loop. May be nested."""
+        loop = asyncio.get_running_loop()
+        if self._opened and self.loop is not loop:
+            raise ConfigError("this app is open in another event loop; open one app in each, or use app.sync")
+        self.loop = loop
+        self._opened += 1
+        try:
+            await self.client.open()
+        except BaseException:
+            self._closed_once()
+            raise
+        return self
+
+    async def close(self) -> None:
+        """Close the app, once every `open` has its `close`."""
+        if self._opened > 0:
+            self._closed_once()
+            await self.client.close()
+
+    def _closed_once(self) -> None:
+        self._opened -= 1
+        if self._opened == 0:
+            self.loop = None
+
+    async def __aenter__(self) -> Holdfast:
+        return await self.open()
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    # --- declaring
+
+    def task(
+        self,
+        *,
+        queue: str | None = None,
+        name: str | None = None,
+        rate: Rate | None = None,
+        **options: Unpack[TaskOptions],
+    ) -> Decorator:
+        """Return a decorator that makes a function a task of this app. With a `rate` it has a queue of its own."""
+        own = layer("task", **known_options("@app.task()", options, TaskOptions))
+
+        def make(fn: Callable[..., Any]) -> AnyTask:
+            if not callable(fn):
+                raise ConfigError(f"@app.task() takes a function, not {fn!r}; write @app.task(...) with parentheses")
+            known = str(getattr(fn, "__name__", type(fn).__name__)) if name is None else name
+            check_text(known, "name", "a task's name")
+            chosen = check_queue_name((DEFAULT_QUEUE if rate is None else known) if queue is None else queue)
+            signature = Signature.of(fn, inject=(Job,), wrapper=Continued)
+            task: AnyTask = Task(self.registry, fn, known, chosen, own, signature)
+            self.registry.add(task, rate)
+            return task
+
+        return Decorator(make)
+
+    @overload
+    def queue(
+        self,
+        name: str,
+        *,
+        handler: PlainHandler | None = None,
+        payload: type[T],
+        result: type[R],
+        **options: Unpack[QueueOptions],
+    ) -> Queue[T, R]: ...
+    @overload
+    def queue(
+        self, name: str, *, handler: PlainHandler | None = None, payload: type[T], **options: Unpack[QueueOptions]
+    ) -> Queue[T, Any]: ...
+    @overload
+    def queue(
+        self, name: str, *, handler: PlainHandler | None = None, result: type[R], **options: Unpack[QueueOptions]
+    ) -> Queue[Any, R]: ...
+    @overload
+    def queue(
+        self, name: str, *, handler: Callable[[T], Awaitable[R]], **options: Unpack[QueueOptions]
+    ) -> Queue[T, R]: ...
+    @overload
+    def queue(
+        self, name: str, *, handler: Callable[[Job, T], Awaitable[R]], **options: Unpack[QueueOptions]
+    ) -> Queue[T, R]: ...
+    @overload
+    def queue(self, name: str, *, handler: Callable[[T], R], **options: Unpack[QueueOptions]) -> Queue[T, R]: ...
+    @overload
+    def queue(self, name: str, *, handler: Callable[[Job, T], R], **options: Unpack[QueueOptions]) -> Queue[T, R]: ...
+    @overload
+    def queue(
+        self, name: str, *, handler: PlainHandler | None = None, **options: Unpack[QueueOptions]
+    ) -> Queue[Any, Any]: ...
+    def queue(
+        self,
+        name: str,
+        *,
+        handler: PlainHandler | None = None,
+        payload: object = None,
+        result: object = None,
+        **options: Unpack[QueueOptions],
+    ) -> Queue[Any, Any]:
+        """Return a queue, and declare what is given of it; `handler`, a function or its path, runs plain payloads."""
+        self.registry.declare(name, handler, payload, result, options)
+        return Queue(self.registry, name)
+
+    def schedule(
+        self,
+        name: str,
+        spec: Spec,
+        call: Call[object],
+        *,
+        catch_up: CatchUp = "one",
+        limit: int = 100,
+        grace: Duration = 60.0,
+        overlap: Overlap = "allow",
+    ) -> None:
+        """Workers declare the schedule when they start: `app.schedule("nightly", Cron("0 3 * * *"), report.args())`."""
+        plan = plan_of(name, spec, call, catch_up=catch_up, limit=limit, grace=grace, overlap=overlap)
+        self.registry.add_schedule(call.queue, name, plan)
+
+    def middleware(self, function: Middleware) -> Middleware:
+        """Wrap each attempt in a function: `async def around(job, next): return await next()`."""
+        self.registry.middleware.append(function)
+        return function
+
+    def resource(self, fn: Opening[R]) -> Resource[R]:
+        """Make a function that yields once a resource: open in every process that runs handlers, while it does."""
+        made = Resource(fn)
+        self.registry.resources.append(made)
+        return made
+
+    def resources(self) -> AbstractAsyncContextManager[None]:
+        """Return a block in which all resources are open; workers and their processes have their own."""
+        return opened(self.registry.resources)
+
+    def on(self, name: str) -> Callable[[Hook], Hook]:
+        """Return a decorator: the function hears of every such transition or worker event; `"*"` is all."""
+
+        def add(hook: Hook) -> Hook:
+            self.hooks.add(name, hook)
+            return hook
+
+        return add
+
+    # --- producing
+
+    def enqueue_many(
+        self,
+        calls: Iterable[Call[object]] | AsyncIterable[Call[object]],
+        *,
+        chunk: int = ASKED_AT_ONCE,
+        connection: object = None,
+    ) -> CoroutineOf[EnqueueCounts]:
+        """Enqueue calls, of whatever tasks: `app.enqueue_many(send.args(to) for to in people)`."""
+        return enqueue_all(self.client, calls, chunk, connection)
+
+    def flow(self, flow_id: str, *, on_blocker_failed: OnBlockerFailed = "fail", result_ttl: Duration = DAY) -> Flow:
+        """Return a flow, to be built and started: fan-out, fan-in and any graph of jobs."""
+        return Flow(self.registry, flow_id, on_blocker_failed, result_ttl)
+
+    # --- working
+
+    def worker(self, queues: Sequence[str] | None = None, **options: Unpack[WorkerOptions]) -> Worker:
+        """Return a worker for these queues, by default all that the app declares."""
+        from ..worker import Worker  # a process that only enqueues does without workers and executors
+
+        return Worker(self, _names(queues), **options)
+
+    def maintainer(self, queues: Sequence[str] | None = None, *, interval: Duration = 5.0) -> Maintainer:
+        """Return what does the upkeep of these queues, by default of all that the store has, and runs no job."""
+        from ..worker import Maintainer
+
+        return Maintainer(self, _names(queues), interval=interval)
+
+    # --- looking, over all queues
+
+    async def status(self, queue: str, job_id: str, run: int | None = None) -> JobRecord:
+        """Return a job as it stands."""
+        return await self.client.look.status(queue, job_id, run)
+
+    async def cancel(self, queue: str, job_id: str, running: Running = "refuse") -> CancelResult:
+        """Cancel a job, or return why not."""
+        return await self.client.cancel(queue, job_id, running)
+
+    async def requeue(
+        self,
+        *job_ids: str,
+        queue: str | None = None,
+        state: Literal["failed", "completed", "cancelled"] | None = None,
+        task: str | None = None,
+        limit: int = CANCELLED_AT_ONCE,
+        dry_run: bool = False,
+    ) -> list[tuple[str, str, int]]:
+        """Requeue finished jobs: with these ids, or all failed ones that match. Return (queue, id, run) of each."""
+        states = (known_state(state),) if state else (FINISHED if job_ids else (State.FAILED,))
+        which = Filter(queue=queue, ids=job_ids, states=states, task=task)
+        return await self.client.requeue(which, limit, dry_run)
+
+    async def jobs(
+        self,
+        *,
+        queue: str | None = None,
+        state: str | None = None,
+        task: str | None = None,
+        key: str | None = None,
+        chain: ChainRef | None = None,
+        tag: str | None = None,
+        ids: Sequence[str] | None = None,
+        worker: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> JobPage:
+        """Return jobs that match, newest first; with `chain`, those of one chain; with `worker`, those that it holds.
+
+        With `ids`, the status of each id that is there, in the order given and without a limit.
+        """
+        states = (known_state(state),) if state else ()
+        which = Filter(queue=queue, states=states, task=task, key=key, chain=chain, tag=tag)
+        return await self.client.look.jobs(which, limit, cursor, ids=ids, worker=worker)
+
+    # --- chains
+
+    async def chain(self, queue: str, job_id: str, run: int | None = None) -> ChainRecord:
+        """Return the chain that a job began, or belongs to, as it stands."""
+        return await self.client.look.chain(queue, job_id, run)
+
+    async def chains(
+        self,
+        *,
+        queue: str | None = None,
+        state: str | None = None,
+        task: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> ChainPage:
+        """Return chains of more than one job, newest first; queue and task are those of their first jobs."""
+        which = Filter(queue=queue, states=(known_state(state),) if state else (), task=task)
+        return await self.client.look.chains(which, limit, cursor)
+
+    async def complete_chain(self, queue: str, job_id: str, result: object = None, *, run: int | None = None) -> Reply:
+        """Complete the chain that a job began with this result, also while a worker holds its current job."""
+        record = await self.client.look.chain(queue, job_id, run)
+        data = self.registry.encode_result(queue, record.task, result)
+        return await self.client.complete_chain(queue, job_id, run, data)
+
+    async def delete_chain(
+        self, queue: str, job_id: str, *, run: int | None = None, cascade: bool = False
+    ) -> DeleteResult:
+        """Delete every job of a chain. Refused while others wait for it, unless they go too (`cascade`)."""
+        return await self.client.delete_chain(queue, job_id, run, cascade)
+
+    async def delete_chains(
+        self, chains: Iterable[ChainRef | tuple[str, str]], *, cascade: bool = False
+    ) -> list[DeleteResult]:
+        """Delete many chains, by `ChainRef` or (queue, id); return an answer for each, in the order given.
+
+        They may wait for each other; only those outside who wait stand in the way of a chain.
+        """
+        return await self.client.delete_chains(chains, cascade)
+
+    async def queues(self) -> list[QueueInfo]:
+        """Return every queue that the store knows."""
+        return await self.client.look.queues()
+
+    async def workers(self) -> list[SessionInfo]:
+        """Return every worker that the store knows."""
+        return await self.client.look.workers()
+
+    def events(
+        self,
+        *,
+        after: str | None = None,
+        queue: str | None = None,
+        follow: bool = False,
+        on_gap: OnGap | None = None,
+    ) -> AsyncIterator[Event]:
+        """Yield events in commit order; `after="end"` with `follow` is from now on.
+
+        `on_gap` hears how many events were trimmed unread, or `None` when the log is another one; else it is logged.
+        """
+        return self.client.look.events(after=after, queue=queue, follow=follow, on_gap=on_gap)
+
+
+def _names(queues: Sequence[str] | None) -> tuple[str, ...]:
+    if isinstance(queues, str):
+        raise ConfigError(f"queues={queues!r}: give a list of names, such as [{queues!r}]")
+    if queues is not None and (isinstance(queues, bytes) or not isinstance(queues, Sequence)):
+        raise ConfigError(f"queues={queues!r}: give a list of names")
+    return tuple(queues or ())

@@ -1,0 +1,1 @@
+"""`holdfast lake`: the event log as tables."""

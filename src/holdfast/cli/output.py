@@ -1,0 +1,110 @@
+"""Printing: tables for people, JSON for programs, and colour only on a terminal."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+import click
+import msgspec
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ..core.visible import visible, visible_json
+
+_STYLE = {
+    "waiting": "cyan", "scheduled": "blue", "blocked": "magenta", "active": "yellow", "completed": "green",
+    "failed": "red", "cancelled": "bright_black", "ok": "green", "problem": "bold red",
+    "alive": "green", "gone": "red",
+}  # fmt: skip
+WIDE = 10_000
+"""The width of a file or a pipe, where lines are not cut."""
+
+
+def console(*, err: bool = False) -> Console:
+    """Return a console on the current stream. It takes nothing in a job for markup."""
+    stream = sys.stderr if err else sys.stdout
+    width = None if stream.isatty() else WIDE
+    return Console(file=stream, width=width, markup=False, highlight=False, emoji=False)
+
+
+def cell(value: object) -> Text:
+    """Return a value as a table shows it; words that are states have their colour."""
+    text = "" if value is None else visible(str(value))
+    return Text(text, style=_STYLE.get(text, ""), overflow="fold")
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, header: bool = True) -> None:
+    """Print a table. A column whose name starts with > is right-aligned."""
+    made = Table(box=None, pad_edge=False, show_header=header, header_style="bold", padding=(0, 2, 0, 0))
+    for column in columns:
+        made.add_column(column.lstrip(">"), justify="right" if column.startswith(">") else "left", overflow="fold")
+    for row in rows:
+        made.add_row(*(cell(value) for value in row))
+    out = console()
+    if out.is_terminal:
+        out.print(made)
+        return
+    with out.capture() as captured:
+        out.print(made)
+    click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
+
+
+def json_out(value: object) -> None:
+    """Print a value as indented JSON."""
+    click.echo(visible_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()))
+
+
+def json_line(value: object) -> None:
+    """Print a value as one line of JSON."""
+    click.echo(json_text(value))
+
+
+def json_text(value: object) -> str:
+    """Return a value as JSON without control characters for a terminal."""
+    return visible_json(msgspec.json.encode(value).decode())
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print one line, with control characters of names and ids made visible."""
+    click.echo(visible(text), err=err)
+
+
+def say_note(text: str) -> None:
+    """Print on stderr something that people want to know and that is not data."""
+    say(f"holdfast: {text}", err=True)
+
+
+def say_more(cursor: str | None) -> None:
+    """Say on stderr that a list was cut, with the option for the next page, quoted for a shell."""
+    if cursor:
+        click.echo(f"there are more: --cursor {shlex.quote(cursor)}", err=True)
+
+
+def iso(ms: int | None) -> str | None:
+    """Return an instant in ISO 8601, in UTC, with milliseconds."""
+    if ms is None:
+        return None
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def local_time(ms: int | None) -> str | None:
+    """Return an instant for people, in their own time zone."""
+    if ms is None:
+        return None
+    return datetime.fromtimestamp(ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def duration(ms: float | None) -> str | None:
+    """Return a duration for people."""
+    if ms is None:
+        return None
+    if ms < 1000:
+        return f"{ms:.0f} ms"
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000)):
+        if ms >= 2 * size:
+            return f"{ms / size:.0f} {unit}"
+    return f"{ms / 1000:.3g} s"

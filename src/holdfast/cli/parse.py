@@ -1,0 +1,83 @@
+"""Values from the words of a command line: durations, rates, sizes and NAME=VALUE."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import click
+import msgspec
+
+from ..core.limit import Rate
+from ..errors import ConfigError
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(ms|s|m|h|d)?")
+_RATE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)/((?:\d+(?:\.\d*)?|\.\d+)?(?:ms|s|m|h|d))(?:,burst=(\d+))?")
+
+
+_BYTES = re.compile(r"(\d+)([kmgKMG]?)")
+_SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30}
+
+
+def seconds(text: str, name: str = "duration") -> float:
+    """Return a duration in seconds."""
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
+        raise ConfigError(f"{name}={text!r}: write seconds (30), or 500ms, 10m, 2h, 1d")
+    return float(match[1]) * _UNITS[match[2] or "s"]
+
+
+def rate(text: str, name: str = "rate") -> Rate:
+    """Return a rate: `100/s`, `5/10s`, `1000/h,burst=50`."""
+    match = _RATE.fullmatch(text.strip())
+    if match is None:
+        raise ConfigError(f"{name}={text!r}: write 100/s, 5/10s or 1000/h,burst=50, or none for no limit")
+    per = match[2] if match[2][0].isdigit() or match[2][0] == "." else f"1{match[2]}"
+    return Rate(float(match[1]), seconds(per, name), int(match[3]) if match[3] else None)
+
+
+def json_or_text(text: str) -> object:
+    """Return a word as JSON where it is JSON, else as text."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return text
+
+
+def pairs(words: Iterable[str]) -> dict[str, str]:
+    """Return key=value words as a dict of texts."""
+    found: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise ConfigError(f"{word!r} is not name=value")
+        if name in found:
+            raise ConfigError(f"{name!r} is given twice")
+        found[name] = value
+    return found
+
+
+def as_seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+    """Parse an option that is a duration: 30, 500ms, 10m, 2h, 1d."""
+    return None if value is None else seconds(value, param.opts[0])
+
+
+def as_bytes(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
+    """Parse an option that is a number of bytes: 1048576, 512k, 500M, 2G."""
+    if value is None:
+        return None
+    match = _BYTES.fullmatch(value.strip())
+    if match is None:
+        raise ConfigError(f"{param.opts[0]}={value!r}: write bytes, or 512k, 500M, 2G")
+    return int(match[1]) << _SHIFTS[match[2].lower()]
+
+
+def as_names(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...] | None:
+    """Parse an option that is several names in one word: a,b,c."""
+    if value is None:
+        return None
+    found = tuple(part.strip() for part in value.split(",") if part.strip())
+    if not found:
+        raise ConfigError(f"{param.opts[0]}={value!r} names nothing; write a,b")
+    return found

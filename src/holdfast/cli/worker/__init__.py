@@ -1,0 +1,1 @@
+"""`holdfast worker` and `holdfast workers`: run workers, and list them."""

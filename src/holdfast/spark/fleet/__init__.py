@@ -1,0 +1,1 @@
+"""Workers as long-running Spark tasks."""

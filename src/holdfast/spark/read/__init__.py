@@ -1,0 +1,1 @@
+"""A store's tables as DataFrames, and its event log as a stream."""

@@ -1,0 +1,1 @@
+"""Starting Spark: a Java, the settings, the master, and the session itself."""

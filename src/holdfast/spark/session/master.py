@@ -1,0 +1,50 @@
+"""Which master Spark runs on. A standalone one is called first: Spark itself takes over a minute to give up on it."""
+
+from __future__ import annotations
+
+import re
+import socket
+
+from ...errors import ConfigError
+
+PATIENCE = 10.0
+"""Seconds that all hosts of a master together have to accept a connection."""
+_SCHEME = "spark://"
+_HOST = re.compile(r"(\[[^\]]+\]|[^:\[\]]+):(\d{1,5})")
+
+
+def is_local(master: str) -> bool:
+    """Return whether everything runs on this machine."""
+    return master == "local" or master.startswith(("local[", "local-cluster["))
+
+
+def refuse_unreachable(master: str) -> None:
+    """Raise when no host of a `spark://` master accepts a connection. One is enough: Spark finds the others."""
+    if not master.startswith(_SCHEME):
+        return
+    hosts = [_host(master, text) for text in master.removeprefix(_SCHEME).split(",")]
+    refusals = []
+    for host, port in hosts:
+        if (refusal := _refusal(host, port, PATIENCE / len(hosts))) is None:
+            return
+        refusals.append(f"{host}:{port}: {refusal}")
+    raise ConfigError(
+        f"Spark's master {master!r} cannot be reached ({'; '.join(refusals)}): "
+        "check its name and port, and that it runs"
+    )
+
+
+def _host(master: str, text: str) -> tuple[str, int]:
+    found = _HOST.fullmatch(text)
+    if found is None:
+        raise ConfigError(f"master={master!r}: name a host and a port, as in spark://head:7077")
+    return found[1].strip("[]"), int(found[2])
+
+
+def _refusal(host: str, port: int, patience: float) -> str | None:
+    """Return why the host accepts no connection, `None` when it does."""
+    try:
+        socket.create_connection((host, port), patience).close()
+    except (OSError, OverflowError, UnicodeError) as error:  # no such port, or a name that none can be
+        return getattr(error, "strerror", None) or str(error)
+    return None

@@ -1,0 +1,84 @@
+"""What many tasks ask at once is asked in one call: whatever comes while one is under way goes with the next."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+Q = TypeVar("Q")
+A = TypeVar("A")
+
+
+def together(items: Sequence[Q], size: Callable[[Q], int], largest: int) -> int:
+    """Return how many of the first items go in one call: those that have so many bytes in all, and at least one."""
+    total = 0
+    for index, item in enumerate(items):
+        total += size(item)
+        if total > largest and index:
+            return index
+    return len(items)
+
+
+class Gather(Generic[K, Q, A]):
+    """Asks `work` with questions of the same kind. One that is alone goes at once.
+
+    At most so many go together; and where `size` tells how large each is, those that are not too large together.
+    """
+
+    def __init__(
+        self,
+        work: Callable[[K, Sequence[Q]], Awaitable[Sequence[A]]],
+        most: int,
+        size: Callable[[Q], int] = lambda question: 0,
+        largest: int = 0,
+    ) -> None:
+        self._work = work
+        self._most = most
+        self._size = size
+        self._largest = largest
+        self._waiting: dict[K, list[tuple[Q, asyncio.Future[A]]]] = {}
+        """By kind, while a call is under way: what has come since."""
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def ask(self, kind: K, question: Q) -> A:
+        """Return the answer to one question."""
+        waiting = self._waiting.get(kind)
+        if waiting is not None:
+            future: asyncio.Future[A] = asyncio.get_running_loop().create_future()
+            waiting.append((question, future))
+            return await future
+        self._waiting[kind] = []
+        try:
+            return (await self._work(kind, [question]))[0]
+        finally:
+            self._go_on(kind)
+
+    def _go_on(self, kind: K) -> None:
+        """What has come meanwhile is asked next."""
+        waiting = self._waiting.pop(kind)
+        if not waiting:
+            return
+        count = together(waiting[: self._most], lambda each: self._size(each[0]), self._largest)
+        batch, self._waiting[kind] = waiting[:count], waiting[count:]
+        task = asyncio.get_running_loop().create_task(self._ask_all(kind, batch))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _ask_all(self, kind: K, batch: list[tuple[Q, asyncio.Future[A]]]) -> None:
+        try:
+            answers = await self._work(kind, [question for question, _ in batch])
+        except BaseException as error:
+            for _, future in batch:
+                if not future.done():
+                    future.set_exception(error)
+                    future.exception()  # a caller that was cancelled does not listen any more
+            if not isinstance(error, Exception):
+                raise
+        else:
+            for (_, future), answer in zip(batch, answers, strict=True):
+                if not future.done():
+                    future.set_result(answer)
+        finally:
+            self._go_on(kind)

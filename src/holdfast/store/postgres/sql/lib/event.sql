@@ -1,0 +1,62 @@
+-- The event log: written with each transition, trimmed by upkeep.
+
+-- Append an event of each run. p_ran: an attempt ended with it. p_payload: with the payload. p_carries: with the envelope of
+-- the job; else with p_envelope.
+CREATE OR REPLACE FUNCTION holdfast.append_events(p_now bigint, p_transition text, p_runs bigint[], p_cause text DEFAULT NULL,
+    p_ran boolean DEFAULT false, p_type text DEFAULT NULL, p_signature text DEFAULT NULL, p_payload boolean DEFAULT false,
+    p_carries boolean DEFAULT false, p_envelope bytea DEFAULT NULL)
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO holdfast.event (at_ms, queue, id, run, attempt, transition, state, cause, task, worker, key, priority,
+        run_at_ms, failures, stalls, timeouts, releases, wait_ms, run_ms, error_type, error_signature, payload, envelope)
+    SELECT p_now, queue, id, run, attempts, p_transition, state, p_cause, task,
+        CASE WHEN p_ran OR p_transition = 'claim' THEN session END, key, priority, run_at_ms,
+        failures, stalls, timeouts, releases,
+        CASE WHEN p_transition = 'claim' THEN greatest(0, p_now - ready_at_ms) END,
+        CASE WHEN p_ran THEN greatest(0, p_now - claimed_at_ms) END,
+        p_type, p_signature, CASE WHEN p_payload THEN payload END, CASE WHEN p_carries THEN envelope ELSE p_envelope END
+    FROM holdfast.job WHERE run = ANY (p_runs) ORDER BY run;
+END $$;
+
+-- The same for runs that are about to be removed.
+CREATE OR REPLACE FUNCTION holdfast.append_removals(p_now bigint, p_transition text, p_cause text, p_runs bigint[])
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO holdfast.event (at_ms, queue, id, run, attempt, transition, state, cause, task, key, priority, run_at_ms,
+        failures, stalls, timeouts, releases)
+    SELECT p_now, queue, id, run, attempts, p_transition, NULL, p_cause, task, key, priority, run_at_ms,
+        failures, stalls, timeouts, releases
+    FROM holdfast.job WHERE run = ANY (p_runs) ORDER BY run;
+END $$;
+
+-- The log keeps about so many events, and up to @MOST_BEHIND times as many that a reader lacks; how far it was trimmed stays
+-- known. True when there is more to trim.
+CREATE OR REPLACE FUNCTION holdfast.trim_log(p_now bigint, p_history bigint, p_limit integer) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_last bigint := (SELECT seq FROM holdfast.event ORDER BY seq DESC LIMIT 1);
+    v_upto bigint;
+    v_gone bigint;
+    v_cut bigint;
+    v_xid text;
+BEGIN
+    IF v_last IS NULL OR v_last <= p_history
+        OR (SELECT seq FROM holdfast.event ORDER BY seq LIMIT 1) > v_last - p_history THEN
+        RETURN false;
+    END IF;
+    PERFORM 1 FROM holdfast.meta WHERE name = 'trimmed' FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN false;  -- another call is at it
+    END IF;
+    v_upto := greatest(least(v_last - p_history, holdfast.read_by_all_readers(p_now)), v_last - @MOST_BEHIND * p_history);
+    WITH oldest AS MATERIALIZED (
+        SELECT ctid AS place FROM holdfast.event WHERE seq <= v_upto ORDER BY seq LIMIT p_limit
+    ), gone AS (
+        DELETE FROM holdfast.event WHERE ctid = ANY (ARRAY(SELECT place FROM oldest)) RETURNING xid, seq
+    )
+    SELECT count(*), max(seq), max(xid::text::bigint)::text INTO v_gone, v_cut, v_xid FROM gone;
+    UPDATE holdfast.meta SET value = greatest(value::bigint, v_cut)::text WHERE name = 'trimmed' AND v_cut IS NOT NULL;
+    UPDATE holdfast.meta SET value = greatest(value::bigint, v_xid::bigint)::text
+    WHERE name = 'trimmed_xid' AND v_xid IS NOT NULL;
+    RETURN v_gone >= p_limit;
+END $$;

@@ -1,0 +1,140 @@
+"""What workers call: sessions, turns, heartbeats, and the upkeep of a queue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from ...core.bound import EXPIRED_AT_ONCE, REAPED_AT_ONCE
+from ...core.job import ErrorRecord, Progress
+from ...core.policy import Cause
+from ...core.transition import Reply
+from ..contract import Claimed, Corrupt, Expired, Extended, Failed, Lease, Reaped, Session, Settlement, Turn
+from .call import arguments, replies
+from .call.array import blob, texts
+from .connection.caller import PostgresCaller, Rows
+from .connection.connect import Connection
+from .doctor import recount
+from .listen import PostgresListen
+
+_json = msgspec.json.Encoder().encode
+
+
+class PostgresWork:
+    """Working, of the contract, but for `declare`."""
+
+    def __init__(self, caller: PostgresCaller, listen: PostgresListen) -> None:
+        self._caller = caller
+        self._listen = listen
+        self._replies = replies.TurnReader()
+
+    async def register(self, session: Session) -> None:
+        """Let a session claim."""
+        await self._caller.value(
+            "register", session=session.id, queues=texts(session.queues), info=blob(_json(session)),
+            lease=session.lease_ms, address=session.address,
+        )  # fmt: skip
+
+    async def settle_and_claim(
+        self,
+        session: Session,
+        settlements: Sequence[Settlement],
+        queues: Sequence[str],
+        room: int,
+        park: bool = False,
+        idle: bool = False,
+        held: int = 0,
+        only_suspects: bool = False,
+    ) -> Turn:
+        """Settle everything, then claim up to `room` jobs, in one step."""
+        self._listen.recheck.stop(session.id)
+        listener = self._listen.find(session.address) if park else None
+        values = arguments.turn(
+            self._caller.now(), session, settlements, queues,
+            room=room, park=park, held=held, only_suspects=only_suspects,
+        )  # fmt: skip
+        statement, look_again = self._caller.statement("turn"), self._caller.statement("claimable")
+        missed: Rows = []
+
+        async def work(connection: Connection, again: bool) -> Rows:
+            async with connection.cursor(binary=True) as cursor:
+                await cursor.execute(statement, {**values, "lock_all": again})
+                rows = await cursor.fetchall()
+                if listener is not None and len(rows) <= room:
+                    await cursor.execute(
+                        look_again, {"session": session.id, "queues": values["queues"], "before": None}
+                    )
+                    missed[:] = await cursor.fetchall()
+                return rows
+
+        rows = await self._caller.run(work, repeatable=False, patient=False)
+        pool = self._caller.pool
+        turn, broken = self._replies.turn(rows, len(settlements), session.id, pool.made if pool else 0)
+        if broken:
+            await self._fail_corrupt(session, broken)
+        if listener is not None and missed and not turn.evicted:
+            ((found, before),) = missed
+            listener.wake() if found else self._listen.recheck.start(session.id, queues, listener, before)
+        return turn
+
+    async def _fail_corrupt(self, session: Session, broken: Sequence[tuple[Lease, ErrorRecord]]) -> None:
+        failed = [Failed(lease, error, Cause.CORRUPT) for lease, error in broken]
+        await self.settle_and_claim(session, failed, (), 0)
+
+    def given(self, session: Session, room: int) -> list[Claimed]:
+        """Return nothing: here a session that is woken asks for itself."""
+        return []
+
+    async def extend(self, session: Session) -> Extended:
+        """Move the session's expiry."""
+        (row,) = await self._caller.call("extend", session=session.id, lease=session.lease_ms, patient=False)
+        if row["evicted"]:
+            return Extended(evicted=True)
+        found = msgspec.convert(row["aborts"] or [], list[replies.AbortReply])
+        return Extended(late=row["late"], aborts=replies.aborts(found))
+
+    async def progress(
+        self, session: Session, lease: Lease, progress: Progress | None, checkpoint: bytes | None
+    ) -> Reply:
+        """Store progress, checkpoint, or both with the run."""
+        message = progress.message if progress else None
+        reply = await self._caller.value(
+            "progress", session=session.id, queue=lease.queue, id=lease.id, run=lease.run, attempt=lease.attempt,
+            progress=blob(_json(progress)) if progress else None, checkpoint=blob(checkpoint),
+            fraction=progress.fraction if progress else None,
+            message=None if message is None else message.replace("\0", "\ufffd"),
+        )  # fmt: skip
+        return Reply(reply)
+
+    async def held(self, session: Session) -> list[Claimed]:
+        """Return what the store thinks this session is working on."""
+        rows = await self._caller.rows(
+            self._caller.statement("held"), {"clock": self._caller.now(), "session": session.id}, patient=False
+        )
+        found, broken = replies.held_jobs(rows)
+        if broken:
+            await self._fail_corrupt(session, broken)
+        return found
+
+    async def leave(self, session: Session) -> None:
+        """End a session, which must hold nothing any more."""
+        await self._caller.value("leave", session=session.id)
+        self._replies.forget(session.id)
+
+    async def reap(self, queue: str, limit: int = REAPED_AT_ONCE, but: str | None = None) -> Reaped:
+        """Reap the jobs of expired sessions, at most `limit` of them."""
+        (row,) = await self._caller.call("reap", queue=queue, limit=limit, but=but or "")
+        told = [Corrupt(**each) for each in await self._caller.call("report_corrupt")]
+        if told:  # it is unknown in which state such a record was counted
+            await recount(self._caller)
+        return Reaped(
+            sessions=tuple(row["dead"]), returned=row["returned"], failed=row["failed"], shifted_ms=row["shifted"],
+            more=row["more"], next_ms=row["next_lease"], jobs=replies.reaped_jobs(queue, row["jobs"]),
+            corrupt=tuple(told),
+        )  # fmt: skip
+
+    async def expire(self, queue: str, limit: int = EXPIRED_AT_ONCE) -> Expired:
+        """Remove finished runs past their retention, and events and answers past theirs, about `limit` of each."""
+        (row,) = await self._caller.call("expire", queue=queue, limit=limit, history=self._caller.address.history)
+        return Expired(runs=row["runs"], failed_by_age=row["by_age"], failed_by_count=row["by_count"], more=row["more"])

@@ -1,0 +1,227 @@
+"""Entry points that read, and those of operators and listeners."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .entry import DRAINS, READS, Flat, ServerCall
+from .produce import RunArguments
+
+
+class GetReply(NamedTuple):
+    """A run, its record, whether a successor waits for its end, and the time."""
+
+    run: int
+    record: bytes
+    successor: int | None
+    now: int
+
+
+class GetCall(ServerCall[GetReply | None]):
+    """Return the run that answers for an id, or a given run of it."""
+
+    reply, flag = GetReply, READS
+    id: bytes
+    run: int | None
+
+
+class FetchReply(NamedTuple):
+    """The time, and the records as they stand."""
+
+    now: int
+    records: list[bytes | None]
+
+
+class FetchCall(ServerCall[FetchReply]):
+    """Return the records of some runs."""
+
+    reply, flag, takes = FetchReply, READS, (RunArguments,)
+
+
+class RecordFields(NamedTuple):
+    """A run that is there, its record, and whether a successor waits for its end."""
+
+    run: int
+    record: bytes
+    successor: int
+
+
+class RecordsReply(NamedTuple):
+    """The time, and what is there."""
+
+    now: int
+    records: Flat
+
+
+class RecordsCall(ServerCall[RecordsReply]):
+    """Return those of some runs that can be read."""
+
+    reply, flag, takes, gives = RecordsReply, READS, (RunArguments,), (RecordFields,)
+
+
+class PendingCall(ServerCall[int]):
+    """Say whether a job waits to be claimed, or, once started, for another attempt."""
+
+    reply, flag = int, READS
+
+
+class QueueReply(NamedTuple):
+    """The settings, limits, workers and counts of a queue."""
+
+    settings: bytes
+    operator: bytes
+    limits: list[bytes]
+    workers: int
+    oldest: int | None
+    waiting: int
+    scheduled: int
+    active: int
+    completed: int
+    failed: int
+    cancelled: int
+    blocked: int
+
+
+class QueueCall(ServerCall[QueueReply | None]):
+    """Return a queue at a glance."""
+
+    reply, flag = QueueReply, READS
+
+
+class SessionFields(NamedTuple):
+    """One session in one queue."""
+
+    id: bytes
+    info: bytes
+    started_at: int
+    heard_at: int
+    expires_at: int
+    dead: int | None
+    active: int
+
+
+class SessionsReply(NamedTuple):
+    """The time, and the sessions."""
+
+    now: int
+    sessions: list[Flat]
+
+
+class SessionsCall(ServerCall[SessionsReply]):
+    """Return the sessions of a queue."""
+
+    reply, flag, gives = SessionsReply, READS, (SessionFields,)
+
+
+class KeepForReaderCall(ServerCall[bytes]):
+    """Keep what a named reader of the log has still to read, from an event on; without one, keep nothing for it."""
+
+    queue: str
+    reader: str
+    sequence: str | None
+
+
+class MembersCall(ServerCall[Flat]):
+    """Return the runs of a chain that are in this queue, without its first."""
+
+    reply, flag = list, READS
+    chain_queue: str
+    chain_id: str
+    chain_run: int
+
+
+class BlockerFields(NamedTuple):
+    """What a run waits for, or waited for, and how that ended."""
+
+    queue: bytes
+    id: bytes
+    run: int | None
+    state: bytes | None
+    last_queue: bytes | None
+    last_task: bytes | None
+    error: bytes | None
+    result: bytes | None
+
+
+class BlockersCall(ServerCall[Flat]):
+    """Return what a run waits for, or waited for."""
+
+    reply, flag, gives = list, READS, (BlockerFields,)
+    rid: bytes
+
+
+class ScheduleFields(NamedTuple):
+    """A schedule: its name, its revision and body, and when it is due (-1: never)."""
+
+    name: bytes
+    stored: bytes
+    next_at: int
+
+
+class SchedulesCall(ServerCall[Flat]):
+    """Return all schedules of a queue, or the one that is named."""
+
+    reply, flag, gives = list, READS, (ScheduleFields,)
+    name: str | None
+
+
+class DueReply(NamedTuple):
+    """The time, the next tick after it, and the schedules that are due."""
+
+    now: int
+    next_at: int | None
+    schedules: Flat
+
+
+class DueCall(ServerCall[DueReply]):
+    """Return the schedules that are due."""
+
+    reply, flag, gives = DueReply, READS, (ScheduleFields,)
+    limit: int
+
+
+class WriteArguments(NamedTuple):
+    """One field of a hash of the queue; an empty value removes it."""
+
+    where: str
+    field: str
+    value: bytes
+
+
+class OperateCall(ServerCall[bytes]):
+    """Write settings and policies, if the queue still has the revision on which they were decided.
+
+    Then the lanes of `all` keys, or of `one`, are checked, and workers are woken for so many jobs (-1: all).
+    """
+
+    flag, takes = DRAINS, (WriteArguments,)
+    queue: str
+    revision: str
+    wake: int
+    recheck: str
+    key: str | None
+    count: int
+
+
+class WatchCall(ServerCall[bytes]):
+    """Notify an address when a run is over."""
+
+    flag = DRAINS
+    id: bytes
+    run: int
+    address: str
+
+
+class UnwatchCall(ServerCall[bytes]):
+    """Notify an address no longer."""
+
+    flag = DRAINS
+    id: bytes
+    run: int
+    address: str
+
+
+ENTRIES = (
+    GetCall, FetchCall, RecordsCall, PendingCall, QueueCall, SessionsCall, KeepForReaderCall, MembersCall,
+    BlockersCall, SchedulesCall, DueCall, OperateCall, WatchCall, UnwatchCall,
+)  # fmt: skip

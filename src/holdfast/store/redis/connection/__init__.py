@@ -1,0 +1,1 @@
+"""Connections to one server, a cluster, or the master that sentinels name."""

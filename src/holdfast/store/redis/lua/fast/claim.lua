@@ -1,0 +1,22 @@
+-- The fast path of `claim_any` in transition/claim.lua, for a plain job that never ran.
+
+local bytes, append = H.bytes, H.append_bytes
+local waiting, head, names, started = bytes.waiting, bytes.head, bytes.names, bytes.started
+local session_of, tail_of, now_of = bytes.session, bytes.tail, bytes.now
+local CLAIMED = '\5claim' .. LETTER.active -- how the event begins: the size and name of the transition, the state
+
+-- The session holds the job, and the log says so: its new record, its holder and its time-out. Nil when it is not plain.
+function H.claim_plain(q, session, rid, raw)
+  local flags = waiting(raw)
+  if not flags then return nil end
+  local made = session_of(session)
+  local at, when = head(raw, flags)
+  local id, task = names(raw, at, true)
+  if not id then return nil end
+  if q.waited_from ~= when then -- many have the same
+    q.waited_from = when
+    q.waited = bytes.FIRST .. now_of(q) .. when .. H.event_times(math.max(0, q.now - struct.unpack('>I7', when)))
+  end
+  append(q, id, CLAIMED .. rid .. q.waited .. tail_of(made, task))
+  return started(raw, flags, at, now_of(q), made.held), made.holder, H.task_timeout(q, task) or -1
+end

@@ -1,0 +1,71 @@
+-- New jobs that are taken in together: flat arguments of one command each, and who is notified afterwards.
+
+local function new_pages(worker)
+  return { jobs = {}, ids = {}, waiting = {}, letters = {}, keys = {}, watched = {}, worker = worker }
+end
+
+-- The idle worker that claims a few plain jobs at once, which then never wait.
+local function idle_worker(q, batch)
+  if #batch > MOST_HANDED_OVER or H.keeps_payloads(q) then return nil end
+  for _, wanted in ipairs(batch) do
+    if not H.is_plain(wanted) or wanted.spec.rest then return nil end
+  end
+  return H.idle_worker(q, #batch)
+end
+
+local function note(pages, index, id, rid, record, letter, member)
+  local at = 2 * index - 1
+  pages.jobs[at], pages.jobs[at + 1], pages.ids[at], pages.ids[at + 1] = rid, record, id, rid
+  pages.letters[index] = letter
+  if member then
+    local waiting = pages.waiting
+    waiting[#waiting + 1], waiting[#waiting + 2] = 0, member
+  end
+end
+
+local function insert_plain(q, pages, index, run, wanted)
+  local rid, worker = H.rid(run), pages.worker
+  local record, member = H.enqueue_plain(q, rid, wanted.id, wanted.task or '', wanted.payload, wanted.spec.rest)
+  if worker then record, member = H.take(q, worker, rid, record), nil end
+  note(pages, index, wanted.id, rid, record, LETTER.waiting, member)
+end
+
+local function insert_any(q, pages, index, run, wanted)
+  local job = H.new_job(q, run, wanted)
+  local key = job.more.key
+  local simple = job.state == 'waiting' and not key
+  note(pages, index, job.id, job.rid, H.encode(job), LETTER[job.state], simple and H.waiting_member(job))
+  if not simple then
+    H.put(q, job)
+    if key then pages.keys[key] = true end
+    if job.state == 'scheduled' then pages.soonest = math.min(pages.soonest or job.run_at, job.run_at) end
+  end
+  H.append(q, 'enqueue', job, H.keeps_payloads(q) and { payload = true } or nil)
+end
+
+function H.insert_all(q, batch)
+  local worker = idle_worker(q, batch)
+  local first, pages, cut = H.next_runs(q, #batch), new_pages(worker), not H.keeps_payloads(q)
+  H.start_log(q)
+  for index, wanted in ipairs(batch) do
+    local run, watcher = first + index - 1, wanted.spec.watcher
+    local insert = cut and H.is_plain(wanted) and insert_plain or insert_any
+    insert(q, pages, index, run, wanted)
+    if watcher then pages.watched[#pages.watched + 1] = { wanted.id, run, watcher } end
+  end
+  H.in_parts(pages.jobs, function(...) redis.call('HSET', q.key.jobs, ...) end)
+  H.in_parts(pages.ids, function(...) redis.call('HSET', q.key.ids, ...) end)
+  H.in_parts(pages.waiting, function(...) redis.call('ZADD', q.key.waiting, ...) end)
+  if #pages.waiting > 0 then q.has.waiting = true end
+  H.watch_all(q, pages.watched)
+  local letters = table.concat(pages.letters)
+  if worker then
+    H.hand_over_taken(q, worker)
+    return REPLY.enqueue({ status = 'new', first = first, letters = letters, taken = 1 })
+  end
+  for key in pairs(pages.keys) do H.recheck(q, key) end
+  local _, later = string.gsub(letters, LETTER.scheduled, '')
+  if later < #batch then H.wake(q, #batch - later, not next(pages.keys)) end
+  if pages.soonest then H.wake_for(q, pages.soonest) end
+  return REPLY.enqueue({ status = 'new', first = first, letters = letters })
+end

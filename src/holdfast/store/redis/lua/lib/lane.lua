@@ -1,0 +1,103 @@
+-- Lanes: keys take turns, and a key is ready exactly when it has a job, room and a token.
+
+local function has_room(q, key)
+  local limit = H.number(redis.call('HGET', q.key.limits, key))
+  if not limit or limit < 0 then
+    local declared = H.setting(q, 'key_limits')
+    limit = declared and tonumber(declared[key]) or H.setting(q, 'key_concurrency')
+  end
+  return not limit or H.number(redis.call('HGET', q.key.running, key), 0) < limit
+end
+
+local function next_turn(q)
+  local turn = redis.pcall('HINCRBY', q.key.queue, 'turn', 1)
+  if type(turn) == 'number' then return turn end
+  redis.call('HSET', q.key.queue, 'turn', 1) -- what stood there was no number
+  return 1
+end
+
+local function drop(q, key)
+  redis.call('HDEL', q.key.lanes, key)
+  for _, name in ipairs({ 'ready', 'timed', 'cooling' }) do redis.call('ZREM', q.key[name], key) end
+end
+
+local function mark(q, name, key, score)
+  if score then redis.call('ZADD', q.key[name], score, key) else redis.call('ZREM', q.key[name], key) end
+end
+
+-- `where`: ready (by turn), timed (by the instant of the next token), cooling (until the bucket is full) or nil.
+local function put(q, key, lane, where, score)
+  redis.call('HSET', q.key.lanes, key, cmsgpack.pack(lane))
+  q.has.lanes = true
+  for _, name in ipairs({ 'ready', 'timed', 'cooling' }) do mark(q, name, key, where == name and score or nil) end
+end
+
+-- What is stored of a lane; one that cannot be read is made anew.
+local function whole(text)
+  local lane = H.unpacked(text) or {}
+  for _, name in ipairs({ 'turn', 'tokens', 'at' }) do
+    if lane[name] and type(lane[name]) ~= 'number' then return {} end
+  end
+  return lane.tokens and lane.at and lane or { turn = lane.turn }
+end
+
+-- When a job of the key may start by its limits, if nothing else happens; nil: when another ends.
+function H.key_starts_at(q, key)
+  if not has_room(q, key) then return nil end
+  local rate = H.setting(q, 'key_rate')
+  if not rate then return q.now end
+  local lane = whole(redis.call('HGET', q.key.lanes, key))
+  return H.token_at(rate, H.refilled(rate, lane.tokens, lane.at, q.now), q.now)
+end
+
+-- The lane is as its jobs, its limits and its bucket say. `served` is the turn it has just had.
+function H.recheck(q, key, served)
+  if not key then return end
+  local text = redis.call('HGET', q.key.lanes, key)
+  local lane = whole(text)
+  local rate = H.setting(q, 'key_rate')
+  if rate then
+    lane.tokens = H.refilled(rate, lane.tokens, lane.at, q.now) - (served and 1 or 0)
+    lane.at = q.now
+  else
+    lane.tokens, lane.at = nil, nil
+  end
+  local waits = redis.call('EXISTS', H.lane_of(q, key)) == 1
+  if not waits and redis.call('HEXISTS', q.key.running, key) == 0 then
+    if not rate or lane.tokens >= H.capacity(rate) then return drop(q, key) end
+    local full_at = q.now + math.floor((H.capacity(rate) - lane.tokens) / H.per_ms(rate) + 0.5) + 1
+    lane.turn = lane.turn or 0
+    return put(q, key, lane, 'cooling', full_at)
+  end
+  lane.turn = served or lane.turn or next_turn(q)
+  if not (waits and has_room(q, key)) then return put(q, key, lane) end
+  if rate and lane.tokens < 1 then return put(q, key, lane, 'timed', H.token_at(rate, lane.tokens, q.now)) end
+  put(q, key, lane, 'ready', lane.turn)
+end
+
+-- A token that a claim took and did not use is there again.
+function H.refund(q, key)
+  local text = key and redis.call('HGET', q.key.lanes, key)
+  if not text then return end
+  local lane = whole(text)
+  if lane.tokens then
+    lane.tokens = lane.tokens + 1
+    redis.call('HSET', q.key.lanes, key, cmsgpack.pack(lane))
+  end
+end
+
+-- Lanes whose token has come are ready, and those whose bucket is full again gone, at most `limit` of each. True when
+-- there may be more.
+function H.recheck_due(q, limit)
+  local more = false
+  for _, name in ipairs({ 'timed', 'cooling' }) do
+    local due = redis.call('ZRANGEBYSCORE', q.key[name], '-inf', q.now, 'LIMIT', 0, limit)
+    for _, key in ipairs(due) do H.recheck(q, key) end
+    more = more or #due >= limit
+  end
+  return more
+end
+
+function H.recheck_all(q)
+  for _, key in ipairs(redis.call('HKEYS', q.key.lanes)) do H.recheck(q, key) end
+end

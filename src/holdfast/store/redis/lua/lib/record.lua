@@ -1,0 +1,261 @@
+-- Job records: a short head, what of the rest there is (by the flags), then id, task, payload, checkpoint, result.
+-- The head has the size of the payload, so that a record that was cut off is known for one.
+-- MessagePack is slow here, so that what every job has or gets is packed by hand. `record/job.py` reads the same.
+
+local HEAD, HEAD_SIZE = '>c1BI2BI6I4', 15 -- state, flags, size of id and task, enqueued_at, size of payload
+local RUN_AT, PRIORITY, LIFE, RESULT, REST, LONG_TASK = 1, 2, 4, 8, 16, 32 -- the last: the size of its name follows
+local CHAIN = 64 -- a later job of a chain: which, and its position there
+local LIFE_FORMAT = '>I4I7I7I7I7Bc0I2c0' -- attempts, claimed_at, finished_at, free_at, expires_at, exit, session
+local OF_LIFE = {
+  attempts = true, claimed_at = true, finished_at = true, free_at = true, expires_at = true, exit = true, session = true,
+  chain = true,
+}
+
+function H.rid(run)
+  return struct.pack('>I6', run)
+end
+
+function H.run_of(rid)
+  return (struct.unpack('>I6', rid))
+end
+
+local function or_nil(value, nothing)
+  if value ~= nothing then return value end
+end
+
+local function decode_life(raw, at)
+  local attempts, claimed_at, finished_at, free_at, expires_at, exit, session, after = struct.unpack(LIFE_FORMAT, raw, at)
+  return {
+    attempts = or_nil(attempts, 0), claimed_at = or_nil(claimed_at, 0), finished_at = or_nil(finished_at, 0),
+    free_at = or_nil(free_at, 0), expires_at = or_nil(expires_at, 0), exit = or_nil(exit, ''),
+    session = or_nil(session, ''),
+  }, after
+end
+
+function H.decode(rid, raw)
+  local state, flags, id_size, task_size, enqueued_at, payload_size = struct.unpack(HEAD, raw)
+  local at, run_at, priority, more = HEAD_SIZE + 1, enqueued_at, 0, nil
+  if flags % 2 >= RUN_AT then run_at, at = struct.unpack('>I7', raw, at) end
+  if flags % 4 >= PRIORITY then
+    priority, at = struct.unpack('>I2', raw, at)
+    priority = priority - HIGHEST_PRIORITY
+  end
+  local chain
+  if flags >= CHAIN then chain, at = struct.unpack('>I2c0', raw, at) end
+  if flags % 8 >= LIFE then more, at = decode_life(raw, at) end
+  more = more or {}
+  more.chain = chain
+  local result_size
+  if flags % 16 >= RESULT then result_size, at = struct.unpack('>I4', raw, at) end
+  if flags % 32 >= REST then
+    local size
+    size, at = struct.unpack('>I4', raw, at)
+    for name, value in pairs(cmsgpack.unpack(string.sub(raw, at, at + size - 1))) do more[name] = value end
+    at = at + size
+  end
+  if flags % CHAIN >= LONG_TASK then task_size, at = struct.unpack('>I2', raw, at) end
+  local job = {
+    rid = rid, run = H.run_of(rid), id = string.sub(raw, at, at + id_size - 1), state = STATE[state],
+    task = task_size > 0 and string.sub(raw, at + id_size, at + id_size + task_size - 1) or nil,
+    priority = priority, enqueued_at = enqueued_at, run_at = run_at, more = more,
+  }
+  at = at + id_size + task_size
+  local size = #raw - at + 1 - (more.checkpoint_size or 0) - (result_size or 0)
+  if size ~= payload_size then error('cut off, or longer than it should be') end
+  job.payload = string.sub(raw, at, at + size - 1)
+  at = at + size
+  if more.checkpoint_size then
+    job.checkpoint = string.sub(raw, at, at + more.checkpoint_size - 1)
+    at = at + more.checkpoint_size
+  end
+  if result_size then job.result = string.sub(raw, at) end
+  if not job.state then error('no such state') end
+  return job
+end
+
+local function encode_more(more, result)
+  local flags, life, rest = 0, '', nil
+  if more.attempts or more.finished_at then
+    flags = flags + LIFE
+    local exit, session = more.exit or '', more.session or ''
+    life = struct.pack(
+      LIFE_FORMAT, more.attempts or 0, more.claimed_at or 0, more.finished_at or 0, more.free_at or 0,
+      more.expires_at or 0, #exit, exit, #session, session
+    )
+  end
+  if result then
+    flags = flags + RESULT
+    life = life .. struct.pack('>I4', #result)
+  end
+  for name, value in pairs(more) do
+    if not OF_LIFE[name] then
+      rest = rest or {}
+      rest[name] = value
+    end
+  end
+  if not rest then return flags, life end
+  return flags + REST, life .. H.rest(rest)
+end
+
+-- What of a record has no place of its own.
+function H.rest(rest)
+  local text = cmsgpack.pack(rest)
+  return struct.pack('>I4', #text) .. text
+end
+
+function H.encode(job)
+  local more, flags, middle = job.more, 0, ''
+  more.checkpoint_size = job.checkpoint and #job.checkpoint or nil
+  if next(more) ~= nil then flags, middle = encode_more(more, job.result) end
+  if more.chain then
+    flags = flags + CHAIN
+    middle = struct.pack('>I2', #more.chain) .. more.chain .. middle
+  end
+  if job.priority ~= 0 then
+    flags = flags + PRIORITY
+    middle = struct.pack('>I2', job.priority + HIGHEST_PRIORITY) .. middle
+  end
+  if job.run_at ~= job.enqueued_at then
+    flags = flags + RUN_AT
+    middle = struct.pack('>I7', job.run_at) .. middle
+  end
+  local task = job.task or ''
+  if #task > 255 then
+    flags = flags + LONG_TASK
+    middle = middle .. struct.pack('>I2', #task)
+  end
+  local head = struct.pack(
+    HEAD, LETTER[job.state], flags, #job.id, math.min(#task, 255), job.enqueued_at, #job.payload
+  )
+  return head .. middle .. job.id .. task .. job.payload .. (job.checkpoint or '') .. (job.result or '')
+end
+
+-- Where the id of a record begins that has no life, result or rest; nil for others.
+function H.id_at(raw)
+  local _, flags, size = struct.unpack(HEAD, raw)
+  if flags % CHAIN >= LIFE then return nil end
+  local at = HEAD_SIZE + 1 + (flags % 2) * 7 + (flags % 4 >= PRIORITY and 2 or 0)
+  return at, size
+end
+
+-- The same layout for the fast paths (`fast/`), which cut and join records without taking them apart.
+
+local bytes = {}
+H.bytes = bytes
+-- (No library of Lua is there while this is loaded, so that these are written out.)
+local WAITING, ACTIVE = BYTE.waiting, BYTE.active
+local NORMAL = '\3\232' -- a priority of 0: HIGHEST_PRIORITY as a number of two bytes
+local FIRST = '\0\0\0\1' -- a first attempt
+bytes.NORMAL, bytes.FIRST = NORMAL, FIRST
+local NOT_OVER = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0' -- finished, free, expires, and the size of no exit
+
+-- A session in the life of a run that it holds.
+function bytes.held(named)
+  return NOT_OVER .. named
+end
+
+-- The flags of a waiting job that never ran and has nothing unusual; nil for others, and for what is too short to tell.
+function bytes.waiting(raw)
+  local state, flags = string.byte(raw, 1, 2)
+  if state ~= WAITING or not flags or flags % CHAIN >= LIFE or flags > 127
+    or #raw < HEAD_SIZE + (flags % 4 > 0 and 9 or 0) + (flags >= CHAIN and 11 or 0) then
+    return nil
+  end
+  return flags
+end
+
+-- The flags of an active job with nothing unusual: the first of its chain, or alone, or else a later one.
+function bytes.active(raw, later)
+  local state, flags = string.byte(raw, 1, 2)
+  if state ~= ACTIVE or not flags or (flags >= CHAIN) ~= later then return nil end
+  local own = later and flags - CHAIN or flags
+  return own >= LIFE and own < 2 * LIFE and flags or nil
+end
+
+-- Where the head of a record ends; and run_at and priority, as an event has them.
+function bytes.head(raw, flags)
+  local at, run_at = HEAD_SIZE + 1, nil
+  if flags % 2 == 1 then
+    run_at, at = string.sub(raw, at, at + 6), at + 7
+  else
+    run_at = '\0' .. string.sub(raw, 6, 11)
+  end
+  local priority = NORMAL
+  if flags % 4 >= 2 then priority, at = string.sub(raw, at, at + 1), at + 2 end
+  if flags >= CHAIN then at = at + 2 + struct.unpack('>I2', raw, at) end
+  return at, run_at .. priority
+end
+
+-- The id and the task, which begin here; nil where the record, which ends with its payload, was cut off.
+function bytes.names(raw, at, whole)
+  local id_size, task_size, _, payload_size = struct.unpack('>I2BI6I4', raw, 3)
+  if whole and at + id_size + task_size + payload_size ~= #raw + 1 then return nil end
+  return string.sub(raw, at, at + id_size - 1), string.sub(raw, at + id_size, at + id_size + task_size - 1)
+end
+
+-- The chain of a later job, whose head ends here.
+function bytes.chain(raw, flags, at)
+  return string.sub(raw, HEAD_SIZE + 3 + (flags % 2 == 1 and 7 or 0) + (flags % 4 >= 2 and 2 or 0), at - 1)
+end
+
+-- The queue in which the chain of a later job began.
+function bytes.home(raw)
+  local flags = string.byte(raw, 2)
+  if not flags or flags < CHAIN then return nil end
+  return string.match(raw, '^%Z+', HEAD_SIZE + 7 + (flags % 2 == 1 and 7 or 0) + (flags % 4 >= 2 and 2 or 0))
+end
+
+-- Attempt and claimed_at of a run that this session holds, and where its id begins; nil when another holds it.
+function bytes.life(raw, at, held)
+  local after = at + 11 + #held
+  if string.sub(raw, at + 11, after - 1) ~= held then return nil end
+  return string.sub(raw, at, at + 3), string.sub(raw, at + 4, at + 10), after
+end
+
+local HEAD_OF_NEW = { [false] = LETTER.waiting .. '\0', [true] = LETTER.waiting .. '\16' } -- with a rest
+local HEAD_OF_LATER = LETTER.waiting .. '\64' -- with a chain
+
+-- A job that waits from now on; `rest` is what `H.rest` made.
+function bytes.new(enqueued_at, id, task, payload, rest)
+  return HEAD_OF_NEW[rest ~= nil] .. struct.pack('>I2B', #id, #task) .. enqueued_at .. struct.pack('>I4', #payload)
+    .. (rest or '') .. id .. task .. payload
+end
+
+-- The same for a later job of a chain.
+function bytes.new_in_chain(enqueued_at, id, task, payload, chain)
+  return HEAD_OF_LATER .. struct.pack('>I2B', #id, #task) .. enqueued_at .. struct.pack('>I4I2', #payload, #chain) .. chain
+    .. id .. task .. payload
+end
+
+-- A waiting job that is active now; its head ended here.
+function bytes.started(raw, flags, at, now, held)
+  return LETTER.active .. string.char(flags + LIFE) .. string.sub(raw, 3, at - 1) .. FIRST .. now .. held
+    .. string.sub(raw, at)
+end
+
+-- How the life of a run ends that completes.
+function bytes.ends(finished_at, free_at, expires_at, named)
+  return struct.pack('>I7I7I7Bc0', finished_at, free_at, expires_at, 8, 'complete') .. named
+end
+
+-- An active job that is completed now, with a result or, when its chain continues, none.
+function bytes.completed(raw, flags, at, after, ends, result)
+  if not result then return LETTER.completed .. string.sub(raw, 2, at + 10) .. ends .. string.sub(raw, after) end
+  return LETTER.completed .. string.char(flags + RESULT) .. string.sub(raw, 3, at + 10) .. ends
+    .. struct.pack('>I4', #result) .. string.sub(raw, after) .. result
+end
+
+-- The rest of a job that has only waited so far ('' for none), and where it ends; nil when there is more to the job.
+function bytes.rest(raw)
+  local state, flags = string.byte(raw, 1, 2)
+  if state ~= WAITING or (flags ~= 0 and flags ~= REST) then return nil end
+  local at = HEAD_SIZE + 1
+  if flags == 0 then return '', at end
+  local text = string.sub(raw, at, at + 3 + struct.unpack('>I4', raw, at))
+  return text, at + #text
+end
+
+-- The same job with another rest.
+function bytes.with_rest(raw, at, rest)
+  return HEAD_OF_NEW[rest ~= nil] .. string.sub(raw, 3, HEAD_SIZE) .. (rest or '') .. string.sub(raw, at)
+end

@@ -1,0 +1,143 @@
+-- Watchers: by id, one after the other, each as the run that it waits for and its address. Mostly there is one.
+
+local function as_text(run, address)
+  return struct.pack('>I6I2', run, #address) .. address
+end
+
+-- What of it cannot be read is no watcher: its caller polls.
+local function each_watcher(text, visit)
+  local at = 1
+  while at + 7 <= #text do
+    local run, size, after = struct.unpack('>I6I2', text, at)
+    at = after + size
+    local address = string.sub(text, after, at - 1)
+    if string.find(address, '#%d+$') then visit(run, address) end
+  end
+end
+
+local function with_watcher(text, run, address)
+  if not text then return as_text(run, address) end
+  local known = false
+  each_watcher(text, function(other, its) known = known or (other == run and its == address) end)
+  return known and text or text .. as_text(run, address)
+end
+
+function H.watch(q, id, run, address)
+  H.watch_all(q, { { id, run, address } })
+end
+
+-- Each entry is an id, a run and an address; no id twice.
+function H.watch_all(q, entries)
+  if #entries == 1 then -- mostly the first for its id
+    local id, run, address = unpack(entries[1])
+    q.has.watchers = true
+    if redis.call('HSETNX', q.key.watchers, id, with_watcher(nil, run, address)) == 1 then return end
+  end
+  for first = 1, #entries, AT_ONCE do
+    local ids, pairs_of = {}, {}
+    for index = first, math.min(first + AT_ONCE - 1, #entries) do ids[#ids + 1] = entries[index][1] end
+    local texts = redis.call('HMGET', q.key.watchers, unpack(ids))
+    for index, id in ipairs(ids) do
+      local entry = entries[first + index - 1]
+      pairs_of[2 * index - 1], pairs_of[2 * index] = id, with_watcher(texts[index], entry[2], entry[3])
+    end
+    redis.call('HSET', q.key.watchers, unpack(pairs_of))
+    q.has.watchers = true
+  end
+end
+
+local MOST_BYTES_SENT = 8192 -- of a result that goes along with the word that it is there
+
+-- What a watcher hears of one run; `finished_in` in listen.py reads it. A result goes along where it is known and small.
+local function news(id, run, state, result)
+  local sent = result and #result <= MOST_BYTES_SENT
+  return struct.pack('>c1I6I2I4', LETTER[state], run, #id, sent and #result + 1 or 0) .. id .. (sent and result or '')
+end
+
+local function address_news(addressed, address, text)
+  local texts = addressed[address]
+  if not texts then
+    texts = {}
+    addressed[address] = texts
+  end
+  texts[#texts + 1] = text
+end
+
+local function send_news(q, addressed)
+  for address, texts in pairs(addressed) do
+    H.ring(address, '=' .. struct.pack('>I2', #q.name) .. q.name .. table.concat(texts))
+  end
+end
+
+-- Those of the watchers that wait for one of these runs, and the text of the others.
+local function parted(text, first, last, address)
+  local kept, gone = '', {}
+  each_watcher(text, function(run, its)
+    if run >= first and run <= last and (not address or its == address) then
+      gone[#gone + 1] = { run, its }
+    else
+      kept = kept .. as_text(run, its)
+    end
+  end)
+  return gone, kept
+end
+
+-- The address of the only watcher, when it waits for this run.
+local function sole(text, run)
+  if #text < 8 then return nil end
+  local its, size, after = struct.unpack('>I6I2', text)
+  if its == run and #text == after + size - 1 then return string.sub(text, after) end
+end
+
+local function keep(q, id, kept)
+  if kept == '' then redis.call('HDEL', q.key.watchers, id) else redis.call('HSET', q.key.watchers, id, kept) end
+end
+
+function H.unwatch(q, id, first, last, address)
+  if not H.any(q, 'watchers') then return {} end
+  local text = redis.call('HGET', q.key.watchers, id)
+  if not text then return {} end
+  local gone, kept = parted(text, first, last, address)
+  keep(q, id, kept)
+  return gone
+end
+
+-- Notify those who wait for this run, or for one that it absorbed, that it is over.
+function H.notify_watchers(q, job, state)
+  local found = H.unwatch(q, job.id, job.run, math.max(job.run, job.more.absorbed_to or job.run))
+  if #found > 0 and job.more.expires_at and job.more.expires_at < q.now + KEPT_FOR_WATCHERS_MS then
+    job.more.expires_at = q.now + KEPT_FOR_WATCHERS_MS -- who waited must find the result
+    redis.call('ZADD', q.key[job.state], job.more.expires_at, job.rid)
+    H.store(q, job)
+  end
+  local addressed = {}
+  for _, each in ipairs(found) do address_news(addressed, each[2], news(job.id, each[1], state)) end
+  send_news(q, addressed)
+end
+
+-- The same for many runs at once, with one message for each listener. An entry is an id, a run, the id's
+-- watchers and the result.
+function H.notify_all(q, entries, state)
+  local addressed, over = {}, {}
+  for _, entry in ipairs(entries) do
+    local id, run = entry[1], entry[2]
+    local address = sole(entry[3], run)
+    if address then
+      address_news(addressed, address, news(id, run, state, entry[4]))
+      over[#over + 1] = id
+    else
+      local found, kept = parted(entry[3], run, run)
+      for _, each in ipairs(found) do address_news(addressed, each[2], news(id, run, state, entry[4])) end
+      keep(q, id, kept)
+    end
+  end
+  if #over > 0 then redis.call('HDEL', q.key.watchers, unpack(over)) end
+  send_news(q, addressed)
+end
+
+function H.notify_progress(q, job)
+  if not H.any(q, 'watchers') then return end
+  each_watcher(redis.call('HGET', q.key.watchers, job.id) or '', function(run, address)
+    if run >= job.run then send_news(q, { [address] = { news(job.id, run, 'active') } }) end
+  end)
+end

@@ -1,0 +1,1 @@
+"""Reading: records, searches, the log and chains."""

@@ -1,0 +1,1 @@
+"""Records and events: their bytes, and what they mean."""

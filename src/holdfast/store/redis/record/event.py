@@ -1,0 +1,92 @@
+"""Entries of the event log. The Lua counterpart is `append` in `lua/lib/log.lua`."""
+
+from __future__ import annotations
+
+import struct
+
+import msgspec
+
+from ....core.bound import LOWEST_PRIORITY
+from ....core.envelope import readable
+from ....core.event import Event
+from ....core.job import ErrorRecord
+from ....core.policy import Counters
+from ..keys import long
+from .job import STATES, UNREADABLE
+
+EVENT = struct.Struct(">c6sI7s7sH6s6sH")
+EVENT_FIELDS = ("letter", "run", "attempt", "when", "run_at", "priority", "wait", "ran", "task_size")
+"""The fixed part of an event, which comes after its transition's name."""
+_from_bytes = int.from_bytes
+
+
+class EventRest(msgspec.Struct, frozen=True):
+    """The part of an event that most do without."""
+
+    counters: tuple[int, int, int, int] = (0, 0, 0, 0)
+    key: str | None = None
+    cause: str | None = None
+    error_type: str | None = None
+    signature: str | None = None
+    message: str | None = None
+    progress: float | None = None
+    envelope: str | None = None
+
+
+event_rest = msgspec.msgpack.Decoder(EventRest).decode
+_NO_REST = EventRest()
+
+
+def _word(raw: bytes, at: int) -> tuple[str, int]:
+    size = _from_bytes(raw[at : at + 2], "big")
+    return raw[at + 2 : at + 2 + size].decode(), at + 2 + size
+
+
+def event(queue: str, position: str, fields: dict[bytes, bytes]) -> Event:
+    """Return an event of the log."""
+    raw = fields[b"e"]
+    at = 1 + raw[0]
+    transition = raw[1:at].decode()
+    letter, run, attempt, when, run_at, priority, wait, ran, task_size = EVENT.unpack_from(raw, at)
+    at += EVENT.size
+    task = raw[at : at + task_size].decode()
+    worker, at = _word(raw, at + task_size)
+    rest = event_rest(raw[at:]) if at < len(raw) else _NO_REST
+    failures, stalls, timeouts, releases = rest.counters
+    signature = rest.signature
+    if rest.error_type and signature is None:  # an error that the store made itself
+        signature = ErrorRecord(type=rest.error_type, message=rest.message or "").signature
+    waited, took = _from_bytes(wait, "big"), _from_bytes(ran, "big")
+    return Event(
+        position=position,
+        at_ms=_from_bytes(when, "big"),
+        queue=queue,
+        id=long(fields[b"i"]),
+        run=_from_bytes(run, "big"),
+        attempt=attempt,
+        transition=transition,
+        state=STATES.get(letter),
+        cause=rest.cause,
+        task=task or None,
+        worker=worker or None,
+        key=rest.key,
+        priority=priority + LOWEST_PRIORITY,
+        run_at_ms=_from_bytes(run_at, "big"),
+        counters=Counters(attempts=attempt, failures=failures, stalls=stalls, timeouts=timeouts, releases=releases),
+        wait_ms=waited - 1 if waited else None,
+        run_ms=took - 1 if took else None,
+        error_type=rest.error_type,
+        error_signature=signature,
+        progress=rest.progress,
+        message=rest.message if transition == "progress" else None,
+        payload=fields.get(b"p"),
+        envelope=readable(rest.envelope),
+    )
+
+
+def event_or_none(queue: str, fields: dict[bytes, bytes]) -> Event | None:
+    """Return an event of the log; `None` when its entry is damaged."""
+    try:
+        return event(queue, "", fields)
+    except UNREADABLE:
+        return None

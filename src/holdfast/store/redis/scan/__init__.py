@@ -1,0 +1,1 @@
+"""Whole tables, read in parts."""

@@ -1,0 +1,136 @@
+"""Entries of a queue's log as columns: what `record/event.py` does, for thousands at a time."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+from ....core.bound import LOWEST_PRIORITY
+from ....core.job import ErrorRecord
+from ....errors import MissingExtra
+from ..keys import long
+from ..record.event import EVENT, EVENT_FIELDS, EventRest, event_rest
+from ..record.job import LETTERS
+
+try:
+    import numpy as np
+    import pyarrow as pa
+except ImportError as error:
+    raise MissingExtra("reading whole tables needs pyarrow and numpy: pip install 'holdfast[spark]'") from error
+
+LogEntry = tuple[bytes, list[bytes]]
+_STATES = {ord(letter): str(state) for letter, state in LETTERS.items()}
+
+
+def _places() -> dict[str, tuple[int, int]]:
+    """Return where each field of the fixed part of an event begins and ends."""
+    sizes = [struct.calcsize(f">{form}") for form in re.findall(r"\d*[a-zA-Z]", EVENT.format)]
+    ends = np.cumsum(sizes).tolist()
+    return {name: (end - size, end) for name, size, end in zip(EVENT_FIELDS, sizes, ends, strict=True)}
+
+
+_PLACES = _places()
+
+
+class _Words(dict[bytes, str | None]):
+    """Words that come again and again, decoded once. An empty one is none."""
+
+    def __missing__(self, word: bytes) -> str | None:
+        self[word] = found = word.decode() or None
+        return found
+
+
+class _Page:
+    """Some entries, their bytes as one array, so that a field of all of them is taken at once."""
+
+    def __init__(self, entries: Sequence[LogEntry]) -> None:
+        self.raws = [fields[3] for _, fields in entries]
+        sizes = np.fromiter(map(len, self.raws), np.int64, len(self.raws))
+        self.starts = np.cumsum(sizes) - sizes
+        self.sizes = sizes
+        self.bytes = np.frombuffer(b"".join(self.raws), np.uint8)
+        self.head = self.starts + 1 + self.bytes[self.starts]
+        self.task = self.head + EVENT.size
+        self.worker = self.task + self.number("task_size") + 2
+        self.end = self.worker + (self.bytes[self.worker - 2].astype(np.int64) << 8) + self.bytes[self.worker - 1]
+
+    def number(self, name: str) -> Any:
+        """Return a field as whole numbers."""
+        first, last = _PLACES[name]
+        total = np.zeros(len(self.raws), np.int64)
+        for offset in range(first, last):
+            total = (total << 8) + self.bytes[self.head + offset]
+        return total
+
+    def text(self, start: Any, end: Any) -> list[bytes]:
+        """Return the bytes between two places of each entry."""
+        first, last = (start - self.starts).tolist(), (end - self.starts).tolist()
+        return [raw[a:b] for raw, a, b in zip(self.raws, first, last, strict=True)]
+
+    def rests(self) -> list[tuple[int, EventRest]]:
+        """Return what most entries do without, and whose it is."""
+        more = np.flatnonzero(self.end - self.starts < self.sizes).tolist()
+        rest = (self.end - self.starts).tolist()
+        return [(index, event_rest(self.raws[index][rest[index] :])) for index in more]
+
+
+def event_columns(queue: str, epoch: str, entries: Sequence[LogEntry]) -> dict[str, Any]:
+    """Return entries as the columns of `EVENT_COLUMNS`."""
+    page, words, count = _Page(entries), _Words(), len(entries)
+    transitions = [words[word] for word in page.text(page.starts + 1, page.head)]
+    return {
+        "epoch": [epoch] * count,
+        "queue": [queue] * count,
+        "sequence": pa.array([int(id.partition(b"-")[2]) for id, _ in entries], pa.int64()),
+        "at_ms": pa.array(page.number("when")),
+        "id": [_id(fields[1]) for _, fields in entries],
+        "run": pa.array(page.number("run")),
+        "attempt": pa.array(page.number("attempt")),
+        "transition": transitions,
+        "state": [_STATES.get(letter) for letter in page.number("letter").tolist()],
+        "task": [words[word] for word in page.text(page.task, page.worker - 2)],
+        "worker": [words[word] for word in page.text(page.worker, page.end)],
+        "priority": pa.array(page.number("priority") + LOWEST_PRIORITY),
+        "run_at_ms": pa.array(page.number("run_at")),
+        "wait_ms": _one_less(page.number("wait")),
+        "run_ms": _one_less(page.number("ran")),
+        "payload": [fields[5] if len(fields) > 4 else None for _, fields in entries],
+        **_rest_columns(page.rests(), transitions),
+    }
+
+
+def _rest_columns(rests: list[tuple[int, EventRest]], transitions: list[str | None]) -> dict[str, Any]:
+    count = len(transitions)
+    counters = np.zeros((4, count), np.int64)
+    columns: dict[str, list[Any]] = {
+        name: [None] * count
+        for name in ("key", "cause", "error_type", "error_signature", "progress", "message", "envelope")
+    }
+    for index, each in rests:
+        counters[:, index] = each.counters
+        columns["key"][index], columns["cause"][index] = each.key, each.cause
+        columns["progress"][index] = each.progress
+        columns["envelope"][index] = None if each.envelope is None else each.envelope.encode()
+        if each.error_type:
+            columns["error_type"][index], columns["error_signature"][index] = each.error_type, _signature(each)
+        if transitions[index] == "progress":
+            columns["message"][index] = each.message
+    numbers = zip(("failures", "stalls", "timeouts", "releases"), map(pa.array, counters), strict=True)
+    return {**columns, **dict(numbers)}
+
+
+def _signature(rest: EventRest) -> str | None:
+    if rest.signature is None and rest.error_type:  # an error that the store made itself
+        return ErrorRecord(type=rest.error_type, message=rest.message or "").signature
+    return rest.signature
+
+
+def _id(stored: bytes) -> str:
+    return stored[1:].hex() if stored[:1] == b"\1" else long(stored)
+
+
+def _one_less(values: Any) -> Any:
+    """Return durations, which are kept one larger so that zero is none."""
+    return pa.array(values - 1, mask=values == 0)

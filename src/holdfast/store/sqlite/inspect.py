@@ -1,0 +1,208 @@
+"""Inspecting: jobs, chains, queues, workers and the event log. Nothing of this changes a job."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...core.bound import EVENTS_AT_ONCE
+from ...core.chain import OPEN, BlockerRef, ChainRef
+from ...core.job import ErrorRecord, JobRecord, run_number
+from ...core.policy import Policy
+from ...core.state import State
+from ..contract import (
+    BlockerRecord,
+    ChainPage,
+    ChainRecord,
+    EventPage,
+    Filter,
+    JobPage,
+    QueueInfo,
+    SessionInfo,
+)
+from ..rows import decoded, known_session
+from . import event_log, query
+from .database import Database
+from .transition import chain
+from .tx import Row, Tx
+
+
+class SqliteInspect:
+    """Read jobs, chains, queues, workers and events."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def get(self, queue: str, id: str, run: int | None = None) -> JobRecord | None:
+        """Return the run that answers for an id, or one run of it."""
+        return await self._database.read(query.get, queue, id, run, small=True)
+
+    async def look_up(self, ids: Sequence[str], queue: str | None = None) -> list[JobRecord]:
+        """Return the run that answers for each of these ids; without a queue, in all queues that have it."""
+        return await self._database.read(_look_up, ids, queue)
+
+    async def jobs(self, which: Filter, *, limit: int = 50, cursor: str | None = None) -> JobPage:
+        """Return jobs that match, newest first."""
+        return await self._database.read(_jobs, which, limit, cursor)
+
+    async def pending(self, queues: Sequence[str]) -> bool:
+        """Return whether a job of these queues waits to be claimed, or, once started, for another attempt."""
+        return await self._database.read(lambda tx: any(_pending(tx, queue) for queue in queues))
+
+    async def queues(self) -> list[QueueInfo]:
+        """Return every queue with its counts and settings."""
+        return await self._database.read(queues)
+
+    async def sessions(self) -> list[SessionInfo]:
+        """Return every worker that the store knows."""
+        return await self._database.read(_sessions)
+
+    async def policies(self, queue: str) -> Mapping[str, Policy]:
+        """Return the policy in force of every task of a queue."""
+        return await self._database.read(_policies, queue)
+
+    async def events(
+        self,
+        position: str | None = None,
+        *,
+        queue: str | None = None,
+        id: str | None = None,
+        limit: int = EVENTS_AT_ONCE,
+    ) -> EventPage:
+        """Return events after a position."""
+        return await self._database.read(event_log.events, position, queue, id, limit)
+
+    async def hold(self, reader: str, position: str | None) -> None:
+        """Keep the events behind a position for a named reader; with `None`, no longer."""
+        await self._database.write(event_log.keep_events, reader, position)
+
+    async def chain(self, queue: str, id: str, run: int | None = None) -> ChainRecord | None:
+        """Return the chain of a job: the one that it began, or belongs to."""
+        return await self._database.read(_chain, queue, id, run, small=True)
+
+    async def chains(self, which: Filter, *, limit: int = 50, cursor: str | None = None) -> ChainPage:
+        """Return chains of more than one job, newest first."""
+        return await self._database.read(_chains, which, limit, cursor)
+
+    async def blockers(self, queue: str, id: str, run: int) -> list[BlockerRecord]:
+        """Return what a run waits for, or waited for, in the order given."""
+        return await self._database.read(_blockers, run)
+
+
+def _look_up(tx: Tx, ids: Sequence[str], queue: str | None) -> list[JobRecord]:
+    names = [queue] if queue is not None else sorted(name for (name,) in tx.run("queue", "names").fetchall())
+    found = (query.get(tx, name, id, None) for id in ids for name in names)
+    return [job for job in found if job is not None]
+
+
+def _jobs(tx: Tx, which: Filter, limit: int, cursor: str | None) -> JobPage:
+    found = query.matching(tx, which, limit + 1, cursor, requeued=True)
+    page = [query.record(tx, row) for row in found[:limit]]
+    return JobPage(jobs=page, cursor=str(page[-1].run) if len(found) > limit else None)
+
+
+def _pending(tx: Tx, queue: str) -> bool:
+    row = tx.row("queue", "get", queue=queue)
+    return (
+        row is not None
+        and not tx.queue(queue).settings.paused
+        and bool(tx.value("job", "pending", queue=queue, now=tx.now))
+    )
+
+
+def queues(tx: Tx) -> list[QueueInfo]:
+    """Return every queue with its counts and settings."""
+    counts: dict[str, dict[str, int]] = {}
+    for queue, state, count in tx.run("queue", "counts"):
+        counts.setdefault(queue, {})[state] = count
+    serving = dict(tx.run("session", "serving", now=tx.now).fetchall())
+    names = [name for (name,) in tx.run("queue", "names").fetchall()]
+    return [_queue(tx, name, counts.get(name, {}), serving.get(name, 0)) for name in names]
+
+
+def _queue(tx: Tx, name: str, counts: dict[str, int], workers: int) -> QueueInfo:
+    row = tx.row("queue", "get", queue=name)
+    assert row is not None
+    return QueueInfo(
+        name=name,
+        counts={state: max(0, counts.get(state, 0)) for state in State},
+        settings=tx.queue(name).settings,
+        overrides=decoded(row["operator"], dict[str, Any]) or {},
+        key_overrides=dict(tx.run("lane", "limits", queue=name).fetchall()),
+        workers=workers,
+        oldest_waiting_ms=_oldest(tx, name),
+    )
+
+
+def _oldest(tx: Tx, queue: str) -> int | None:
+    """Return when the job that comes first, of each priority, of those with a key and of suspects, became claimable."""
+    found = [tx.value("queue", "first_keyed", queue=queue)]
+    for name in ("first_plain", "first_suspect"):
+        below = math.inf
+        while row := tx.run("queue", name, queue=queue, below=below).fetchone():
+            below, instant = row
+            found.append(instant)
+    return min((instant for instant in found if instant is not None), default=None)
+
+
+def _sessions(tx: Tx) -> list[SessionInfo]:
+    return [
+        SessionInfo(
+            session=known_session(id, info),
+            started_at_ms=started,
+            heard_at_ms=heard,
+            expires_at_ms=expires,
+            active=active,
+            alive=not dead and expires > tx.now,
+        )
+        for id, info, started, heard, expires, dead, active in tx.run("session", "all")
+    ]
+
+
+def _policies(tx: Tx, queue: str) -> dict[str, Policy]:
+    return dict(tx.queue(queue).policies) if tx.value("queue", "revision", queue=queue) is not None else {}
+
+
+def _chain(tx: Tx, queue: str, id: str, run: int | None) -> ChainRecord | None:
+    row = chain.first_of(tx, queue, id, run)
+    return None if row is None else _chain_record(tx, row)
+
+
+def _chains(tx: Tx, which: Filter, limit: int, cursor: str | None) -> ChainPage:
+    found = tx.rows("chain", "list", **query.conditions(tx, which, limit + 1, cursor))
+    page = [_chain_record(tx, row) for row in found[:limit]]
+    return ChainPage(chains=page, cursor=str(page[-1].ref.run) if len(found) > limit else None)
+
+
+def _chain_record(tx: Tx, first: Row) -> ChainRecord:
+    """Return a chain, by the row of its first job, as the record that the contract promises."""
+    last = chain.current(tx, first)
+    own = first["chain_state"] is None
+    state = State(last["state"] if own or first["chain_state"] == OPEN else first["chain_state"])
+    return ChainRecord(
+        ref=ChainRef(first["queue"], first["id"], first["run"]),
+        task=first["task"],
+        state=state,
+        position=last["position"],
+        current=ChainRef(last["queue"], last["id"], last["run"]),
+        enqueued_at_ms=first["enqueued_at_ms"],
+        finished_at_ms=first["finished_at_ms"] if own else first["ended_at_ms"],
+        result=first["result"],
+        error=decoded(first["error"], ErrorRecord) if state is State.FAILED else None,
+        expires_at_ms=first["expires_at_ms"],
+    )
+
+
+def _blockers(tx: Tx, run: int) -> list[BlockerRecord]:
+    return [
+        BlockerRecord(
+            ref=BlockerRef(row["queue"], row["id"], row["blocker"]),
+            state=State(row["state"]) if row["state"] not in (None, "abandoned") else None,
+            queue=row["last_queue"],
+            task=row["last_task"],
+            result=row["result"],
+            error=decoded(row["error"], ErrorRecord),
+        )
+        for row in tx.rows("unblock", "all", run=run_number(run))
+    ]

@@ -1,0 +1,1 @@
+"""Unreadable rows: which they are, and how they are set aside."""

@@ -1,0 +1,1 @@
+"""Whole tables out of a database file, for data pipelines."""

@@ -1,0 +1,1 @@
+"""Jobs in the transaction of a caller, and the completion of a job in a transaction of its handler."""

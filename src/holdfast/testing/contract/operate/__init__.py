@@ -1,0 +1,1 @@
+"""Operators: limits, counts, schedules and the event log."""

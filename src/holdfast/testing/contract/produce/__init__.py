@@ -1,0 +1,1 @@
+"""Producing: ids that exist, successors, cancelling, odd ids and payloads, and finding jobs again."""

@@ -1,0 +1,1 @@
+"""Workers: leases and suspects, and what the end of an attempt means."""

@@ -1,0 +1,186 @@
+"""Outcomes: how attempts ended, kept until the store has settled them, then counted and told to hooks."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET
+
+from ..app.hooks import HookEvent, Hooks
+from ..app.task import AnyTask
+from ..core.policy import COUNTER, Cause, Counters
+from ..core.state import State
+from ..core.transition import Reply
+from ..store.contract import (
+    Claimed,
+    Complete,
+    Failed,
+    Lease,
+    Released,
+    Retried,
+    Settled,
+    Settlement,
+)
+from .attempts.attempt import Attempt
+from .attempts.handler_services import CurrentSession
+
+log = logging.getLogger("holdfast")
+
+
+ExitReason = Literal["evicted", "stuck", "store_too_new", "gave_up", "error"]
+ENDS = frozenset({"complete", "retry", "fail", "snooze", "release", "cancel", "lost"})
+"""The hooks that hear how an attempt ended."""
+WITH_ERROR = ("retry", "fail", "release", "lost")
+COUNTED = ("retry", "fail", "release")
+_COUNT_OF = {"complete": "completed", "retry": "retried", "fail": "failed", "snooze": "snoozed", "release": "released"}
+_COUNT_OF_STATE = {"failed": "failed", "cancelled": "cancelled"}
+
+
+class Report(msgspec.Struct, kw_only=True):
+    """What a worker did."""
+
+    started: int = 0
+    completed: int = 0
+    retried: int = 0
+    failed: int = 0
+    snoozed: int = 0
+    released: int = 0
+    cancelled: int = 0
+    lost: int = 0
+    """Attempts whose end did not count, because the lease was gone."""
+    stuck: int = 0
+    """Threads that did not return after their time-out, for which the worker ended (`on_stuck="exit"`)."""
+    left: list[str] = []
+    """Handlers that did not stop at the end, by queue and id: their jobs were handed back, and they may still run."""
+    out: ExitReason | None = None
+    """Why the worker ended unasked, or before all its outcomes were settled; `None` for a normal end."""
+
+
+class AttemptRecord(msgspec.Struct, frozen=True):
+    """What hooks may be told of one attempt, kept until its end is settled."""
+
+    claimed: Claimed
+    handler: AnyTask | None = None
+    ran: float | None = None
+    error: BaseException | None = None
+    value: object = UNSET
+    """What the handler returned, if it did so in this process."""
+
+    def fields(self, name: str, entry: Settlement | None) -> dict[str, Any]:
+        """Return the fields of `HookEvent` for a hook of this name, beside those that say which attempt it was."""
+        known: dict[str, Any] = {"task": self.claimed.task, "ran": self.ran, "waited": _waited(self.claimed)}
+        known["counters"] = _counters(self.claimed, entry if name in COUNTED else None)
+        if name in WITH_ERROR and not isinstance(self.error, asyncio.CancelledError):
+            known["error"] = self.error
+        if name == "complete" and isinstance(entry, Complete) and entry.then is None:
+            known["result"] = self._result(entry)
+        return known
+
+    def _result(self, entry: Complete) -> object:
+        if self.value is not UNSET:
+            return self.value
+        try:
+            return None if self.handler is None else self.handler.decode_result(entry.result)
+        except Exception:
+            return None  # a sandbox may send anything
+
+
+def _record_of(attempt: Attempt) -> AttemptRecord:
+    """Return what is known of an attempt, which may still run."""
+    return AttemptRecord(attempt.claimed, attempt.handler, attempt.ran, attempt.error, attempt.value)
+
+
+def _waited(claimed: Claimed) -> float:
+    return max(0, claimed.claimed_at_ms - max(claimed.run_at_ms, claimed.enqueued_at_ms)) / 1000
+
+
+def _counters(claimed: Claimed, entry: Settlement | None) -> Counters:
+    """Return the counters of the claim, and what this end adds."""
+    cause = entry.cause if isinstance(entry, Retried | Failed | Released) else None
+    name = COUNTER.get(Cause.FAILURE if cause is Cause.PERMANENT else cause) if cause is not None else None
+    if name is None:
+        return claimed.counters
+    return msgspec.structs.replace(claimed.counters, **{name: getattr(claimed.counters, name) + 1})
+
+
+class Outcomes:
+    """Keep the settlements of ended attempts for the next turn; count them and tell hooks once they are settled."""
+
+    def __init__(self, hooks: Hooks, current: CurrentSession) -> None:
+        self._hooks = hooks
+        self._current = current
+        self.report = Report()
+        self.unsettled: list[Settlement] = []
+        """How attempts ended, for the next turn to settle."""
+        self._records: dict[Lease, AttemptRecord] = {}
+        """What hooks will be told of attempts that have ended and are not settled."""
+
+    def take(self) -> list[Settlement]:
+        """Return what is to be settled, which the caller settles or puts back."""
+        taken, self.unsettled = self.unsettled, []
+        return taken
+
+    def put_back(self, settlements: list[Settlement]) -> None:
+        """Keep settlements that a turn could not settle, before those that came since."""
+        self.unsettled = settlements + self.unsettled
+
+    def remember(self, ended: Attempt | Claimed) -> None:
+        """Keep what hooks will want to know of the end of an attempt, if there are any hooks."""
+        if not ENDS.isdisjoint(self._hooks.wanted):
+            record = _record_of(ended) if isinstance(ended, Attempt) else AttemptRecord(ended)
+            self._records[record.claimed.lease] = record
+
+    def lose(self, lease: Lease, why: str) -> None:
+        """Count an attempt whose end does not count, and tell hooks."""
+        self.report.lost += 1
+        record = self._records.pop(lease, None)
+        if "lost" in self._hooks.wanted:
+            self.tell("lost", lease, None, why, record)
+
+    def count(self, entry: Settlement, settled: Settled) -> None:
+        """Count what the store settled, and tell hooks."""
+        if settled.state is State.COMPLETED and "complete" not in self._hooks.wanted:
+            self.report.completed += 1
+            if self._records:
+                self._records.pop(entry.lease, None)
+            return
+        name = str(type(entry).__struct_config__.tag)
+        if settled.reply is not Reply.OK:
+            why = f"its {name} came too late: {settled.reply}"
+            log.warning("attempt_lost: %s/%s: %s", entry.lease.queue, entry.lease.id, why)
+            self.lose(entry.lease, why)
+            return
+        record = self._records.pop(entry.lease, None)
+        state = str(settled.state)
+        counted = _COUNT_OF_STATE.get(state) or _COUNT_OF[name]
+        setattr(self.report, counted, getattr(self.report, counted) + 1)
+        transition = {"failed": "fail", "cancelled": "cancel"}.get(state, name)
+        if transition in self._hooks.wanted:
+            error = getattr(entry, "error", None)
+            detail = f"{error.type}: {error.message}" if error else ""
+            self.tell(transition, entry.lease, state, detail, record, entry)
+
+    def tell(
+        self, name: str, lease: Lease, state: str | None, detail: str = "", record: AttemptRecord | None = None,
+        entry: Settlement | None = None,
+    ) -> None:  # fmt: skip
+        """Tell hooks of one attempt."""
+        session = self._current.session
+        known = record.fields(name, entry) if record is not None else {}
+        self._hooks.tell(
+            HookEvent(
+                name=name, queue=lease.queue, id=lease.id, run=lease.run, attempt=lease.attempt, state=state,
+                worker=session.id if session else None, detail=detail, **known,
+            )
+        )  # fmt: skip
+
+    def warn_of_lateness(self) -> None:
+        """Log that the lease was over before the worker was heard: it still counts, as no other had noticed."""
+        if (session := self._current.session) is not None:
+            log.warning(
+                "worker_late: %s (queues %s) was heard after its lease of %g s was over; nobody had taken its jobs",
+                session.name, ", ".join(session.queues), session.lease_ms / 1000,
+            )  # fmt: skip

@@ -1,0 +1,136 @@
+"""One run of a worker: one session after another, until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import time
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
+
+from ..app.hooks import HookEvent, Hooks
+from ..app.resource import opened
+from ..errors import StoreTooNew
+from ..log import logging_as
+from .burst import until_empty
+from .outcomes import Report
+from .parts import assemble
+from .recovery import Retrying, Stopped
+from .session import SessionLife
+from .settings import LeaseTimes, WorkerApp, WorkerSettings
+from .signals import heard, stops
+from .startup import Declarations, ServedQueues, prepare
+from .upkeep.ticker import Ticker
+
+log = logging.getLogger("holdfast")
+TICKER_INTERVAL = 5.0
+"""After so many seconds at the latest, a worker knows of schedules that others have changed."""
+
+
+class WorkerRun:
+    """The parts of one run, and its sessions. `stop` stops the worker; `begun` is called once it claims."""
+
+    def __init__(
+        self,
+        app: WorkerApp,
+        hooks: Hooks,
+        settings: WorkerSettings,
+        served: ServedQueues,
+        stop: Callable[..., object],
+        begun: Callable[[], None],
+    ) -> None:
+        self._app, self._hooks, self._settings, self._served = app, hooks, settings, served
+        self._stop_worker, self._begun = stop, begun
+        self.parts = assemble(
+            app.store, app.registry, hooks, settings, lambda drain, why: stop(drain=drain, why=why)
+        )  # fmt: skip
+        self._retrying = Retrying(hooks, settings.grace)
+        self._declarations = Declarations(app, served, self._retrying)
+        self._times: LeaseTimes
+        self.life: SessionLife | None = None
+        """The latest session."""
+        self.stopping: asyncio.Task[None] | None = None
+
+    @property
+    def report(self) -> Report:
+        """What it did so far."""
+        return self.parts.outcomes.report
+
+    @property
+    def is_healthy(self) -> bool:
+        """True when the store has answered lately and the event loop moves."""
+        if self.life is None or time.monotonic() - self.parts.current.heard_at >= self._times.lease:
+            return False
+        return not (self.life.heartbeat is not None and self.life.heartbeat.wedged)
+
+    async def run(self, burst: bool, signals: bool) -> Report:
+        """Work until told to stop; with `burst`, until nothing is left. Return what it did."""
+        parts, registry, settings = self.parts, self._app.registry, self._settings
+        self._served.refresh(registry)
+        try:
+            self._times = settings.lease.times(registry, self._served.queues)
+            prepare(
+                parts.runner, self._served.queues,
+                self._times.wedged_after if settings.guarded else self._times.lease,
+            )  # fmt: skip
+            here = parts.capacity.any_slots(self._served.queues)  # processes have resources of their own
+            async with self._app, opened(registry.resources if here else []):
+                return await self._serve_to_the_end(burst, signals)
+        except Exception as error:
+            parts.exit.unasked("store_too_new" if isinstance(error, StoreTooNew) else "error", error)
+            raise
+        finally:
+            if self.stopping is not None:
+                self.stopping.cancel()
+            parts.runner.close()
+            await parts.pool.close()
+
+    async def _serve_to_the_end(self, burst: bool, signals: bool) -> Report:
+        with heard(stops(self._stop_worker)) if signals else nullcontext(), suppress(Stopped):
+            await self._declarations.begin(self.parts.services, self._ticker() if burst else None)
+            await self._serve(burst)
+        if self.parts.recovery.gave_up:
+            self.parts.exit.unasked("gave_up")
+        self._hooks.tell(HookEvent(name="worker_stopped", worker=self._settings.name, detail=str(self.report)))
+        return self.report
+
+    async def _serve(self, burst: bool) -> None:
+        """Work under one session after another, until told to stop."""
+        runner = self.parts.runner
+        while True:
+            self.life = SessionLife(
+                self._app, self._hooks, self.parts, settings=self._settings, times=self._times, served=self._served,
+                declarations=self._declarations, retrying=self._retrying, ticker=self._ticker(),
+            )  # fmt: skip
+            if not await self.life.run(self._begun, self._stop_when_empty() if burst else None):
+                return
+            log.error("lease_lost: this worker was declared dead: what its handlers did does not count")
+            self._hooks.tell(HookEvent(name="lease_lost", worker=self._settings.name))
+            if self._settings.on_evicted == "exit" and runner.accepting:
+                self.parts.exit.unasked("evicted")
+                return
+            if not runner.accepting:
+                return
+            await self._declarations.declare_again()
+
+    def _ticker(self) -> Ticker:
+        every = min(TICKER_INTERVAL, self._times.lease / 3)
+        return Ticker(self._app.store, self._app.registry, self._served.queues, self._hooks, every)
+
+    async def _stop_when_empty(self) -> None:
+        is_complete = functools.partial(self._served.are, self._app.registry)
+        await until_empty(self._app.store, self.parts, is_complete, self._settings.poll)
+        self._stop_worker(why="burst")
+
+    def stop(self, drain: bool, why: str) -> None:
+        """Drain and end; without `drain`, also while it drains already, tell handlers at once."""
+        if self.stopping is None:
+            self.parts.exit.begin(why)
+            self.parts.runner.accepting = False
+            self.parts.wake_ups.alarm.ring()
+            self._retrying.stop()
+            with logging_as(self._settings.logger):  # and not where the caller of `stop` logs
+                self.stopping = asyncio.get_running_loop().create_task(self.parts.shutdown.run())
+        if not drain:
+            self.parts.shutdown.hurry.set()

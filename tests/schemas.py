@@ -1,0 +1,96 @@
+"""Schemas of the run's PostgreSQL server that tests use one after another.
+
+To make a schema takes the server longer than most tests take. So a test that only wants an empty store takes one from
+here and gives it back, and its rows are deleted.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+from contextlib import suppress
+from typing import Any
+
+import psycopg
+from psycopg import sql
+from servers import postgres
+
+from holdfast.store.postgres.migration import script
+
+MOST_USES = 25
+"""After so many tests a schema is dropped: what was deleted stays in its files, since nothing is vacuumed."""
+_numbers = itertools.count(1)
+
+
+class Schema:
+    """A schema, and what a new one has in its tables and sequences."""
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self.name = f"shared-{os.getpid()}-{next(_numbers)}"
+        self.uses = 0
+        self._connection = connection
+        connection.execute(script(self.name))  # type: ignore[arg-type]
+        tables = "SELECT tablename FROM pg_tables WHERE schemaname = %s"
+        sequences = "SELECT sequencename, start_value FROM pg_sequences WHERE schemaname = %s"
+        self._rows = {name: self._read(name) for (name,) in connection.execute(tables, [self.name])}
+        self._sequences = connection.execute(sequences, [self.name]).fetchall()
+
+    def _read(self, table: str) -> list[tuple[Any, ...]]:
+        return self._connection.execute(sql.SQL("SELECT * FROM {}").format(self._named(table))).fetchall()
+
+    def _named(self, name: str) -> sql.Identifier:
+        return sql.Identifier(self.name, name)
+
+    def clear(self) -> None:
+        """The schema is as it was when it was new. No trigger and no foreign key interferes."""
+        with self._connection.transaction():
+            self._connection.execute("SET LOCAL session_replication_role = replica")
+            self._connection.execute("SET LOCAL lock_timeout = '2s'")
+            for table, rows in self._rows.items():
+                self._connection.execute(sql.SQL("DELETE FROM {}").format(self._named(table)))
+                for row in rows:
+                    values = sql.SQL(", ").join([sql.Placeholder()] * len(row))
+                    self._connection.execute(
+                        sql.SQL("INSERT INTO {} VALUES ({})").format(self._named(table), values), row
+                    )
+            for name, start in self._sequences:
+                self._connection.execute(
+                    "SELECT setval(%s::regclass, %s, false)", [self._named(name).as_string(self._connection), start]
+                )
+
+    def drop(self) -> None:
+        """The schema is gone."""
+        self._connection.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(self.name)))
+
+
+class Pool:
+    """The schemas of this process, those that a test has and those that wait for the next."""
+
+    def __init__(self) -> None:
+        self._connection = psycopg.connect(postgres().url().partition("?")[0], autocommit=True)
+        self._free: list[Schema] = []
+        self._taken: dict[str, Schema] = {}
+
+    def take(self) -> str:
+        """Return the name of a schema that is as new, until it is given back."""
+        schema = self._free.pop() if self._free else Schema(self._connection)
+        self._taken[schema.name] = schema
+        schema.uses += 1
+        return schema.name
+
+    def give_back(self, name: str) -> None:
+        """Let other tests have a schema. One that a test has changed or holds locked is not used again."""
+        schema = self._taken.pop(name)
+        if schema.uses >= MOST_USES:
+            schema.drop()
+            return
+        with suppress(psycopg.Error):
+            schema.clear()
+            self._free.append(schema)
+
+
+@functools.cache
+def pool() -> Pool:
+    """Return the pool of this process."""
+    return Pool()

