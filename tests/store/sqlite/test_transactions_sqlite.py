@@ -6,14 +6,17 @@ import asyncio
 import sqlite3
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 from callers import SQLITE, Caller, connected
-from support import burst, eventually, run, transitions
+from support import PATIENCE, burst, eventually, run, transitions
 from transaction_case import READY, TransactionCase, declare, parked
 
 from holdfast import ConfigError, Holdfast
+from holdfast.store.sqlite.notify import After
+from holdfast.store.sqlite.transaction import commit
 from holdfast.store.sqlite.transaction.commit import watched
 
 
@@ -62,6 +65,37 @@ async def test_a_program_that_commits_and_exits_at_once_has_woken_a_worker(app: 
         arguments = [sys.executable, "-c", COMMIT_AND_EXIT, place]
         await asyncio.to_thread(subprocess.run, arguments, check=True, timeout=60)
         await eventually(lambda: woken)
+
+
+async def test_a_program_that_exits_while_its_thread_wakes_a_worker_waits_for_it(
+    app: Holdfast, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+    telling, may_tell = threading.Event(), threading.Event()
+
+    def tell_slowly(after: After) -> None:
+        telling.set()
+        may_tell.wait(PATIENCE)
+        order.append("told")
+
+    def leave() -> None:
+        commit._look_once_more()
+        order.append("left")
+
+    monkeypatch.setattr(commit, "follow_up", tell_slowly)
+    connection = sqlite3.connect(place)
+    async with app:
+        await parked(app)
+        await app.queue("default").enqueue(1, connection=connection)
+        connection.commit()
+        await eventually(telling.is_set)
+        leaving = threading.Thread(target=leave)
+        leaving.start()
+        leaving.join(0.2)  # it would be over at once if it did not wait
+        may_tell.set()
+        leaving.join(PATIENCE)
+    connection.close()
+    assert order == ["told", "left"]
 
 
 async def test_a_transaction_that_wakes_nobody_is_not_watched(app: Holdfast, place: str) -> None:

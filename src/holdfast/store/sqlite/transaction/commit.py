@@ -51,15 +51,20 @@ class CommitWatch:
             time.sleep(min(LATER, SOON + (time.monotonic() - began) / 8))
 
     def look(self) -> bool:
-        """Return whether the transaction has ended; if so, workers and watchers have been told."""
+        """Return whether the transaction has ended; if so, workers and watchers have been told.
+
+        It counts as open until they are, so that a process which ends meanwhile waits for it.
+        """
         with self._using:
             if self not in _open or self._process != os.getpid():
                 return True
             committed = self._committed()
             if committed is None:
                 return False
-            self._end()
-        follow_up(self._after if committed else [])
+            try:
+                follow_up(self._after if committed else [])
+            finally:
+                self._end()
         return True
 
     def _end(self) -> None:

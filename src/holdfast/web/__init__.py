@@ -1,0 +1,1 @@
+"""The HTTP API and the dashboard, one ASGI application: `pip install 'holdfast[web]'`."""
