@@ -34,6 +34,8 @@ def group(item: pytest.Item) -> str:
     folder = _folder(item)
     if folder == "contract" and item.path.stem.startswith("test_contract_"):
         return f"{item.path.stem}-{zlib.crc32(item.name.encode()) % CONTRACT_PARTS}"
+    if folder == "chaos":
+        return item.nodeid  # minutes for each store
     if folder == "spark" and "spark" in getattr(item, "fixturenames", ()):
         return "spark"  # one JVM
     return str(item.path.relative_to(TESTS))
