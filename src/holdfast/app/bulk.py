@@ -15,6 +15,7 @@ from ..client.options import Prepared
 from ..core.bound import MOST_CALL_BYTES
 from ..errors import ConfigError, PayloadError
 from ..store.contract import Answer, Conflict, NewJob
+from ..telemetry import traces
 
 T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
@@ -63,19 +64,29 @@ def enqueue_all(client: Client, calls: Calls, chunk: int, connection: object = N
     """Every call is in the store, or in the transaction of a connection that the caller brings."""
     if connection is None:
         return _enqueue_all(client, calls, chunk)
+    joined = _Joined(client, connection, traces.sending(0))
     chunker = Chunker(chunk, connection)
     if isinstance(calls, AsyncIterable):
-        return _join_awaited(client, connection, chunker.each_of(calls), EnqueueCounts())
-    return _join(client, connection, chunker.each(calls))
+        return _join_awaited(joined, chunker.each_of(calls), EnqueueCounts())
+    return _join(joined, chunker.each(calls))
 
 
 async def _enqueue_all(client: Client, calls: Calls, chunk: int) -> EnqueueCounts:
-    """Every call is in the store. While one chunk is written the next is encoded."""
+    sending = traces.sending(0)
+    with traces.sent(sending):
+        counts = await enqueue_part(client, calls, chunk, sending)
+        if sending is not None:
+            sending.end()
+    return counts
+
+
+async def enqueue_part(client: Client, calls: Calls, chunk: int, sending: traces.Sending | None) -> EnqueueCounts:
+    """Every call is in the store, as part of what is sent together. While one chunk is written the next is encoded."""
     counts = EnqueueCounts()
     writing: deque[asyncio.Task[list[Answer]]] = deque()
     try:
         async for (queue, conflict), jobs in Chunker(chunk).each_of(calls):
-            writing.append(asyncio.create_task(client.enqueue(queue, jobs, conflict)))
+            writing.append(asyncio.create_task(client.enqueue(queue, jobs, conflict, sending)))
             await asyncio.sleep(0)
             if len(writing) > IN_FLIGHT:
                 counts.add(await writing.popleft())
@@ -90,29 +101,51 @@ async def _enqueue_all(client: Client, calls: Calls, chunk: int) -> EnqueueCount
     return counts
 
 
-def _join(client: Client, connection: object, chunks: Iterator[Chunk]) -> CoroutineOf[EnqueueCounts]:
+class _Joined:
+    """The caller's connection, and the one span of all that is sent in its transaction."""
+
+    def __init__(self, client: Client, connection: object, sending: traces.Sending | None) -> None:
+        self._client = client
+        self._connection = connection
+        self.sending = sending
+
+    def enqueue(self, chunk: Chunk) -> list[Answer] | Awaitable[list[Answer]]:
+        """Enqueue a chunk in the transaction."""
+        (queue, conflict), jobs = chunk
+        return self._client.enqueue_in(self._connection, queue, jobs, conflict, self.sending)
+
+    def end(self) -> None:
+        """All of it is sent."""
+        if self.sending is not None:
+            self.sending.end()
+
+
+def _join(joined: _Joined, chunks: Iterator[Chunk]) -> CoroutineOf[EnqueueCounts]:
     """On a synchronous connection all of it is done when this returns; an asynchronous one is for the coroutine."""
     counts = EnqueueCounts()
-    for (queue, conflict), jobs in chunks:
-        answers = client.enqueue_in(connection, queue, jobs, conflict)
-        if not isinstance(answers, list):
-            return _join_awaited(client, connection, chunks, counts, answers)
-        counts.add(answers)
+    with traces.sent(joined.sending):
+        for chunk in chunks:
+            answers = joined.enqueue(chunk)
+            if not isinstance(answers, list):
+                return _join_awaited(joined, chunks, counts, answers)
+            counts.add(answers)
+        joined.end()
     return _handed_over(counts)
 
 
 async def _join_awaited(
-    client: Client,
-    connection: object,
+    joined: _Joined,
     chunks: Iterator[Chunk] | AsyncIterator[Chunk],
     counts: EnqueueCounts,
     first: Awaitable[list[Answer]] | None = None,
 ) -> EnqueueCounts:
-    if first is not None:
-        counts.add(await first)
-    async for (queue, conflict), jobs in _each(chunks):
-        answers = client.enqueue_in(connection, queue, jobs, conflict)
-        counts.add(answers if isinstance(answers, list) else await answers)
+    with traces.sent(joined.sending):
+        if first is not None:
+            counts.add(await first)
+        async for chunk in _each(chunks):
+            answers = joined.enqueue(chunk)
+            counts.add(answers if isinstance(answers, list) else await answers)
+        joined.end()
     return counts
 
 

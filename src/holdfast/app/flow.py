@@ -18,7 +18,8 @@ from ..core.state import State
 from ..core.word import check_text
 from ..errors import ConfigError, JobError, JobTimeout
 from ..store.contract import OnFailed, Running
-from .bulk import Call, EnqueueCounts, enqueue_all
+from ..telemetry import traces
+from .bulk import Call, EnqueueCounts, enqueue_part
 from .registry import Registry
 from .task import Task
 
@@ -188,12 +189,15 @@ class Flow:
         """
         if on_failed not in ("keep", "requeue"):
             raise ConfigError(f'on_failed={on_failed!r}: "keep" or "requeue"')
-        counts = EnqueueCounts()
-        for level in self._levels():
-            calls = (self._call(node, on_failed) for node in level)
-            done = await enqueue_all(self._registry.client, calls, chunk)
-            for name in EnqueueCounts.__struct_fields__:
-                setattr(counts, name, getattr(counts, name) + getattr(done, name))
+        counts, sending = EnqueueCounts(), traces.sending(len(self._nodes))
+        with traces.sent(sending):
+            for level in self._levels():
+                calls = (self._call(node, on_failed) for node in level)
+                done = await enqueue_part(self._registry.client, calls, chunk, sending)
+                for name in EnqueueCounts.__struct_fields__:
+                    setattr(counts, name, getattr(counts, name) + getattr(done, name))
+            if sending is not None:
+                sending.end()
         return counts
 
     def _levels(self) -> list[list[Node[object]]]:

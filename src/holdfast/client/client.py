@@ -27,6 +27,7 @@ from ..store.contract import (
     Store,
     Transactional,
 )
+from ..telemetry import traces
 from .chains import delete_all
 from .look import Look, check_filter, checked_run
 from .options import new_id
@@ -69,8 +70,14 @@ class Client:
             raise StoreClosed("the app is not open; use it inside `async with app:`")
         return await self._waiting.listener()
 
-    async def enqueue(self, queue: str, jobs: Sequence[NewJob], conflict: Conflict) -> list[Answer]:
-        """Enqueue jobs; return an answer for each."""
+    async def enqueue(
+        self, queue: str, jobs: Sequence[NewJob], conflict: Conflict, bulk: traces.Sending | None = None
+    ) -> list[Answer]:
+        """Enqueue jobs; return an answer for each. `bulk`: they are part of many, which are sent together."""
+        if bulk is not None:
+            jobs = bulk.stamp(queue, jobs)
+        elif (sending := traces.sending()) is not None:
+            return await self._traced(sending, queue, jobs, conflict)
         answers = await self.store.enqueue(queue, jobs, conflict, _request(jobs))
         if not ENQUEUE_EVENTS.isdisjoint(self.hooks.wanted):
             for answer in answers:
@@ -78,11 +85,34 @@ class Client:
                     self.hooks.tell(_enqueued(queue, answer))
         return answers
 
+    async def _traced(
+        self, sending: traces.Sending, queue: str, jobs: Sequence[NewJob], conflict: Conflict
+    ) -> list[Answer]:
+        with traces.sent(sending):
+            answers = await self.enqueue(queue, jobs, conflict, sending)
+            sending.end(answers)
+        return answers
+
     def enqueue_in(
-        self, connection: object, queue: str, jobs: Sequence[NewJob], conflict: Conflict
+        self,
+        connection: object,
+        queue: str,
+        jobs: Sequence[NewJob],
+        conflict: Conflict,
+        bulk: traces.Sending | None = None,
     ) -> list[Answer] | Awaitable[list[Answer]]:
         """Enqueue jobs in the caller's own transaction. Hooks are not told: it may be rolled back."""
-        return transactional(self.store, "connection=").join(connection).enqueue(queue, jobs, conflict)
+        joined = transactional(self.store, "connection=").join(connection)
+        if bulk is not None:
+            return joined.enqueue(queue, bulk.stamp(queue, jobs), conflict)
+        if (sending := traces.sending()) is None:
+            return joined.enqueue(queue, jobs, conflict)
+        with traces.sent(sending):
+            answers = joined.enqueue(queue, sending.stamp(queue, jobs), conflict)
+            if not isinstance(answers, list):
+                return traces.awaited(sending, answers)
+            sending.end(answers)
+        return answers
 
     async def wait(
         self,

@@ -13,6 +13,7 @@ from ..core.state import State
 from ..errors import ConfigError
 from ..store import Store, same_jobs, shown
 from ..store.contract import Continuation, NewJob
+from ..telemetry import traces
 
 P = ParamSpec("P")
 R = TypeVar("R", covariant=True)
@@ -51,7 +52,8 @@ class Continued(Generic[R]):
                 "before it does: leave it out of blockers="
             )
         id = continuation_id(chain, position + 1, self._queue)
-        return Continuation(self._queue, msgspec.structs.replace(self._job, id=id, fresh=False))
+        envelope = traces.onward(self._job.envelope)
+        return Continuation(self._queue, msgspec.structs.replace(self._job, id=id, fresh=False, envelope=envelope))
 
 
 class ChainTask(Protocol[P, R]):

@@ -10,8 +10,10 @@ from ..client import new_id
 from ..core import schedule as core
 from ..core.schedule import Plan, Schedule
 from ..core.tick import tick_name
+from ..core.transition import Reply
 from ..handler.job import SCHEDULE_HEADER, TICK_HEADER
 from ..store.contract import KEEP, Conflict, DedupSpec, Fired, NewJob, ScheduleChange, ScheduleRow, Store
+from ..telemetry import traces
 from .row import change_of, read
 
 SUCCESSOR = Conflict(on_conflict="update", update_run_at="if_earlier")
@@ -35,7 +37,17 @@ async def fire(store: Store, row: ScheduleRow, now_ms: int) -> Shot:
         change = ScheduleChange(queue=row.queue, name=row.name, expected=row.revision, revision=new_id())
     else:
         change = change_of(msgspec.structs.replace(firing.after, revision=new_id()), row.revision)
-    return Shot(schedule, firing.ticks, await store.put_schedule(change, jobs, conflict))
+    return Shot(schedule, firing.ticks, await _sent(store, change, jobs, conflict))
+
+
+async def _sent(store: Store, change: ScheduleChange, jobs: list[NewJob], conflict: Conflict) -> Fired:
+    sending = traces.sending() if jobs else None
+    if sending is None:
+        return await store.put_schedule(change, jobs, conflict)
+    with traces.sent(sending):
+        fired = await store.put_schedule(change, sending.stamp(change.queue, jobs), conflict)
+        sending.end(fired.answers) if fired.reply is Reply.OK else sending.drop()
+    return fired
 
 
 def jobs_of(schedule: Schedule, ticks: Iterable[int | None]) -> tuple[list[NewJob], Conflict]:

@@ -17,6 +17,7 @@ from ..core.state import State
 from ..errors import StoreError
 from ..guard.page import now
 from ..store.contract import Filter, Session, Store, Turn
+from ..telemetry import traces
 from .attempts.handler_services import CurrentSession
 from .outcomes import Outcomes
 from .recovery import FIRST_PAUSE, Recovery
@@ -196,16 +197,17 @@ class Pump:
         request, keeping = turn.request, self._reserve.keeping
         wants_suspect = turn.alone and self._reserve.wants(time.monotonic())
         asked_at = now()
-        reply = await self._store.settle_and_claim(
-            session,
-            turn.settlements,
-            request.queues,
-            request.room,
-            park=runner.accepting and not keeping and not self._unknown.resting and not self._claim_interval,
-            idle=not runner.running and len(self._pending) <= 1 and not self._failing,
-            held=len(runner.running) if wants_suspect else CROWD,
-            only_suspects=keeping,
-        )
+        with traces.settling(turn.settlements):
+            reply = await self._store.settle_and_claim(
+                session,
+                turn.settlements,
+                request.queues,
+                request.room,
+                park=runner.accepting and not keeping and not self._unknown.resting and not self._claim_interval,
+                idle=not runner.running and len(self._pending) <= 1 and not self._failing,
+                held=len(runner.running) if wants_suspect else CROWD,
+                only_suspects=keeping,
+            )
         if not reply.evicted:
             self._current.renewed_at = asked_at
         if reply.claimed and now() - asked_at > session.lease_ms / 1000:

@@ -65,6 +65,8 @@ class RunJob(_Frame, frozen=True):
     limits: Retry = Retry()
     session: str | None = None
     """Whose lease it is; a sandbox, which has no way to the store, is not told."""
+    trace: dict[str, str] | None = None
+    """The trace context of the attempt, as headers have it."""
 
     def retry(self, claimed: Claimed) -> Retry:
         """Return what limits the job, as it was when it was sent."""

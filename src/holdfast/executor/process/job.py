@@ -33,6 +33,8 @@ class ProcessJob(msgspec.Struct, kw_only=True):
     """What limits the job."""
     session: str | None = None
     """Whose lease it is, for a handler that completes its job itself."""
+    trace: dict[str, str] | None = None
+    """The trace context of the attempt, as headers have it."""
 
 
 class RunningJob(msgspec.Struct, eq=False):

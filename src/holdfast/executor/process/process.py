@@ -101,7 +101,9 @@ class Process:
         self._allow(order.handler.max_result)
         session = order.session if self.sandbox is None else None
         self._send(
-            frames.RunJob(number, order.handler, order.claimed, order.context, order.worker, order.retry, session)
+            frames.RunJob(
+                number, order.handler, order.claimed, order.context, order.worker, order.retry, session, order.trace
+            )
         )
         if self.sandbox is not None and order.handler in self._imported:
             running.begin()  # as it might keep silent, to have more time

@@ -11,7 +11,7 @@ import msgspec
 from ...app.registry import check_queue_name
 from ...codec import codec
 from ...core.duration import to_ms
-from ...core.envelope import check_tags
+from ...core.envelope import check_headers, check_tags
 from ...core.limit import check_priority
 from ...core.size import DEFAULT_SIZE, check_size
 from ...core.word import check_text
@@ -28,17 +28,17 @@ _SPARKS_OWN = ("checkpointlocation", "path", "queryname", "outputmode")
 _NAMES = {
     "url": "url", "app": "app", "task": "task", "queue": "queue", "name": "name", "codec": "codec",
     "idcolumn": "id_column", "runatcolumn": "run_at_column", "prioritycolumn": "priority_column",
-    "keycolumn": "key_column", "tags": "tags", "tagscolumn": "tags_column",
+    "keycolumn": "key_column", "tags": "tags", "tagscolumn": "tags_column", "headers": "headers",
     "hashcolumns": "hash_columns", "priority": "priority", "hold": "hold_ms",
     "chunk": "chunk", "until": "until", "folder": "folder", "maxpayload": "max_payload",
 }  # fmt: skip
 OPTIONS = (
     "url", "app", "task", "queue", "name", "codec", "idColumn", "runAtColumn", "priorityColumn", "keyColumn", "tags",
-    "tagsColumn", "hashColumns", "priority", "hold", "until", "chunk", "folder",
+    "tagsColumn", "headers", "hashColumns", "priority", "hold", "until", "chunk", "folder",
     "maxPayload",
 )  # fmt: skip
 
-Value = str | int | tuple[str, ...]
+Value = str | int | tuple[str, ...] | dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,8 @@ class WriteOptions:
     tags: tuple[str, ...] = ()
     """Of every job; a column may add more."""
     tags_column: str | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    """Of every job."""
     hash_columns: tuple[str, ...] = ()
     priority: int = 0
     hold_ms: int = round(HOLD * 1000)
@@ -115,6 +117,8 @@ def _value(field: str, text: str) -> Value:
         return _words(text)
     if field == "tags":
         return check_tags(_json_list(text) if text.startswith("[") else _words(text))
+    if field == "headers":
+        return check_headers(_json_object(text))
     if field == "hold_ms":
         return to_ms(_number("hold", text), "hold")
     if field == "max_payload":
@@ -145,6 +149,13 @@ def _json_list(text: str) -> list[str]:
         return msgspec.json.decode(text, type=list[str])
     except msgspec.MsgspecError:
         raise ConfigError(f'option("tags", {text!r}): words with commas between them, or a JSON array') from None
+
+
+def _json_object(text: str) -> dict[str, str]:
+    try:
+        return msgspec.json.decode(text, type=dict[str, str])
+    except msgspec.MsgspecError:
+        raise ConfigError(f'option("headers", {text!r}): a JSON object of strings') from None
 
 
 def _number(option: str, text: str) -> float:

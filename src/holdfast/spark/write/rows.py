@@ -19,10 +19,14 @@ from ...core.size import fit_payload
 from ...core.word import check_text
 from ...errors import ConfigError, PayloadError
 from ...store.contract import NewJob
+from ...telemetry.traces.names import BATCH_HEADER
+from ...telemetry.traces.w3c import PARENT
 from .options import WriteOptions
 
 Row = dict[str, Any]  # a cell may hold anything that Spark has
 Encode = Callable[[Row], bytes]
+MANY = 1_000_000
+"""With how many jobs a row's job is sent, for its trace: an executor does not know, and a write is a bulk."""
 _canonical = msgspec.json.Encoder(enc_hook=repr, order="sorted").encode
 
 
@@ -36,7 +40,9 @@ class RowEncoder:
         self._title = f"{task.name}()" if task else (options.task or f"queue {options.queue}")
         self._hints: dict[str, object] = dict(task.signature.type.__annotations__) if task else {}
         self._encode = _encoder(options, task)
-        self._envelope = Envelope(tags=options.tags).encoded()
+        headers = {**options.headers, **({BATCH_HEADER: str(MANY)} if PARENT in options.headers else {})}
+        self._with_headers = Envelope(tags=options.tags, headers=headers)
+        self._envelope = self._with_headers.encoded()
         self._ttl_ms = max(options.hold_ms, options.result_ttl_ms or 0)
 
     def jobs(self, batch: pa.RecordBatch) -> Iterator[NewJob]:
@@ -83,7 +89,9 @@ class RowEncoder:
     def _tagged(self, tags: str | list[str] | None) -> bytes | None:
         """Return the envelope of a row that has tags of its own."""
         own = [tags] if isinstance(tags, str) else tags or []
-        return Envelope(tags=check_tags([*self._options.tags, *own])).encoded() if own else self._envelope
+        if not own:
+            return self._envelope
+        return msgspec.structs.replace(self._with_headers, tags=check_tags([*self._options.tags, *own])).encoded()
 
     def _id(self, row: Row, payload: bytes) -> str:
         options = self._options

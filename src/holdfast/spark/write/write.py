@@ -14,6 +14,8 @@ from ...app.task import AnyTask, Task
 from ...core.duration import Duration, to_ms
 from ...core.envelope import check_tags
 from ...errors import ConfigError
+from ...telemetry import traces
+from ...telemetry.traces.w3c import PARENT
 from ..app_code import folder_of, import_path_of, send_app
 from ..errors import own_errors
 from ..loop_thread import LoopThread
@@ -93,13 +95,24 @@ def save(df: DataFrame, options: Mapping[str, str], task: AnyTask | None) -> Wri
     url = checked_options.url
     refuse_remote(url, df.sparkSession)
     with LoopThread(url) as loop:  # makes the store, where there is none yet
-        with own_errors():
-            df.write.format(FORMAT).mode("append").options(**{**options, "url": url}).save()
-        report = loop.run(find_report(loop.store, str(checked_options.name)))
+        sending = traces.sending(0)
+        with traces.sent(sending):
+            given = {**options, "url": url, **_trace_option(checked_options, sending)}
+            with own_errors():
+                df.write.format(FORMAT).mode("append").options(**given).save()
+            report = loop.run(find_report(loop.store, str(checked_options.name)))
+            if sending is not None:
+                sending.end(count=0 if report is None else report.rows)
     if report is None:
         what = checked_options.what
         raise ConfigError(f"{what}: its report has expired already; give hold= more than the time of a write")
     return report
+
+
+def _trace_option(options: WriteOptions, sending: traces.Sending | None) -> dict[str, str]:
+    """Return the option that brings the trace context to the executors, which send the jobs."""
+    context = {} if sending is None or PARENT in options.headers else sending.headers(options.queue)
+    return {"headers": msgspec.json.encode({**options.headers, **context}).decode()} if context else {}
 
 
 def _checked(schema: StructType, options: Mapping[str, str], task: AnyTask | None) -> WriteOptions:

@@ -18,6 +18,7 @@ from ...executor.handler_transaction import VOID, HandlerTransaction
 from ...handler.job import Job, Report, _current
 from ...handler.middleware import Middleware
 from ...store.contract import Abort, Claimed, Complete, Lease, Released, Settled, Settlement
+from ...telemetry import traces
 from ..turns.capacity import need_of
 from .handler_services import HandlerServices
 from .process_attempt import STARTING, EncodedResult, ProcessAttempt
@@ -36,7 +37,7 @@ class Attempt:
     """A claimed job while its handler runs."""
 
     __slots__ = (
-        "_began", "_ended", "_killed", "_process", "_progress", "_reason", "_services", "_task", "_timer",
+        "_began", "_ended", "_killed", "_process", "_progress", "_reason", "_services", "_span", "_task", "_timer",
         "_transaction", "claimed", "error", "handler", "in_thread", "job", "late_since", "value",
     )  # fmt: skip
 
@@ -55,6 +56,8 @@ class Attempt:
         """Why it was told to stop, by the heaviest reason so far; the handler's signal keeps to the first."""
         self._transaction: HandlerTransaction | None = None
         self._task: asyncio.Task[None] | None = None
+        self._span: traces.ProcessSpan | None = None
+        """Its span, if it is recorded."""
         self._timer: asyncio.TimerHandle | None = None
         self.in_thread = False
         self.late_since: float | None = None
@@ -168,7 +171,10 @@ class Attempt:
     async def _run(self, middleware: Sequence[Middleware], executors: Executors) -> None:
         """Run the handler; however it ends, the attempt ends exactly once."""
         _current.set(self.job)
+        self._span = traces.process(self.claimed)
         try:
+            if self._span is not None and self._span.waits:
+                await self._services.link_blockers(self._span, self.lease)
             if self.handler.runs_in == "inline" and not middleware:
                 args, kwargs = arguments(self.handler, self.claimed, self.job)
                 result = await run_inline(self.handler.fn, args, kwargs)
@@ -253,6 +259,9 @@ class Attempt:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if self._span is not None:
+            self._span.end(settlement, self._reason, settled=self.done is not None)
+            self._span = None
         self._ended(self, settlement)
         # Each of these leads back here, and an attempt that is over must not wait for the garbage collector.
         self._task = self.error = None

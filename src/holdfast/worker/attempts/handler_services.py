@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -13,9 +14,13 @@ from ...app.task import AnyTask
 from ...core.job import Progress
 from ...core.policy import Policy, Retry
 from ...core.transition import Reply
+from ...errors import StoreError
 from ...executor.handler_transaction import HandlerTransaction
 from ...handler.continuation import Blocker
 from ...store.contract import BlockerRecord, Claimed, Lease, Session, Store
+from ...telemetry import traces
+
+log = logging.getLogger("holdfast")
 
 
 @dataclass
@@ -83,3 +88,10 @@ class HandlerServices:
     async def blocker_records(self, lease: Lease) -> list[BlockerRecord]:
         """Return what a job waited for, as the store keeps it."""
         return await self._store.blockers(lease.queue, lease.id, lease.run)
+
+    async def link_blockers(self, span: traces.ProcessSpan, lease: Lease) -> None:
+        """Link the span of an attempt to what its job waited for; what the store does not tell is left out."""
+        try:
+            await traces.link_blockers(span, self._store, lease)
+        except StoreError as error:
+            log.warning("blockers_unlinked: %s/%s: its span has no links to them: %s", lease.queue, lease.id, error)

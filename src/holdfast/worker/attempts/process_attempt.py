@@ -28,6 +28,7 @@ from ...executor.process.job import ProcessJob
 from ...executor.shortage import CannotStart
 from ...handler.job import Job, Report
 from ...store.contract import Abort, Claimed, Continuation, Settled
+from ...telemetry import traces
 
 STARTING = 60.0
 """How long a process has to start and to import a handler, before the handler's own time begins."""
@@ -67,7 +68,7 @@ class ProcessAttempt:
         order = ProcessJob(
             handler=self._executors.handler(task), claimed=claimed, report=report, began=has_begun,
             blockers=self._executors.blockers, context=_crossing(job), worker=job.worker, retry=job.retry,
-            session=session,
+            session=session, trace=traces.carrier(),
         )  # fmt: skip
         done = self._executors.pool.run(self._seat, order)
         self.is_running = True

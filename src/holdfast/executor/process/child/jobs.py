@@ -20,6 +20,7 @@ from ....errors import Aborted, ConfigError, RetryAt, Snooze, StoreError
 from ....handler.continuation import Blocker
 from ....handler.job import Job, _current
 from ....store.contract import Lease
+from ....telemetry import traces
 from ...call import Callee, arguments, blocker, completed, found, run_inline
 from ...failure import RetryTime, describe, is_permanent, kinds, retry_time
 from ...shortage import CannotStart, is_shortage
@@ -108,6 +109,8 @@ class ChildJobs:
         _current.set(job)
         try:
             callee = self._callees.get(frame.handler) or await self._found(frame)
+            if frame.trace is not None:
+                traces.attach(frame.trace)
             self._send(frames.Began(frame.number))
             args, kwargs = arguments(callee, frame.claimed, job)
             if inspect.iscoroutinefunction(callee.fn):

@@ -1,0 +1,48 @@
+"""The trace context that a handler's job brought, for what the handler enqueues, where no spans are made."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from contextvars import ContextVar
+
+from .w3c import context_of, parsed
+
+_carried: ContextVar[dict[str, str] | None] = ContextVar("holdfast_trace", default=None)
+
+
+def carry(headers: Mapping[str, str]) -> None:
+    """Hand the context of these headers on to whatever is enqueued from here, if they have one."""
+    if headers and (context := context_of(headers)) is not None:
+        _carried.set(context)
+
+
+def carried() -> dict[str, str] | None:
+    """Return the context that is handed on here."""
+    return _carried.get()
+
+
+def attach(headers: Mapping[str, str]) -> None:
+    """Make the context of these headers the current one, here and for OpenTelemetry, if that is in use."""
+    carry(headers)
+    if headers and "opentelemetry.trace" in sys.modules:
+        try:
+            from opentelemetry.context import attach as make_current
+
+            from .remote import extracted
+
+            if (context := extracted(headers)) is not None:
+                make_current(context)
+        except Exception:  # a sandbox may lack what this imports, and its handler is to run all the same
+            pass
+
+
+def current_trace_id() -> str | None:
+    """Return the trace that this code runs in, as 32 hexadecimal digits; `None` for none."""
+    if (api := sys.modules.get("opentelemetry.trace")) is not None and hasattr(api, "get_current_span"):
+        context = api.get_current_span().get_span_context()
+        if context.is_valid:
+            return f"{context.trace_id:032x}"
+    carried = _carried.get()
+    found = None if carried is None else parsed(carried["traceparent"])
+    return None if found is None else found.trace_id

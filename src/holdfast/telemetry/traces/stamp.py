@@ -1,0 +1,59 @@
+"""Write trace context into the headers of jobs on their way to a store, beside what their callers put there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from ...core.envelope import MOST_HEADER_BYTES, Envelope, readable
+from ...store.contract import NewJob
+from .names import BATCH_HEADER, BLOCKERS_HEADER
+from .w3c import BAGGAGE, PARENT, STATE
+
+
+class Stamp:
+    """Stamp jobs with one trace context. Jobs with equal envelopes share the new one."""
+
+    def __init__(self, context: dict[str, str]) -> None:
+        self.context = context
+        self._known: dict[tuple[bytes | None, int, int], bytes | None] = {}
+        self.kept: dict[bytes, str] = {}
+        """Contexts that callers gave to jobs themselves, by envelope: these are left as they are."""
+
+    def jobs(self, jobs: Sequence[NewJob], batch: int = 1) -> list[NewJob]:
+        """Return the jobs with the context in their headers; `batch` is how many are sent together."""
+        known, stamped = self._known, []
+        for job in jobs:
+            key = (job.envelope, batch, len(job.blockers))
+            if key not in known:
+                known[key] = self.envelope(*key)
+            envelope = known[key]
+            stamped.append(job if envelope == job.envelope else msgspec.structs.replace(job, envelope=envelope))
+        return stamped
+
+    def envelope(self, stored: bytes | None, batch: int = 1, blockers: int = 0) -> bytes | None:
+        """Return an envelope with the context; as it is where its caller gave it one, or where it has no room."""
+        envelope = readable(stored)
+        own = envelope.headers
+        if stored is not None and not self.context.keys().isdisjoint(own):
+            self.kept[stored] = own.get(PARENT, "")
+            return stored
+        marks = {}
+        if batch > 1:
+            marks[BATCH_HEADER] = str(batch)
+        if blockers:
+            marks[BLOCKERS_HEADER] = str(blockers)
+        for left_out in ((), (BAGGAGE,), (BAGGAGE, STATE)):
+            more = {name: text for name, text in self.context.items() if name not in left_out}
+            whole = envelope.with_headers({**marks, **more})
+            if _fits(whole):
+                return whole.encoded()
+        return stored
+
+
+def _fits(envelope: Envelope) -> bool:
+    try:
+        return len(msgspec.json.encode(envelope.headers)) <= MOST_HEADER_BYTES
+    except UnicodeEncodeError:
+        return False
