@@ -27,6 +27,10 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tags: tuple[str, ...] = ()
     failed: dict[str, object] | None = None
     """In a failure job: the fields of `FailedJob`."""
+    batch: int = 1
+    """With how many jobs, itself included, it was sent, for its trace; 1 where no trace was made."""
+    blockers: int = 0
+    """How many blockers it was sent with, for its trace."""
 
     def encoded(self) -> bytes | None:
         """Return the envelope as stores keep it; `None` for an empty one."""

@@ -19,7 +19,6 @@ from ...core.size import fit_payload
 from ...core.word import check_text
 from ...errors import ConfigError, PayloadError
 from ...store.contract import NewJob
-from ...telemetry.traces.names import BATCH_HEADER
 from ...telemetry.traces.w3c import PARENT
 from .options import WriteOptions
 
@@ -40,8 +39,8 @@ class RowEncoder:
         self._title = f"{task.name}()" if task else (options.task or f"queue {options.queue}")
         self._hints: dict[str, object] = dict(task.signature.type.__annotations__) if task else {}
         self._encode = _encoder(options, task)
-        headers = {**options.headers, **({BATCH_HEADER: str(MANY)} if PARENT in options.headers else {})}
-        self._with_headers = Envelope(tags=options.tags, headers=headers)
+        batch = MANY if PARENT in options.headers else 1
+        self._with_headers = Envelope(tags=options.tags, headers=options.headers, batch=batch)
         self._envelope = self._with_headers.encoded()
         self._ttl_ms = max(options.hold_ms, options.result_ttl_ms or 0)
 

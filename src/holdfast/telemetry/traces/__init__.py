@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from ...store.contract import Answer, Claimed, Lease, NewJob, Settlement, Store
 from .relay import attach, carried, carry, current_trace_id
 from .stamp import Stamp
-from .switch import configure, tracing
+from .switch import configure, report, tracing
 from .w3c import trace_id
 
 if TYPE_CHECKING:
@@ -108,7 +108,11 @@ async def awaited(sending: Sending, answers: Awaitable[list[Answer]]) -> list[An
 def process(claimed: Claimed) -> ProcessSpan | None:
     """Begin an attempt: the context of its job is current from here on. `None` where no span is recorded."""
     if (found := tracing()) is not None:
-        return found.process(claimed)
+        try:
+            return found.process(claimed)
+        except Exception as error:
+            report(error)
+            return None
     if claimed.envelope.headers:
         carry(claimed.envelope.headers)
     return None
@@ -117,9 +121,14 @@ def process(claimed: Claimed) -> ProcessSpan | None:
 def settling(settlements: Sequence[Settlement]) -> AbstractContextManager[None]:
     """Return a block in which attempts are settled, with a span of its own when one of them was recorded."""
     found = tracing()
-    if found is None or not found.unsettled or (span := found.settle(settlements)) is None:
+    if found is None or not found.unsettled:
         return _NOTHING
-    return _ended(span)
+    try:
+        span = found.settle(settlements)
+    except Exception as error:
+        report(error)
+        return _NOTHING
+    return _NOTHING if span is None else _ended(span)
 
 
 @contextmanager
@@ -141,7 +150,10 @@ def carrier() -> dict[str, str] | None:
     if tracing() is not None:
         from .remote import injected
 
-        return injected() or carried()
+        try:
+            return injected() or carried()
+        except Exception as error:
+            report(error)
     return carried()
 
 

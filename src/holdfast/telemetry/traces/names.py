@@ -43,8 +43,3 @@ SCHEDULE = "holdfast.schedule"
 """The schedule whose tick it was."""
 LINK = "holdfast.link"
 """What a link leads to, where it is not the span that sent the job: blocker, failed, or worker."""
-
-BATCH_HEADER = "holdfast-batch"
-"""With how many jobs, itself included, a job was sent."""
-BLOCKERS_HEADER = "holdfast-blockers"
-"""How many blockers a job was sent with."""

@@ -12,6 +12,7 @@ from ...core.job import ErrorRecord
 from ...store.contract import TRANSITION_OF, Claimed, Settlement
 from . import names
 from .remote import span_context
+from .switch import report
 from .w3c import PARENT
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class ProcessSpan:
         self._tracing = tracing
         self._span = span
         self._claimed = claimed
-        self.waits = names.BLOCKERS_HEADER in claimed.envelope.headers
+        self.waits = claimed.envelope.blockers > 0
         """The job had blockers, to which the span is still to be linked."""
         span.set_attributes(_attributes(claimed))
         if sent is not None:
@@ -55,6 +56,12 @@ class ProcessSpan:
 
     def end(self, settlement: Settlement | None, reason: str | None, *, settled: bool) -> None:
         """End the attempt, which is settled so; `None` where nothing of it counts, for this reason."""
+        try:
+            self._end(settlement, reason, settled)
+        except Exception as error:
+            report(error)
+
+    def _end(self, settlement: Settlement | None, reason: str | None, settled: bool) -> None:
         span = self._span
         error: ErrorRecord | None = getattr(settlement, "error", None)
         outcome = "lost" if settlement is None else TRANSITION_OF[type(settlement)]

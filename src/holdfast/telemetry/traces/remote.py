@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from opentelemetry import propagate
 from opentelemetry.context import Context
@@ -15,7 +15,7 @@ from opentelemetry.trace import (
     set_span_in_context,
 )
 
-from .w3c import BAGGAGE, FIELDS, PARENT, STATE, parsed
+from .w3c import BAGGAGE, PARENT, STATE, parsed
 
 MOST_KNOWN = 256
 NOTHING = Context()
@@ -32,10 +32,28 @@ def span_context(traceparent: object) -> SpanContext | None:
     return SpanContext(int(found.trace_id, 16), int(found.span_id, 16), True, TraceFlags(found.flags), _no_state)
 
 
+class _Fields:
+    """The headers that the propagator of the moment reads; it makes a set of them at every question."""
+
+    def __init__(self) -> None:
+        self._propagator: object = None
+        self._names: Set[str] = frozenset()
+
+    def names(self) -> Set[str]:
+        """Return them."""
+        propagator = propagate.get_global_textmap()
+        if propagator is not self._propagator:
+            self._propagator, self._names = propagator, frozenset(propagator.fields)
+        return self._names
+
+
+_fields = _Fields()
+
+
 def extracted(headers: Mapping[str, str]) -> Context | None:
     """Return the context that a job's headers carry; `None` where they carry none that is valid."""
-    fields = propagate.get_global_textmap().fields
-    if PARENT in fields and PARENT in headers and STATE not in headers and BAGGAGE not in headers:
+    fields = _fields.names()
+    if PARENT in headers and PARENT in fields and STATE not in headers and BAGGAGE not in headers:
         return _of_traceparent(headers[PARENT])
     if fields.isdisjoint(headers):
         return None
@@ -62,4 +80,4 @@ def injected(context: Context | None = None) -> dict[str, str]:
     carrier: dict[str, str] = {}
     if get_current_span(context).get_span_context().is_valid:
         propagate.inject(carrier, context=context)
-    return {name: text for name, text in carrier.items() if name in FIELDS or isinstance(text, str)}
+    return carrier

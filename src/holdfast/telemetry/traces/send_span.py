@@ -13,6 +13,7 @@ from . import names
 from .relay import carried
 from .remote import extracted, injected, span_context
 from .stamp import Stamp
+from .switch import report
 
 if TYPE_CHECKING:
     from .spans import Tracing
@@ -39,11 +40,19 @@ class SendSpan:
             return jobs
         self._id = self._id or jobs[0].id
         self._count += len(jobs)
-        return self._begun(queue).jobs(jobs, max(self._expected or 0, self._count))
+        try:
+            return self._begun(queue).jobs(jobs, max(self._expected or 0, self._count))
+        except Exception as error:
+            report(error)
+            return jobs
 
     def headers(self, queue: str) -> dict[str, str]:
         """Return the context of this span, for jobs of a queue that other processes send."""
-        return self._begun(queue).context
+        try:
+            return self._begun(queue).context
+        except Exception as error:
+            report(error)
+            return {}
 
     def _begun(self, queue: str) -> Stamp:
         self._queues.add(queue)
@@ -64,9 +73,12 @@ class SendSpan:
         self._count += count
         if span is None:
             return
-        if span.is_recording():
-            self._describe(span, answers)
-        span.end()
+        try:
+            if span.is_recording():
+                self._describe(span, answers)
+            span.end()
+        except Exception as error:
+            report(error)
 
     def _describe(self, span: Span, answers: Sequence[Answer]) -> None:
         if self._count > 1 or not self._id:

@@ -19,6 +19,8 @@ from .switch import TraceSettings
 MOST_RECENT = 1000
 """Recorded attempts that are remembered, for links to them."""
 MOST_QUEUES = 1000
+MOST_IN_CHAIN = 1000
+"""Jobs of a chain in one trace: a chain may be endless, so the next one begins another, linked to the one before."""
 FOLLOWS = "remoteParentNotSampled:AlwaysOffSampler"
 Run = tuple[str, str, int]
 """The queue, the id and the run of a job."""
@@ -55,13 +57,14 @@ class Tracing:
 
     def process(self, claimed: Claimed) -> ProcessSpan | None:
         """Begin an attempt: its context is current from here on. `None` where nothing of it is recorded."""
-        headers, parent = claimed.envelope.headers, NOTHING
-        sent = extracted(headers) if headers else None
-        if sent is not None:
-            if self._follows and not get_current_span(sent).get_span_context().trace_flags.sampled:
+        envelope, parent = claimed.envelope, NOTHING
+        sent = extracted(envelope.headers) if envelope.headers else None
+        if sent is not None and (claimed.position == 0 or claimed.position % MOST_IN_CHAIN):
+            before = get_current_span(sent).get_span_context()
+            if self._follows and before.is_valid and not before.trace_flags.sampled:
                 attach(sent)
                 return None
-            if _count(headers.get(names.BATCH_HEADER)) <= self._settings.parent_up_to:
+            if envelope.batch <= self._settings.parent_up_to:
                 parent = sent
         span = self.start(names.PROCESS, claimed.lease.queue, SpanKind.CONSUMER, parent)
         around = get_current()
@@ -101,8 +104,3 @@ def _named(operation: str, queue: str, whole: bool) -> tuple[str, dict[str, Attr
     if queue and whole:
         attributes[names.DESTINATION] = queue
     return f"{operation} {queue}".rstrip(), attributes
-
-
-def _count(text: str | None) -> int:
-    """Return the number in a header; 1 for none, and for what is no number."""
-    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 10 else 1

@@ -8,8 +8,10 @@ import msgspec
 
 from ...core.envelope import MOST_HEADER_BYTES, Envelope, readable
 from ...store.contract import NewJob
-from .names import BATCH_HEADER, BLOCKERS_HEADER
 from .w3c import BAGGAGE, PARENT, STATE
+
+MOST_KNOWN, MOST_KEPT = 1000, 32
+"""Different envelopes that one stamp remembers, and contexts of callers' own among them."""
 
 
 class Stamp:
@@ -27,6 +29,8 @@ class Stamp:
         for job in jobs:
             key = (job.envelope, batch, len(job.blockers))
             if key not in known:
+                if len(known) >= MOST_KNOWN:
+                    known.clear()
                 known[key] = self.envelope(*key)
             envelope = known[key]
             stamped.append(job if envelope == job.envelope else msgspec.structs.replace(job, envelope=envelope))
@@ -37,16 +41,13 @@ class Stamp:
         envelope = readable(stored)
         own = envelope.headers
         if stored is not None and not self.context.keys().isdisjoint(own):
-            self.kept[stored] = own.get(PARENT, "")
+            if len(self.kept) < MOST_KEPT:
+                self.kept[stored] = own.get(PARENT, "")
             return stored
-        marks = {}
-        if batch > 1:
-            marks[BATCH_HEADER] = str(batch)
-        if blockers:
-            marks[BLOCKERS_HEADER] = str(blockers)
+        sent = msgspec.structs.replace(envelope, batch=batch, blockers=blockers)
         for left_out in ((), (BAGGAGE,), (BAGGAGE, STATE)):
             more = {name: text for name, text in self.context.items() if name not in left_out}
-            whole = envelope.with_headers({**marks, **more})
+            whole = sent.with_headers(more)
             if _fits(whole):
                 return whole.encoded()
         return stored

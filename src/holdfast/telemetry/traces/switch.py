@@ -20,6 +20,14 @@ log = logging.getLogger("holdfast")
 PARENT_UP_TO = 100
 """A job is a child of the span that sent it when no more jobs than this were sent with it."""
 _UNSEEN = object()
+_reported: set[type] = set()
+
+
+def report(error: Exception) -> None:
+    """Log what a provider, a sampler or a processor raised, once for each kind: no job fails for its trace."""
+    if type(error) not in _reported:
+        _reported.add(type(error))
+        log.warning("trace_failed: %s: %s", type(error).__name__, error, exc_info=error)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from ...app.task import AnyTask
 from ...core.job import Progress
 from ...core.policy import Policy, Retry
 from ...core.transition import Reply
-from ...errors import StoreError
 from ...executor.handler_transaction import HandlerTransaction
 from ...handler.continuation import Blocker
 from ...store.contract import BlockerRecord, Claimed, Lease, Session, Store
@@ -93,5 +92,5 @@ class HandlerServices:
         """Link the span of an attempt to what its job waited for; what the store does not tell is left out."""
         try:
             await traces.link_blockers(span, self._store, lease)
-        except StoreError as error:
+        except Exception as error:
             log.warning("blockers_unlinked: %s/%s: its span has no links to them: %s", lease.queue, lease.id, error)
