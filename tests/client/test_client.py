@@ -450,7 +450,7 @@ async def test_no_chunk_is_being_written_once_enqueue_many_has_failed(
 ) -> None:
     calls, written = 0, []
 
-    async def enqueue(queue: str, jobs: list[Any], conflict: Any) -> list[Any]:
+    async def enqueue(queue: str, jobs: list[Any], conflict: Any, bulk: object) -> list[Any]:
         nonlocal calls
         calls += 1
         if calls == 1:
