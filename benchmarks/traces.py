@@ -4,7 +4,7 @@ Each job is enqueued by a call of its own, with a context of its own, as in a we
 call). Variants, each in a process and a store of its own, in turns: no OpenTelemetry; the same with a header of 55
 characters in each job, as traces have it; OpenTelemetry's API imported and no provider set; a provider that samples
 0 %, 1 % and 100 % of traces, with the SDK's batch processor and an exporter that drops.
-On a machine that does something else meanwhile, only the processor time means anything, and that of a few thousand jobs.
+On a machine that does something else meanwhile only the processor time means anything, and that of thousands of jobs.
 """
 
 from __future__ import annotations
