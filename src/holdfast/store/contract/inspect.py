@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from ...core.bound import EVENTS_AT_ONCE
+from ...core.bound import EVENTS_AT_ONCE, MOST_COUNTED
 from ...core.chain import BlockerRef, ChainRef
-from ...core.declaration import Settings
+from ...core.declaration import Settings, View
 from ...core.event import Event
 from ...core.job import ErrorRecord, JobRecord
 from ...core.limit import QueueSettings
@@ -18,12 +18,16 @@ from ...core.state import State
 from .produce import Filter
 from .work import Session
 
+if TYPE_CHECKING:
+    from .measure import Dependants, JobCount, KeyInfo, KeyOrder, StoreMeasure
+
 
 class JobPage(msgspec.Struct, frozen=True, kw_only=True):
     """Some jobs, newest first, and where the next page begins."""
 
     jobs: list[JobRecord]
     cursor: str | None = None
+    """`None` when there are no more. With a cursor, a page may be short, or empty: see `Inspecting.jobs`."""
 
 
 class ChainRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,7 +119,13 @@ class Inspecting(Protocol):
         """
 
     async def jobs(self, which: Filter, *, limit: int = 50, cursor: str | None = None) -> JobPage:
-        """Return jobs that match, newest first."""
+        """Return jobs that match, newest first.
+
+        A page costs by what it returns, or by a bound, never by what the store has: where no index finds the next
+        match, at most about `LOOKED_AT_ONCE` rows are looked at, and the page is short, or empty, with a cursor that
+        goes on behind them. Who wants a whole page asks on until it is full or there is no cursor.
+        A cursor is for the filter and the kind of store that gave it; another raises `ConfigError`.
+        """
 
     async def pending(self, queues: Sequence[str]) -> bool:
         """True while a job waits to be claimed, or, once started, for another attempt. Paused queues do not count."""
@@ -157,3 +167,25 @@ class Inspecting(Protocol):
 
     async def blockers(self, queue: str, id: str, run: int) -> list[BlockerRecord]:
         """Return what a run waits for, or waited for, in the order given."""
+
+    async def dependants(self, queue: str, id: str, run: int | None = None, *, limit: int = 50) -> Dependants:
+        """Return the jobs that wait for the chain of a job, at most `limit` of them, and how many there are."""
+
+    async def layers(self, queue: str) -> View:
+        """Return what workers declared of a queue and its tasks, in which version, and what operators set above it."""
+
+    async def keys(self, queue: str, *, order: KeyOrder = "busiest", limit: int = 50) -> list[KeyInfo]:
+        """Return keys of a queue in this order, with their limits.
+
+        Of a queue with more keys than `KEYS_LOOKED_AT`, so many are looked at, besides those with active jobs
+        (`busiest`), or with the jobs, or the keys, that come first (`starved`).
+        """
+
+    async def count(self, which: Filter, *, most: int = MOST_COUNTED) -> JobCount:
+        """Return how many jobs match, counted up to `most`, and within the bounds of some pages of `jobs`.
+
+        By queue and state alone, counters know the number, whatever `most` is.
+        """
+
+    async def measure(self) -> StoreMeasure:
+        """Return what grows, waits and is late in the store. What it costs does not grow with its jobs."""

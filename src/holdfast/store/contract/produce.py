@@ -98,6 +98,10 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     task: str | None = None
     key: str | None = None
     ids: tuple[str, ...] = ()
+    id_prefix: str | None = None
+    """Jobs whose id begins with this."""
+    signature: str | None = None
+    """Jobs whose last error has this signature (`ErrorRecord.signature`), and that failed or are not finished."""
     enqueued_after_ms: int | None = None
     enqueued_before_ms: int | None = None
     chain: ChainRef | None = None

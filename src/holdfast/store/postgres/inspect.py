@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from ...core.bound import ASKED_AT_ONCE, EVENTS_AT_ONCE
+from ...core.bound import ASKED_AT_ONCE, EVENTS_AT_ONCE, MOST_COUNTED
+from ...core.chain import ChainRef
+from ...core.declaration import View
 from ...core.job import JobRecord, run_number
 from ...core.policy import Policy
 from ..batching import Gather
@@ -14,17 +16,24 @@ from ..contract import (
     BlockerRecord,
     ChainPage,
     ChainRecord,
+    Dependants,
     EventPage,
     Filter,
+    JobCount,
     JobPage,
+    KeyInfo,
+    KeyOrder,
     QueueInfo,
     SessionInfo,
+    StoreMeasure,
 )
-from ..rows import before
+from ..cursor import ListCursor
 from .call import records
 from .call.arguments import selection
-from .call.array import blob, numbers, texts
+from .call.array import numbers, texts
 from .connection.caller import PostgresCaller, Rows
+from .measure import PostgresMeasures
+from .page import PostgresPages
 from .scan.position import Position
 
 
@@ -33,6 +42,8 @@ class PostgresInspect:
 
     def __init__(self, caller: PostgresCaller) -> None:
         self._caller = caller
+        self.pages = PostgresPages(caller)
+        self._measures = PostgresMeasures(caller)
         self._runs: Gather[None, tuple[str, str, int], JobRecord | None] = Gather(self._get_runs, ASKED_AT_ONCE)
 
     async def get(self, queue: str, id: str, run: int | None = None) -> JobRecord | None:
@@ -62,17 +73,9 @@ class PostgresInspect:
 
     async def jobs(self, which: Filter, *, limit: int = 50, cursor: str | None = None) -> JobPage:
         """Return jobs that match, newest first."""
-
-        def page(rows: Rows) -> JobPage:
-            found = [record for row in rows[:limit] if (record := records.record(row))]
-            return JobPage(jobs=found, cursor=str(found[-1].run) if len(rows) > limit else None)
-
-        return await self._caller.read(
-            "jobs", page, before=before(cursor), limit=limit + 1, chain=records.chain_value(which),
-            holders=texts(which.holders) if which.holders else None,
-            tag=which.tag,
-            encoded_tag=None if which.tag is None else blob(msgspec.json.encode(which.tag)), **selection(which),
-        )  # fmt: skip
+        cursors = ListCursor("postgres", "jobs", which)
+        found, below = await self.pages.matching(which, limit, cursors.run(cursor))
+        return JobPage(jobs=found, cursor=None if below is None else cursors.text(str(below)))
 
     async def pending(self, queues: Sequence[str]) -> bool:
         """Return whether a job waits to be claimed, or, once started, for another attempt."""
@@ -125,15 +128,40 @@ class PostgresInspect:
 
     async def chains(self, which: Filter, *, limit: int = 50, cursor: str | None = None) -> ChainPage:
         """Return chains of more than one job, newest first."""
+        cursors = ListCursor("postgres", "chains", which)
 
         def page(rows: Rows) -> ChainPage:
             found = [records.chain(row) for row in rows[:limit]]
-            return ChainPage(chains=found, cursor=str(found[-1].ref.run) if len(rows) > limit else None)
+            return ChainPage(chains=found, cursor=cursors.text(str(found[-1].ref.run)) if len(rows) > limit else None)
 
-        return await self._caller.read("chains", page, before=before(cursor), limit=limit + 1, **selection(which))
+        below = cursors.run(cursor)
+        return await self._caller.read("chains", page, before=below, limit=limit + 1, **selection(which))
 
     async def blockers(self, queue: str, id: str, run: int) -> list[BlockerRecord]:
         """Return what a run waits for, or waited for."""
         return await self._caller.read(
             "blockers", lambda rows: [records.blocker(row) for row in rows], run=run_number(run)
         )
+
+    async def dependants(self, queue: str, id: str, run: int | None = None, *, limit: int = 50) -> Dependants:
+        """Return the jobs that wait for the chain of a job."""
+        rows = await self._caller.query("dependants", queue=queue, id=id, run=run_number(run), limit=limit)
+        jobs = [ChainRef(row["queue"], row["id"], row["run"]) for row in rows if row["run"] is not None]
+        return Dependants(jobs=jobs, count=rows[0]["count"])
+
+    async def layers(self, queue: str) -> View:
+        """Return what workers declared of a queue and its tasks, and what operators set above it."""
+        found = await self._caller.query("layers", queue=queue)
+        return records.layers(queue, found[0] if found else None, await self._caller.query("policies", queue=queue))
+
+    async def keys(self, queue: str, *, order: KeyOrder = "busiest", limit: int = 50) -> list[KeyInfo]:
+        """Return keys of a queue in an order, with their limits."""
+        return await self._measures.keys(queue, order, limit)
+
+    async def count(self, which: Filter, *, most: int = MOST_COUNTED) -> JobCount:
+        """Return how many jobs match, within bounds."""
+        return await self.pages.count(which, most)
+
+    async def measure(self) -> StoreMeasure:
+        """Return what grows, waits and is late in the store."""
+        return await self._measures.measure(await self.queues())

@@ -15,9 +15,10 @@ from ...core.transition import Reply
 from ...errors import ConfigError, StoreError
 from ..contract import KEEP, Answer, CancelResult, Conflict, DeleteResult, Filter, NewJob, Running
 from .call.arguments import selection
-from .call.array import blob
+from .call.array import blob, numbers
 from .connection.caller import PostgresCaller
 from .enqueue import EnqueueWays
+from .page import PostgresPages
 
 
 class PostgresProduce:
@@ -26,6 +27,7 @@ class PostgresProduce:
     def __init__(self, caller: PostgresCaller) -> None:
         self._caller = caller
         self._ways = EnqueueWays(caller)
+        self._pages = PostgresPages(caller)
         self._unswept = 0
 
     async def enqueue(
@@ -67,10 +69,20 @@ class PostgresProduce:
             raise ConfigError("only finished jobs are requeued: completed, failed or cancelled ones")
         which = msgspec.structs.replace(which, states=which.states or (State.FAILED,))
         found = await self._caller.value(
-            "requeue", **selection(which), limit=limit, dry=dry_run, request=request,
-            repeatable=request is not None or dry_run,
+            "requeue", **selection(which), runs=await self._runs(which, limit), limit=limit, dry=dry_run,
+            request=request, repeatable=request is not None or dry_run,
         )  # fmt: skip
         return msgspec.convert(found, list[tuple[str, str, int]])
+
+    async def _runs(self, which: Filter, limit: int) -> str | None:
+        """Return the runs that match, where the server's function does not know all that the filter asks for."""
+        if which == Filter(
+            queue=which.queue, states=which.states, task=which.task, key=which.key, ids=which.ids,
+            enqueued_after_ms=which.enqueued_after_ms, enqueued_before_ms=which.enqueued_before_ms,
+        ):  # fmt: skip
+            return None
+        found, _ = await self._pages.matching(which, limit, requeued=False, most=None)
+        return numbers([job.run for job in found])
 
     async def delete(self, queue: str, id: str) -> Reply:
         """Delete a job, in every state."""

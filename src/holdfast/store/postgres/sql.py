@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 
@@ -16,7 +17,7 @@ MINOR = 1
 """The functions' number. Raise it in every release that changes one of them; they must go on taking older calls."""
 FOLDERS = ("lib", "transition", "serve", "inspect")
 """Where the functions are. `lib` is first: functions that are written in SQL itself need what they call before them."""
-STATEMENTS = "inspect/statements.sql"
+STATEMENTS = ("inspect/statements.sql", "inspect/pages.sql", "inspect/measure.sql")
 PLANNER = (
     "plan_cache_mode = force_generic_plan", "enable_seqscan = off", "enable_bitmapscan = off", "enable_hashjoin = off",
     "enable_mergejoin = off", "enable_sort = off", "enable_incremental_sort = off", "enable_memoize = off", "jit = off",
@@ -58,7 +59,7 @@ def _files() -> list[str]:
     names = [
         f"{part}/{name}" for part in FOLDERS for name in sorted(file.name for file in folder.joinpath(part).iterdir())
     ]
-    return [name for name in names if name.endswith(".sql") and name != STATEMENTS]
+    return [name for name in names if name.endswith(".sql") and name not in STATEMENTS]
 
 
 @cache
@@ -82,8 +83,12 @@ def _signatures() -> str:
 @cache
 def statements(schema: str) -> dict[str, str]:
     """Return every statement that reads, by name. One that another names is put in there."""
-    found = dict(_STATEMENT.findall(text(STATEMENTS)))
-    return {name: rename(_NAMED.sub(lambda named: found[named[1]], body), schema) for name, body in found.items()}
+    found = dict(_STATEMENT.findall(filled("\n".join(text(name) for name in STATEMENTS))))
+    return {name: rename(_whole(body, found), schema) for name, body in found.items()}
+
+
+def _whole(body: str, named: Mapping[str, str]) -> str:
+    return _NAMED.sub(lambda match: _whole(named[match[1]], named), body)
 
 
 def rename(source: str, schema: str) -> str:

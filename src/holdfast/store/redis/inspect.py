@@ -5,16 +5,33 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...core.bound import MOST_COUNTED
+from ...core.declaration import View
 from ...core.job import JobRecord
 from ...core.policy import Policy
 from ...core.state import State
-from ..contract import BlockerRecord, ChainPage, ChainRecord, EventPage, Filter, JobPage, QueueInfo, SessionInfo
+from ..contract import (
+    BlockerRecord,
+    ChainPage,
+    ChainRecord,
+    Dependants,
+    EventPage,
+    Filter,
+    JobCount,
+    JobPage,
+    KeyInfo,
+    KeyOrder,
+    QueueInfo,
+    SessionInfo,
+    StoreMeasure,
+)
 from ..rows import known_session, readable_settings
 from .arguments.inspect import KeepForReaderCall, PendingCall, QueueCall, SessionFields, SessionsCall
 from .caller import RedisCaller
 from .operate import RedisOperate
 from .read.chains import ChainReader
 from .read.log import RedisLogReader
+from .read.measures import Measures
 from .read.records import RecordReader
 from .read.search import Search
 from .record.view import decoded
@@ -30,6 +47,7 @@ class RedisInspect:
         self.search = Search(caller)
         self._chains = ChainReader(caller, self.records, self.search)
         self._log = RedisLogReader(caller)
+        self._measures = Measures(caller, self.records)
 
     async def get(self, queue: str, id: str, run: int | None = None) -> JobRecord | None:
         """Return the run that answers for an id, or a given run of it."""
@@ -108,6 +126,26 @@ class RedisInspect:
     async def blockers(self, queue: str, id: str, run: int) -> list[BlockerRecord]:
         """Return what a run waits for, or waited for, in order."""
         return await self._chains.blockers(queue, run)
+
+    async def dependants(self, queue: str, id: str, run: int | None = None, *, limit: int = 50) -> Dependants:
+        """Return the jobs that wait for the chain of a job."""
+        return await self._measures.dependants(queue, id, run, limit)
+
+    async def layers(self, queue: str) -> View:
+        """Return what workers declared of a queue and its tasks, and what operators set above it."""
+        return await self._operate.layers(queue)
+
+    async def keys(self, queue: str, *, order: KeyOrder = "busiest", limit: int = 50) -> list[KeyInfo]:
+        """Return keys of a queue in an order, with their limits."""
+        return await self._measures.keys(queue, order, limit)
+
+    async def count(self, which: Filter, *, most: int = MOST_COUNTED) -> JobCount:
+        """Return how many jobs match, within bounds."""
+        return await self.search.count(which, most)
+
+    async def measure(self) -> StoreMeasure:
+        """Return what grows, waits and is late in the store."""
+        return await self._measures.measure(await self.queues())
 
 
 def _joined(one: SessionFields, other: SessionFields) -> SessionFields:

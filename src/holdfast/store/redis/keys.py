@@ -23,6 +23,11 @@ ENDINGS = {
     "failed": (":failed", "zset", "the same for dead letters"),
     "cancelled": (":cancelled", "zset", "the same for cancelled runs"),
     "letters": (":letters", "zset", "dead letters by run, to keep the newest"),
+    "signatures": (
+        ":signatures",
+        "zset",
+        "signature of the last error of a job that failed or is failing, and its run",
+    ),
     "successors": (":successors", "hash", "id -> the dispatch that waits for the active run to end"),
     "dedup": (":dedup", "hash", "task and key -> runs that were taken in under it"),
     "lanes": (":lanes", "hash", "key -> its turn and its bucket, while it has jobs"),

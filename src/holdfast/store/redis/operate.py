@@ -56,6 +56,10 @@ class RedisOperate:
         """Return the policy in force of every task of a queue."""
         return (await self._read(queue))[1].policies()
 
+    async def layers(self, queue: str) -> View:
+        """Return what workers declared of a queue and its tasks, and what operators set above it."""
+        return (await self._read(queue))[1]
+
     async def _change(self, queue: str, decide: Callable[[View], Change]) -> View:
         """Return what is stored of a queue once the change that `decide` makes of it is in force."""
         await self._caller.know(queue)

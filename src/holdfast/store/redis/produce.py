@@ -155,7 +155,8 @@ class RedisProduce:
         self, queue: str, which: Filter, limit: int, dry_run: bool, request: str
     ) -> list[tuple[str, str, int]]:
         search = self._inspect.search
-        runs = [job.run async for job in search.matching(queue, which, None, limit, requeued=False)]
+        found = await search.matching(queue, which, limit, requeued=False)
+        runs = [job.run for job in found.jobs[:limit]]
         if not runs and not request:
             return []
         call = RequeueCall(request=request, dry_run=dry_run)

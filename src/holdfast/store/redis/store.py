@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from ...core.bound import CANCELLED_AT_ONCE, DUE_AT_ONCE, EVENTS_AT_ONCE, EXPIRED_AT_ONCE, REAPED_AT_ONCE
+from ...core.bound import CANCELLED_AT_ONCE, DUE_AT_ONCE, EVENTS_AT_ONCE, EXPIRED_AT_ONCE, MOST_COUNTED, REAPED_AT_ONCE
+from ...core.declaration import View
 from ...core.job import JobRecord, Progress
 from ...core.limit import QueueSettings
 from ...core.policy import Policy
@@ -24,6 +25,7 @@ from ..contract import (
     Conflict,
     Declaration,
     DeleteResult,
+    Dependants,
     Due,
     EventPage,
     Expired,
@@ -32,7 +34,10 @@ from ..contract import (
     Finding,
     Finished,
     Fired,
+    JobCount,
     JobPage,
+    KeyInfo,
+    KeyOrder,
     Lease,
     Listener,
     NewJob,
@@ -45,6 +50,7 @@ from ..contract import (
     SessionInfo,
     Settlement,
     Store,
+    StoreMeasure,
     Turn,
 )
 from ..namespace import check_namespace
@@ -261,6 +267,21 @@ class RedisStore:
 
     async def blockers(self, queue: str, id: str, run: int) -> list[BlockerRecord]:
         return await self._inspect.blockers(queue, id, run)
+
+    async def dependants(self, queue: str, id: str, run: int | None = None, *, limit: int = 50) -> Dependants:
+        return await self._inspect.dependants(queue, id, run, limit=limit)
+
+    async def layers(self, queue: str) -> View:
+        return await self._inspect.layers(queue)
+
+    async def keys(self, queue: str, *, order: KeyOrder = "busiest", limit: int = 50) -> list[KeyInfo]:
+        return await self._inspect.keys(queue, order=order, limit=limit)
+
+    async def count(self, which: Filter, *, most: int = MOST_COUNTED) -> JobCount:
+        return await self._inspect.count(which, most=most)
+
+    async def measure(self) -> StoreMeasure:
+        return await self._inspect.measure()
 
     # --- operate
 

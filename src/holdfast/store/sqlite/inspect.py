@@ -6,8 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...core.bound import EVENTS_AT_ONCE
+from ...core.bound import EVENTS_AT_ONCE, MOST_COUNTED
 from ...core.chain import OPEN, BlockerRef, ChainRef
+from ...core.declaration import View
 from ...core.job import ErrorRecord, JobRecord, run_number
 from ...core.policy import Policy
 from ...core.state import State
@@ -15,14 +16,20 @@ from ..contract import (
     BlockerRecord,
     ChainPage,
     ChainRecord,
+    Dependants,
     EventPage,
     Filter,
+    JobCount,
     JobPage,
+    KeyInfo,
+    KeyOrder,
     QueueInfo,
     SessionInfo,
+    StoreMeasure,
 )
+from ..cursor import ListCursor
 from ..rows import decoded, known_session
-from . import event_log, query
+from . import event_log, measure, page, query
 from .database import Database
 from .transition import chain
 from .tx import Row, Tx
@@ -89,6 +96,26 @@ class SqliteInspect:
         """Return what a run waits for, or waited for, in the order given."""
         return await self._database.read(_blockers, run)
 
+    async def dependants(self, queue: str, id: str, run: int | None = None, *, limit: int = 50) -> Dependants:
+        """Return the jobs that wait for the chain of a job."""
+        return await self._database.read(measure.dependants, queue, id, run, limit)
+
+    async def layers(self, queue: str) -> View:
+        """Return what workers declared of a queue and its tasks, and what operators set above it."""
+        return await self._database.read(measure.layers, queue)
+
+    async def keys(self, queue: str, *, order: KeyOrder = "busiest", limit: int = 50) -> list[KeyInfo]:
+        """Return keys of a queue in an order, with their limits."""
+        return await self._database.read(measure.keys, queue, order, limit)
+
+    async def count(self, which: Filter, *, most: int = MOST_COUNTED) -> JobCount:
+        """Return how many jobs match, within bounds."""
+        return await self._database.read(page.count, which, most)
+
+    async def measure(self) -> StoreMeasure:
+        """Return what grows, waits and is late in the store."""
+        return await self._database.read(lambda tx: measure.measure(tx, queues(tx)))
+
 
 def _look_up(tx: Tx, ids: Sequence[str], queue: str | None) -> list[JobRecord]:
     names = [queue] if queue is not None else sorted(name for (name,) in tx.run("queue", "names").fetchall())
@@ -97,9 +124,10 @@ def _look_up(tx: Tx, ids: Sequence[str], queue: str | None) -> list[JobRecord]:
 
 
 def _jobs(tx: Tx, which: Filter, limit: int, cursor: str | None) -> JobPage:
-    found = query.matching(tx, which, limit + 1, cursor, requeued=True)
-    page = [query.record(tx, row) for row in found[:limit]]
-    return JobPage(jobs=page, cursor=str(page[-1].run) if len(found) > limit else None)
+    cursors = ListCursor("sqlite", "jobs", which)
+    found, below = page.matching(tx, which, limit, cursors.run(cursor))
+    jobs = [query.record(tx, row) for row in found]
+    return JobPage(jobs=jobs, cursor=None if below is None else cursors.text(str(below)))
 
 
 def _pending(tx: Tx, queue: str) -> bool:
@@ -170,9 +198,11 @@ def _chain(tx: Tx, queue: str, id: str, run: int | None) -> ChainRecord | None:
 
 
 def _chains(tx: Tx, which: Filter, limit: int, cursor: str | None) -> ChainPage:
-    found = tx.rows("chain", "list", **query.conditions(tx, which, limit + 1, cursor))
-    page = [_chain_record(tx, row) for row in found[:limit]]
-    return ChainPage(chains=page, cursor=str(page[-1].ref.run) if len(found) > limit else None)
+    cursors = ListCursor("sqlite", "chains", which)
+    values = {**page.conditions(tx, which), "before": cursors.run(cursor), "limit": limit + 1}
+    found = tx.rows("chain", "list", **values)
+    chains = [_chain_record(tx, row) for row in found[:limit]]
+    return ChainPage(chains=chains, cursor=cursors.text(str(chains[-1].ref.run)) if len(found) > limit else None)
 
 
 def _chain_record(tx: Tx, first: Row) -> ChainRecord:

@@ -1,18 +1,14 @@
-"""Rows of jobs and chains: by id, by run and by filter, for those who read and for transitions alike."""
+"""Rows of jobs by id and by run, for those who read and for transitions alike."""
 
 from __future__ import annotations
-
-import json
 
 import msgspec
 
 from ...core.chain import ChainRef
 from ...core.job import JobRecord, run_number
-from ..contract import Filter
-from ..rows import before
 from ..rows import record as job_record
 from .repair.columns import STORED
-from .tx import Row, Tx, Value
+from .tx import Row, Tx
 
 
 def get(tx: Tx, queue: str, id: str, run: int | None) -> JobRecord | None:
@@ -51,38 +47,3 @@ def _chain(tx: Tx, row: Row) -> ChainRef | None:
         return None
     found = tx.run("chain", "ref", run=row["chain"]).fetchone()
     return ChainRef(*found) if found else None
-
-
-def matching(tx: Tx, which: Filter, limit: int, cursor: str | None, *, requeued: bool) -> list[Row]:
-    """Return the rows that match, newest first. Without `requeued`, runs that were requeued are left out."""
-    chain = run_number(which.chain.run) if which.chain else None
-    values = {"requeued": requeued, "chain": chain, "tag": which.tag, **conditions(tx, which, limit, cursor)}
-    runs = _candidates(tx, which)
-    return tx.rows("job", "list", **values) if runs is None else tx.rows("job", "list_of", runs=runs, **values)
-
-
-def _candidates(tx: Tx, which: Filter) -> str | None:
-    """Return the runs that an index finds for a filter, as JSON; `None` where only a walk through the table helps."""
-    found: set[int] | None = None
-    if which.holders:
-        found = {run for (run,) in tx.run("job", "runs_of_holders", holders=json.dumps(which.holders))}
-    if which.ids:
-        of_ids = {run for (run,) in tx.run("job", "runs_of_ids", ids=json.dumps(which.ids), queue=which.queue)}
-        found = of_ids if found is None else found & of_ids
-    return None if found is None else json.dumps(sorted(found))
-
-
-def conditions(tx: Tx, which: Filter, limit: int, cursor: str | None) -> dict[str, Value]:
-    """Return a filter as the parameters of the statements that list jobs and chains."""
-    return {
-        "before": before(cursor),
-        "queue": which.queue,
-        "states": json.dumps(which.states) if which.states else None,
-        "task": which.task,
-        "key": which.key,
-        "ids": json.dumps(which.ids) if which.ids else None,
-        "after": which.enqueued_after_ms,
-        "until": which.enqueued_before_ms,
-        "now": tx.now,
-        "limit": limit,
-    }

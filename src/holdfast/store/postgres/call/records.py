@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from ....core.chain import OPEN, BlockerRef, ChainRef
+from ....core.declaration import DeclaredTask, View
 from ....core.job import ErrorRecord, JobRecord, run_number
 from ....core.policy import Policy
 from ....core.state import State
@@ -95,6 +96,25 @@ def policy(queue: str, task: str, declared: str | None, operator: str | None) ->
     """Return a task's policy in force."""
     stored = readable_policy(queue, task, declared) if declared else Policy()
     return readable_adjustment(queue, task, stored, operator) if operator else stored
+
+
+def layers(queue: str, row: Row | None, tasks: Sequence[Row]) -> View:
+    """Return what workers declared and operators set of a queue. What cannot be read does not count."""
+    if row is None:
+        return View(queue=queue)
+    operators = {each["task"]: decoded(each["operator"], dict[str, object]) for each in tasks}
+    return View(
+        queue=queue,
+        version=row["version"],
+        declared=decoded(row["declared"], dict[str, object]) or {},
+        operator=decoded(row["operator"], dict[str, object]) or {},
+        tasks={
+            each["task"]: DeclaredTask(each["version"] or 0, readable_policy(queue, each["task"], each["declared"]))
+            for each in tasks
+            if each["declared"]
+        },
+        adjusted={task: known for task, known in operators.items() if known},
+    )
 
 
 def events(rows: Sequence[Row], position: str | None, limit: int) -> EventPage | None:

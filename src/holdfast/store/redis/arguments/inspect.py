@@ -46,17 +46,117 @@ class RecordFields(NamedTuple):
     successor: int
 
 
-class RecordsReply(NamedTuple):
-    """The time, and what is there."""
+class SearchReply(NamedTuple):
+    """The time, the last run that was looked at (0: there are no more), when its job was taken in, and what matches."""
 
     now: int
+    below: int
+    oldest: int | None
     records: Flat
 
 
-class RecordsCall(ServerCall[RecordsReply]):
-    """Return those of some runs that can be read."""
+class SearchCall(ServerCall[SearchReply]):
+    """Return those of some runs that match, or those of the newest `most` below a run, up to `limit` of them.
 
-    reply, flag, takes, gives = RecordsReply, READS, (RunArguments,), (RecordFields,)
+    `states` are letters; `fresh` leaves out what was requeued; `bare` gives no records.
+    """
+
+    reply, flag, takes, gives = SearchReply, READS, (RunArguments,), (RecordFields,)
+    below: int
+    most: int
+    limit: int
+    states: str | None
+    task: str | None
+    key: str | None
+    prefix: str | None
+    signature: str | None
+    after: int | None
+    before_ms: int | None
+    fresh: bool
+    bare: bool
+
+
+class RunsCall(ServerCall[Flat | None]):
+    """Return all runs in some states, or without any all that there are; nothing when there are more than `most`."""
+
+    reply, flag = list, READS
+    states: str | None
+    most: int
+
+
+class KeyArguments(NamedTuple):
+    """A concurrency key."""
+
+    key: str
+
+
+class LaneFields(NamedTuple):
+    """One key: its jobs, its limit and its bucket."""
+
+    key: bytes
+    waiting: int
+    active: int
+    own_limit: int | None
+    ready_at: int | None
+    cooling: int
+    tokens: bytes | None
+    tokens_at: int | None
+    oldest: int | None
+
+
+class LanesReply(NamedTuple):
+    """The time, the settings of the queue, and its keys."""
+
+    now: int
+    settings: bytes
+    lanes: Flat
+
+
+class LanesCall(ServerCall[LanesReply | None]):
+    """Return these keys of a queue, or those among which a list in an order chooses."""
+
+    reply, flag, takes, gives = LanesReply, READS, (KeyArguments,), (LaneFields,)
+    order: str
+
+
+class MeasureReply(NamedTuple):
+    """The time, the keys at their limit, when the first scheduled job is due, and the log with its readers."""
+
+    now: int
+    keys_at_limit: int
+    due: int | None
+    events: int
+    newest: int | None
+    readers: Flat
+
+
+class MeasureCall(ServerCall[MeasureReply]):
+    """Return what of a queue grows and is late."""
+
+    reply, flag = MeasureReply, READS
+
+
+class DependantFields(NamedTuple):
+    """A job that waits for a chain."""
+
+    queue: bytes
+    run: int
+    id: bytes
+
+
+class DependantsReply(NamedTuple):
+    """How many wait, and the first of them."""
+
+    total: int
+    dependants: Flat
+
+
+class DependantsCall(ServerCall[DependantsReply]):
+    """Return who waits for the chain that a run of this queue began."""
+
+    reply, flag, gives = DependantsReply, READS, (DependantFields,)
+    rid: bytes
+    limit: int
 
 
 class PendingCall(ServerCall[int]):
@@ -222,6 +322,7 @@ class UnwatchCall(ServerCall[bytes]):
 
 
 ENTRIES = (
-    GetCall, FetchCall, RecordsCall, PendingCall, QueueCall, SessionsCall, KeepForReaderCall, MembersCall,
+    GetCall, FetchCall, SearchCall, RunsCall, LanesCall, MeasureCall, DependantsCall, PendingCall, QueueCall,
+    SessionsCall, KeepForReaderCall, MembersCall,
     BlockersCall, SchedulesCall, DueCall, OperateCall, WatchCall, UnwatchCall,
 )  # fmt: skip

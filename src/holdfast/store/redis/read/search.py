@@ -1,28 +1,41 @@
-"""Jobs that match a filter, newest first."""
+"""Jobs that match a filter, newest first: of one queue by run, of several merged by the time at which they came."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import AsyncIterator
+from typing import NamedTuple
 
 import msgspec
 
-from ....core.bound import ASKED_AT_ONCE
-from ....core.chain import ChainRef
+from ....core.bound import LOOKED_AT_ONCE
 from ....core.envelope import readable
-from ....core.job import JobRecord, run_number
-from ....core.state import State
+from ....core.job import ErrorRecord, JobRecord
+from ....core.state import LETTER, State
 from ....errors import ConfigError
-from ...contract import Filter, JobPage
+from ...contract import Filter, JobCount, JobPage
+from ...cursor import LAST, ListCursor
+from ...pages import Look, by_counters, states_of
 from ..arguments.entry import in_groups
-from ..arguments.inspect import MembersCall, RecordFields, RecordsCall
+from ..arguments.inspect import QueueCall, RecordFields, SearchCall, SearchReply
 from ..caller import RedisCaller, rid
-from ..keys import short
 from ..record.job import RedisRecord, is_gone, parse_or_none
-from ..record.view import job_record
+from ..record.view import decoded, job_record
+from .candidates import Candidates
 
-_INDEXED = {State.ACTIVE: "active", State.FAILED: "letters", State.CANCELLED: "cancelled", State.BLOCKED: "blocked"}
-"""States whose runs are few, or in order of run."""
+MOST_AT_ONCE = 4000
+"""Records that one call looks at: the server does nothing else meanwhile."""
+FEWEST_AT_ONCE = 500
+"""The least for each queue, where there are many."""
+COUNTED_IN = 10
+"""A count looks at as many records as so many pages."""
+
+
+class Found(NamedTuple):
+    """Jobs of one queue, below which run to look on (`None`: nothing is left), and when the last looked at came."""
+
+    jobs: list[JobRecord]
+    below: int | None
+    oldest: int | None = None
 
 
 class Search:
@@ -30,135 +43,184 @@ class Search:
 
     def __init__(self, caller: RedisCaller) -> None:
         self._caller = caller
+        self._candidates = Candidates(caller)
 
     async def page(self, which: Filter, limit: int, cursor: str | None, *, chains: bool = False) -> JobPage:
         """Return jobs that match, newest first; with `chains`, first jobs that continued."""
-        before = _cursor(cursor)
+        cursors = ListCursor("redis", "chains" if chains else "jobs", which)
+        before = _places(cursors, cursor)
         names = [which.queue] if which.queue is not None else await self._caller.names()
-        each = [
-            [job async for job in self.matching(name, which, before.get(name), limit + 1, chains=chains)]
+        most = max(FEWEST_AT_ONCE, MOST_AT_ONCE // max(1, len(names)))
+        each = {
+            name: await self.matching(name, which, limit, before.get(name, LAST), chains=chains, most=most)
             for name in names
-        ]
-        # The runs of one queue stay in their order, even where the clock went back: the cursor counts by runs.
-        found = list(heapq.merge(*each, key=lambda job: (job.enqueued_at_ms, job.run), reverse=True))
-        page = found[:limit]
-        if len(found) <= limit:
-            return JobPage(jobs=page)
-        for job in page:
-            before[job.queue] = min(job.run, before.get(job.queue, job.run))
-        return JobPage(jobs=page, cursor=msgspec.json.encode(before).decode())
+            if before.get(name) != 0
+        }
+        jobs = _merged(each)[:limit]
+        after = {name: _below(found, [job for job in jobs if job.queue == name]) for name, found in each.items()}
+        if not any(after.values()):
+            return JobPage(jobs=jobs)
+        before.update({name: run for name, run in after.items() if run != LAST})
+        return JobPage(jobs=jobs, cursor=cursors.text(msgspec.json.encode(before).decode()))
 
     async def matching(
         self,
         queue: str,
         which: Filter,
-        before: int | None,
         limit: int,
+        before: int = LAST,
         *,
         requeued: bool = True,
         chains: bool = False,
-    ) -> AsyncIterator[JobRecord]:
-        """Yield jobs of one queue that match, newest first. Without `requeued`, none that was started anew."""
-        seen = [0]
-        async for runs in self._runs(queue, which, before, seen, chains):
-            found = await self._caller.read(queue, RecordsCall(), [rid(run) for run in runs])
-            at = found.now
-            for run, raw, successor in in_groups(found.records, RecordFields):
-                seen[0] += 1
-                parsed = parse_or_none(raw)
-                if parsed is None:
-                    await self._caller.set_aside(queue, [run])
-                    continue
-                if is_gone(parsed, at) or not _matches(which, parsed) or (parsed.rest.requeued_as and not requeued):
-                    continue
-                yield job_record(queue, run, parsed, bool(successor), at)
-                limit -= 1
-                if limit == 0:
-                    return
+        most: int | None = None,
+    ) -> Found:
+        """Return jobs of one queue that match, and one more; look at `most` records, or all.
 
-    async def _runs(
-        self, queue: str, which: Filter, before: int | None, seen: list[int], chains: bool
-    ) -> AsyncIterator[list[int]]:
-        """Yield runs that may match, newest first, in chunks."""
-        if chains:
-            key = self._caller.keys.of(queue, "chains")
-            found = {int.from_bytes(each, "big") for each in await self._caller.server.ask(["ZRANGE", key, 0, -1], key)}
-        elif which.chain is not None:
-            found = await self._runs_of_chain(queue, which.chain)
-        elif which.ids:
-            found = await self._runs_of(queue, which.ids)
-        elif which.holders:
-            found = await self._runs_in(queue, (State.ACTIVE,))
-        elif which.states and all(state in _INDEXED for state in which.states):
-            found = await self._runs_in(queue, which.states)
-        else:
-            async for chunk in self._walk(queue, before, seen):
-                yield chunk
-            return
-        runs = sorted((run for run in found if before is None or run < before), reverse=True)
-        for start in range(0, len(runs), ASKED_AT_ONCE):
-            yield runs[start : start + ASKED_AT_ONCE]
+        Without `requeued`, those are left out that were started anew.
+        """
+        runs = await self._candidates.of(queue, which, chains)
+        jobs: list[JobRecord] = []
+        look, oldest = Look(limit, most), None
+        while size := look.next():
+            left = limit + 1 - len(jobs)
+            chosen = await runs.below(before, size) if runs is not None else None
+            if chosen is not None and not chosen:
+                return Found(jobs, None)
+            reply = await self._ask(queue, which, before, size, left, chosen, fresh=not requeued)
+            matched = await self._parsed(queue, which, reply)
+            jobs, oldest = jobs + matched, reply.oldest or oldest
+            if len(jobs) > limit:
+                return Found(jobs[: limit + 1], jobs[limit - 1].run, jobs[limit].enqueued_at_ms)
+            if len(reply.records) < left * len(RecordFields._fields) and (
+                reply.below == 0 or (chosen is not None and len(chosen) < size)
+            ):
+                return Found(jobs, None)
+            before = reply.below
+        return Found(jobs, before, oldest)
 
-    async def _runs_of_chain(self, queue: str, chain: ChainRef) -> set[int]:
-        run = run_number(chain.run)
-        members = MembersCall(chain_queue=chain.queue, chain_id=chain.id, chain_run=run)
-        runs = {int.from_bytes(each, "big") for each in await self._caller.read(queue, members)}
-        return runs | {run} if queue == chain.queue else runs
+    async def count(self, which: Filter, most: int) -> JobCount:
+        """Return how many jobs match, within bounds."""
+        names = [which.queue] if which.queue is not None else await self._caller.names()
+        if by_counters(which):
+            return JobCount(number=sum([await self._counted(name, which) for name in names]))
+        number, more = 0, False
+        for name in names:
+            found, unsure = await self._number(name, which, most + 1 - number)
+            number, more = number + found, more or unsure
+            if number > most:
+                return JobCount(number=most, more=True)
+        return JobCount(number=number, more=more)
 
-    async def _runs_of(self, queue: str, ids: tuple[str, ...]) -> set[int]:
-        keys, stored = self._caller.keys, [short(id) for id in ids]
-        commands = [["HMGET", keys.of(queue, name), *stored] for name in ("ids", "past")]
-        held, past = await self._caller.server.ask_all(commands, keys.declared(queue))
-        runs = {int.from_bytes(each, "big") for each in held if each}
-        return runs.union(*(_past_runs(each) for each in past if each))
+    async def _counted(self, queue: str, which: Filter) -> int:
+        found = await self._caller.read(queue, QueueCall())
+        return 0 if found is None else sum(getattr(found, state) for state in which.states or State)
 
-    async def _runs_in(self, queue: str, states: tuple[State, ...]) -> set[int]:
-        keys = self._caller.keys
-        commands: list[list[str | int]] = [
-            ["HKEYS", keys.of(queue, "active")]
-            if state is State.ACTIVE
-            else ["ZRANGE", keys.of(queue, _INDEXED[state]), 0, -1]
-            for state in states
-        ]
-        replies = await self._caller.server.ask_all(commands, keys.declared(queue))
-        return {int.from_bytes(each, "big") for reply in replies for each in reply}
+    async def _number(self, queue: str, which: Filter, most: int) -> tuple[int, bool]:
+        """Return how many jobs of one queue match, up to `most`, and whether there may be more."""
+        runs = await self._candidates.of(queue, which, False)
+        number, before, look = 0, LAST, Look(MOST_AT_ONCE, COUNTED_IN * LOOKED_AT_ONCE)
+        bare = which.tag is None and which.signature is None and not which.holders
+        while size := min(look.next(), MOST_AT_ONCE):
+            chosen = await runs.below(before, size) if runs is not None else None
+            if chosen is not None and not chosen:
+                return number, False
+            reply = await self._ask(queue, which, before, size, size, chosen, bare=bare)
+            found = len(reply.records) // len(RecordFields._fields)
+            number += found if bare else len(await self._parsed(queue, which, reply))
+            if number >= most:
+                return most, True
+            if reply.below == 0 or (chosen is not None and len(chosen) < size):
+                return number, False
+            before = reply.below
+        return number, True
 
-    async def _walk(self, queue: str, before: int | None, seen: list[int]) -> AsyncIterator[list[int]]:
-        """Yield every run from the newest on, until as many were seen as there are."""
-        keys = self._caller.keys
-        key = keys.declared(queue)
-        commands = [["HGET", key, "run"], ["HLEN", keys.of(queue, "jobs")]]
-        last, left = await self._caller.server.ask_all(commands, key)
-        run = int(last or 0) if before is None else min(before - 1, int(last or 0))
-        while run > 0 and seen[0] < left:
-            yield list(range(run, max(0, run - ASKED_AT_ONCE), -1))
-            run -= ASKED_AT_ONCE
+    async def _ask(
+        self,
+        queue: str,
+        which: Filter,
+        below: int,
+        most: int,
+        limit: int,
+        runs: list[int] | None,
+        *,
+        fresh: bool = False,
+        bare: bool = False,
+    ) -> SearchReply:
+        states = states_of(which)
+        call = SearchCall(
+            below=below,
+            most=most,
+            limit=limit,
+            states="".join(LETTER.get(State(state), "?") if state else "?" for state in states) or None,
+            task=which.task,
+            key=which.key,
+            prefix=which.id_prefix or None,
+            signature=which.signature,
+            after=which.enqueued_after_ms,
+            before_ms=which.enqueued_before_ms,
+            fresh=fresh,
+            bare=bare,
+        )
+        return await self._caller.read(queue, call, [rid(run) for run in runs or ()])
+
+    async def _parsed(self, queue: str, which: Filter, reply: SearchReply) -> list[JobRecord]:
+        """Return the jobs of a reply; what cannot be read is set aside."""
+        jobs = []
+        for run, raw, successor in in_groups(reply.records, RecordFields):
+            parsed = parse_or_none(raw)
+            if parsed is None:
+                await self._caller.set_aside(queue, [run])
+            elif not is_gone(parsed, reply.now) and _matches(which, parsed):
+                jobs.append(job_record(queue, run, parsed, bool(successor), reply.now))
+        return jobs
 
 
-def _past_runs(text: bytes) -> list[int]:
+def _merged(each: dict[str, Found]) -> list[JobRecord]:
+    """Return the jobs of all queues by the time at which they came, down to where every queue was looked at.
+
+    The runs of one queue stay in their order, even where the clock went back: the cursor counts by runs.
+    """
+    seen = [reach for found in each.values() if (reach := _reach(found)) is not None]
+    jobs = heapq.merge(
+        *(found.jobs for found in each.values()), key=lambda job: (job.enqueued_at_ms, job.run), reverse=True
+    )
+    return [job for job in jobs if not seen or len(each) == 1 or job.enqueued_at_ms >= max(seen)]
+
+
+def _reach(found: Found) -> int | None:
+    """Return the time down to which a queue was looked at; `None` when that is unknown, or when it has no more."""
+    if found.below is None or found.oldest is None:
+        return None
+    return min([found.oldest, *(job.enqueued_at_ms for job in found.jobs)])
+
+
+def _below(found: Found, shown: list[JobRecord]) -> int:
+    """Return below which run the next page of a queue begins; 0 when it has no more, `LAST` when it begins anew."""
+    if len(shown) < len(found.jobs):
+        return shown[-1].run if shown else LAST
+    return found.below or 0
+
+
+def _places(cursors: ListCursor, cursor: str | None) -> dict[str, int]:
+    """Return below which run the page begins, by queue."""
+    place = cursors.place(cursor)
     try:
-        return msgspec.msgpack.decode(text, type=list[int])
+        return {} if place is None else msgspec.json.decode(place, type=dict[str, int])
     except msgspec.MsgspecError:
-        return []
-
-
-def _cursor(text: str | None) -> dict[str, int]:
-    if text is None:
-        return {}
-    try:
-        return msgspec.json.decode(text, type=dict[str, int])
-    except msgspec.MsgspecError:
-        raise ConfigError(f"cursor {text!r} is not one that a list of jobs gave") from None
+        raise ConfigError(f"cursor {cursor!r} is not one that a list of {cursors.listed} gave") from None
 
 
 def _matches(which: Filter, found: RedisRecord) -> bool:
+    """Return whether a record matches in what the server does not look at, or does not know."""
     return (
         (not which.states or found.state in which.states)
-        and (which.task is None or found.task == which.task)
-        and (which.key is None or found.rest.key == which.key)
         and (not which.ids or found.id in which.ids)
         and (not which.holders or (found.state is State.ACTIVE and found.life.session in which.holders))
         and (which.tag is None or which.tag in readable(found.rest.envelope).tags)
-        and (which.enqueued_after_ms is None or found.enqueued_at >= which.enqueued_after_ms)
-        and (which.enqueued_before_ms is None or found.enqueued_at < which.enqueued_before_ms)
+        and (which.signature is None or _signature(found) == which.signature)
     )
+
+
+def _signature(found: RedisRecord) -> str | None:
+    error = decoded(found.rest.error, ErrorRecord)
+    return None if error is None else error.signature

@@ -34,7 +34,7 @@ TABLES: dict[str, dict[str, str]] = {
         "progress": "blob?", "checkpoint": "blob?", "overrides": "blob?", "envelope": "blob?", "error": "blob?",
         "result": "blob?", "payload": "blob", "chain": "int?", "position": "int", "chain_state": "chain?",
         "ended_at_ms": "int?", "tail": "int?", "blockers": "int?", "on_blocker_failed": "text?", "company": "int?",
-        "snoozes": "int", "spared": "int",
+        "snoozes": "int", "spared": "int", "signature": "text?",
     },
     "event": {
         "at_ms": "int", "queue": "text", "id": "text", "run": "int", "attempt": "int", "transition": "text",

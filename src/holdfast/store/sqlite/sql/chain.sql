@@ -3,7 +3,7 @@
 
 -- :continue_all
 UPDATE holdfast_job
-SET state = 'completed', exit = 'complete', finished_at_ms = :now, error = NULL, chain = coalesce(chain, run),
+SET state = 'completed', exit = 'complete', finished_at_ms = :now, error = NULL, signature = NULL, chain = coalesce(chain, run),
     chain_state = CASE WHEN position = 0 THEN 'open' END,
     free_at_ms = CASE WHEN position > 0 THEN :now + coalesce(result_ttl_ms, :queue_ttl) END,
     expires_at_ms = CASE WHEN position >= @WITH_CHAIN OR position > 0 AND result_ttl_ms IS NOT NULL

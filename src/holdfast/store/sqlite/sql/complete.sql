@@ -4,7 +4,7 @@
 
 -- :finish
 UPDATE holdfast_job
-SET state = 'completed', exit = 'complete', result = :result, finished_at_ms = :now, error = NULL,
+SET state = 'completed', exit = 'complete', result = :result, finished_at_ms = :now, error = NULL, signature = NULL,
     free_at_ms = :now + coalesce(:ttl, result_ttl_ms, :queue_ttl),
     expires_at_ms = CASE WHEN position NOT BETWEEN 1 AND @WITH_CHAIN - 1 OR coalesce(:ttl, result_ttl_ms) IS NOT NULL
         THEN max(:now + max(coalesce(:ttl, result_ttl_ms, :queue_ttl), :kept), coalesce(dedup_until_ms, 0)) END
@@ -12,7 +12,7 @@ WHERE run = :run AND attempts = :attempt AND session = :session AND state = 'act
 
 -- :from_outside
 UPDATE holdfast_job
-SET state = 'completed', exit = 'outside', result = :result, finished_at_ms = :now, error = NULL,
+SET state = 'completed', exit = 'outside', result = :result, finished_at_ms = :now, error = NULL, signature = NULL,
     free_at_ms = :now + coalesce(:ttl, result_ttl_ms, :queue_ttl),
     expires_at_ms = CASE WHEN position NOT BETWEEN 1 AND @WITH_CHAIN - 1 OR coalesce(:ttl, result_ttl_ms) IS NOT NULL
         THEN max(:now + max(coalesce(:ttl, result_ttl_ms, :queue_ttl), :kept), coalesce(dedup_until_ms, 0)) END
@@ -20,7 +20,7 @@ WHERE run = :run;
 
 -- :finish_all
 UPDATE holdfast_job
-SET state = 'completed', exit = 'complete', result = CAST(entry.value AS BLOB), finished_at_ms = :now, error = NULL,
+SET state = 'completed', exit = 'complete', result = CAST(entry.value AS BLOB), finished_at_ms = :now, error = NULL, signature = NULL,
     free_at_ms = :now + coalesce(result_ttl_ms, :queue_ttl),
     expires_at_ms = CASE WHEN position NOT BETWEEN 1 AND @WITH_CHAIN - 1 OR result_ttl_ms IS NOT NULL
         THEN max(:now + max(coalesce(result_ttl_ms, :queue_ttl), :kept), coalesce(dedup_until_ms, 0)) END

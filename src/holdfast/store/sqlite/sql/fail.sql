@@ -4,7 +4,7 @@
 
 -- :finish
 UPDATE holdfast_job
-SET state = 'failed', exit = :exit, error = :error, finished_at_ms = :now,
+SET state = 'failed', exit = :exit, error = :error, signature = :signature, finished_at_ms = :now,
     failures = :failures, stalls = :stalls, timeouts = :timeouts, releases = :releases, snoozes = :snoozes,
     free_at_ms = :now + coalesce(:ttl, result_ttl_ms, :queue_ttl),
     expires_at_ms = CASE WHEN position NOT BETWEEN 1 AND @WITH_CHAIN - 1 OR coalesce(:ttl, result_ttl_ms) IS NOT NULL

@@ -30,36 +30,19 @@ WHERE j.run = :run OR j.run IN (
         AND b.run <= :run AND b.absorbed_to >= :run)
 ORDER BY j.run = :run DESC LIMIT 1;
 
--- :list
+-- Those of some runs that match, newest first.
+-- :list_of
 SELECT j.*, EXISTS (SELECT 1 FROM holdfast_successor s WHERE s.queue = j.queue AND s.id = j.id AND (j.state = 'active' OR j.chain_state = 'open'))
     AS successor
 FROM holdfast_job j
-WHERE j.run < :before
+WHERE j.run IN (SELECT value FROM json_each(:runs))
     AND (:queue IS NULL OR j.queue = :queue)
     AND (:states IS NULL OR j.state IN (SELECT value FROM json_each(:states)))
     AND (:task IS NULL OR j.task = :task)
     AND (:key IS NULL OR j.key = :key)
     AND (:ids IS NULL OR j.id IN (SELECT value FROM json_each(:ids)))
-    AND (:after IS NULL OR j.enqueued_at_ms >= :after)
-    AND (:until IS NULL OR j.enqueued_at_ms < :until)
-    AND (:chain IS NULL OR j.chain = :chain OR j.run = :chain)
-    AND (j.expires_at_ms IS NULL OR j.expires_at_ms > :now)
-    AND (:tag IS NULL OR EXISTS (SELECT 1 FROM json_each(
-        CASE WHEN json_valid(CAST(j.envelope AS TEXT)) THEN CAST(j.envelope AS TEXT) ELSE '{}' END, '$.tags')
-        WHERE value = :tag))
-    AND (:requeued OR j.requeued_as IS NULL)
-ORDER BY j.run DESC LIMIT :limit;
-
--- The same among some runs.
--- :list_of
-SELECT j.*, EXISTS (SELECT 1 FROM holdfast_successor s WHERE s.queue = j.queue AND s.id = j.id AND (j.state = 'active' OR j.chain_state = 'open'))
-    AS successor
-FROM holdfast_job j
-WHERE j.run IN (SELECT value FROM json_each(:runs)) AND +j.run < :before
-    AND (:queue IS NULL OR j.queue = :queue)
-    AND (:states IS NULL OR j.state IN (SELECT value FROM json_each(:states)))
-    AND (:task IS NULL OR j.task = :task)
-    AND (:key IS NULL OR j.key = :key)
+    AND (:prefix IS NULL OR substr(j.id, 1, :size) = :prefix)
+    AND (:signature IS NULL OR j.signature = :signature)
     AND (:after IS NULL OR j.enqueued_at_ms >= :after)
     AND (:until IS NULL OR j.enqueued_at_ms < :until)
     AND (:chain IS NULL OR j.chain = :chain OR j.run = :chain)
@@ -69,6 +52,72 @@ WHERE j.run IN (SELECT value FROM json_each(:runs)) AND +j.run < :before
         WHERE value = :tag))
     AND (:requeued OR j.requeued_as IS NULL)
 ORDER BY +j.run DESC LIMIT :limit;
+
+-- :count_of
+SELECT count(*) FROM holdfast_job j
+WHERE j.run IN (SELECT value FROM json_each(:runs))
+    AND (:queue IS NULL OR j.queue = :queue)
+    AND (:states IS NULL OR j.state IN (SELECT value FROM json_each(:states)))
+    AND (:task IS NULL OR j.task = :task)
+    AND (:key IS NULL OR j.key = :key)
+    AND (:ids IS NULL OR j.id IN (SELECT value FROM json_each(:ids)))
+    AND (:prefix IS NULL OR substr(j.id, 1, :size) = :prefix)
+    AND (:signature IS NULL OR j.signature = :signature)
+    AND (:after IS NULL OR j.enqueued_at_ms >= :after)
+    AND (:until IS NULL OR j.enqueued_at_ms < :until)
+    AND (:chain IS NULL OR j.chain = :chain OR j.run = :chain)
+    AND (j.expires_at_ms IS NULL OR j.expires_at_ms > :now)
+    AND (:tag IS NULL OR EXISTS (SELECT 1 FROM json_each(
+        CASE WHEN json_valid(CAST(j.envelope AS TEXT)) THEN CAST(j.envelope AS TEXT) ELSE '{}' END, '$.tags')
+        WHERE value = :tag))
+    AND (:requeued OR j.requeued_as IS NULL);
+
+-- What follows gives runs that may match, each from one index. The first three are in the order of runs.
+-- :runs
+SELECT run FROM holdfast_job WHERE run < :before ORDER BY run DESC LIMIT :most;
+
+-- :runs_of_signature
+SELECT run FROM holdfast_job WHERE signature = :signature AND run < :before ORDER BY run DESC LIMIT :most;
+
+-- :runs_failed
+SELECT run FROM holdfast_job WHERE queue = :queue AND state = 'failed' AND run < :before ORDER BY run DESC LIMIT :most;
+
+-- :runs_blocked
+SELECT run FROM holdfast_job WHERE queue = :queue AND state = 'blocked' AND run < :before ORDER BY run DESC LIMIT :most;
+
+-- :runs_cancelled
+SELECT run FROM holdfast_job WHERE queue = :queue AND state = 'cancelled' AND run < :before ORDER BY run DESC LIMIT :most;
+
+-- :runs_waiting
+SELECT run FROM holdfast_job INDEXED BY holdfast_job_waiting WHERE queue = :queue AND state = 'waiting' LIMIT :most;
+
+-- :runs_scheduled
+SELECT run FROM holdfast_job INDEXED BY holdfast_job_scheduled WHERE queue = :queue AND state = 'scheduled' LIMIT :most;
+
+-- :runs_active
+SELECT run FROM holdfast_job INDEXED BY holdfast_job_active WHERE queue = :queue AND state = 'active' LIMIT :most;
+
+-- All that are finished, but those that go with their chain.
+-- :runs_completed
+SELECT run FROM holdfast_job INDEXED BY holdfast_job_expiry WHERE queue = :queue AND expires_at_ms IS NOT NULL LIMIT :most;
+
+-- :runs_in_chains
+SELECT run FROM holdfast_job INDEXED BY holdfast_job_chain WHERE chain IS NOT NULL LIMIT :most;
+
+-- :runs_of_queue
+SELECT run FROM (SELECT run FROM holdfast_job INDEXED BY holdfast_job_id WHERE queue = :queue AND held = 1 LIMIT :most)
+UNION ALL
+SELECT run FROM (SELECT run FROM holdfast_job INDEXED BY holdfast_job_past WHERE queue = :queue AND held = 0 LIMIT :most);
+
+-- :runs_of_prefix
+SELECT run FROM (SELECT run FROM holdfast_job INDEXED BY holdfast_job_id
+    WHERE queue = :queue AND id >= :prefix AND id < :behind AND held = 1 LIMIT :most)
+UNION ALL
+SELECT run FROM (SELECT run FROM holdfast_job INDEXED BY holdfast_job_past
+    WHERE queue = :queue AND id >= :prefix AND id < :behind AND held = 0 LIMIT :most);
+
+-- :runs_of_chain
+SELECT run FROM holdfast_job WHERE chain = :chain UNION SELECT run FROM holdfast_job WHERE run = :chain;
 
 -- :runs_of_ids
 SELECT run FROM holdfast_job WHERE held = 1 AND id IN (SELECT value FROM json_each(:ids))

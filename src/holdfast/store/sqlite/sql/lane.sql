@@ -54,3 +54,30 @@ DELETE FROM holdfast_key_limit WHERE queue = :queue AND key = :key;
 
 -- :limits
 SELECT key, concurrency FROM holdfast_key_limit WHERE queue = :queue;
+
+-- What follows is for those who look.
+
+-- Keys among which a list chooses; those with active jobs, and those of the jobs that come first, however many there are.
+-- :looked_at
+SELECT key FROM (SELECT key FROM holdfast_lane WHERE queue = :queue ORDER BY key LIMIT :most)
+UNION SELECT key FROM holdfast_job WHERE queue = :queue AND state = 'active' AND key IS NOT NULL AND :order = 'busiest'
+UNION SELECT key FROM (SELECT key FROM holdfast_job INDEXED BY holdfast_job_aged
+    WHERE queue = :queue AND state = 'waiting' AND key IS NOT NULL AND :order = 'starved' ORDER BY run_at_ms, run LIMIT :most);
+
+-- One key; `most` bounds what is counted.
+-- :look
+SELECT :key,
+    (SELECT count(*) FROM (SELECT 1 FROM holdfast_job WHERE queue = :queue AND state = 'waiting' AND key = :key
+        AND company IS NULL LIMIT :most)),
+    (SELECT count(*) FROM holdfast_job WHERE queue = :queue AND state = 'active' AND key = :key),
+    (SELECT concurrency FROM holdfast_key_limit WHERE queue = :queue AND key = :key),
+    l.ready_at_ms, coalesce(l.cooling, 0), l.tokens, l.tokens_at_ms,
+    (SELECT ready_at_ms FROM holdfast_job WHERE queue = :queue AND state = 'waiting' AND key = :key AND company IS NULL
+        ORDER BY priority DESC, run_at_ms, run LIMIT 1)
+FROM (SELECT 1) LEFT JOIN holdfast_lane l ON l.queue = :queue AND l.key = :key;
+
+-- :active_keys
+SELECT key, count(*) FROM holdfast_job WHERE queue = :queue AND state = 'active' AND key IS NOT NULL GROUP BY key;
+
+-- :first_scheduled
+SELECT min(run_at_ms) FROM holdfast_job WHERE queue = :queue AND state = 'scheduled';

@@ -13,3 +13,7 @@ DELETE FROM holdfast_meta WHERE name >= 'reader:' AND name < 'reader;' AND json_
 -- :read
 SELECT min(json_extract(value, '$.read')) FROM holdfast_meta
 WHERE name >= 'reader:' AND name < 'reader;' AND json_extract(value, '$.at_ms') > :after;
+
+-- :all
+SELECT substr(name, 8), json_extract(value, '$.read') FROM holdfast_meta
+WHERE name >= 'reader:' AND name < 'reader;' AND json_extract(value, '$.at_ms') > :after;

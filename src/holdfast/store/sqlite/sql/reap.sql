@@ -33,7 +33,7 @@ SELECT coalesce(max(json_extract(CAST(info AS TEXT), '$.slots')), 2) FROM holdfa
 WHERE queue = :queue AND id = :session AND json_valid(CAST(info AS TEXT));
 
 -- :put_back
-UPDATE holdfast_job SET state = 'waiting', exit = 'reap', ready_at_ms = :now, stalls = :stalls, error = :error,
+UPDATE holdfast_job SET state = 'waiting', exit = 'reap', ready_at_ms = :now, stalls = :stalls, error = :error, signature = :signature,
     company = :company
 WHERE run = :run;
 

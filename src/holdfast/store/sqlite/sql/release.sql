@@ -5,5 +5,5 @@
 -- :put_back
 UPDATE holdfast_job
 SET state = :state, exit = 'release', run_at_ms = :run_at, ready_at_ms = :ready_at, releases = :releases,
-    stalls = :stalls, spared = :spared, error = coalesce(:error, error), company = :company
+    stalls = :stalls, spared = :spared, error = coalesce(:error, error), signature = coalesce(:signature, signature), company = :company
 WHERE run = :run;

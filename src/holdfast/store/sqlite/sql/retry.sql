@@ -4,6 +4,6 @@
 
 -- :put_back
 UPDATE holdfast_job
-SET state = 'scheduled', exit = 'retry', run_at_ms = :run_at, ready_at_ms = :run_at, error = :error,
+SET state = 'scheduled', exit = 'retry', run_at_ms = :run_at, ready_at_ms = :run_at, error = :error, signature = :signature,
     failures = :failures, timeouts = :timeouts, company = NULL
 WHERE run = :run;

@@ -33,6 +33,14 @@ UPDATE holdfast_job SET blockers = blockers - :done WHERE run = :run AND state =
 SELECT DISTINCT b.run AS waiting, j.queue, j.id, j.run, j.chain
 FROM holdfast_blocker b JOIN holdfast_job j ON j.run = b.run WHERE b.blocker = :run AND b.state IS NULL;
 
+-- :waiting_for
+SELECT j.queue, j.id, j.run FROM holdfast_job j
+WHERE j.run IN (SELECT run FROM holdfast_blocker WHERE blocker = :run AND state IS NULL ORDER BY run LIMIT :limit)
+ORDER BY j.run;
+
+-- :count_waiting
+SELECT count(DISTINCT run) FROM (SELECT run FROM holdfast_blocker WHERE blocker = :run AND state IS NULL LIMIT :most);
+
 -- :abandon
 UPDATE holdfast_blocker SET state = 'abandoned' WHERE run = :run AND state IS NULL;
 

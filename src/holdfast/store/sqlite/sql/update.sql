@@ -12,6 +12,7 @@ SET state = :state, run_at_ms = :run_at, ready_at_ms = :run_at, task = :task, pa
     dedup_until_ms = CASE WHEN :dedup_key IS NULL THEN dedup_until_ms ELSE :dedup_until_ms END,
     company = CASE WHEN :reset_counts THEN NULL ELSE company END,
     error = CASE WHEN :reset_counts THEN NULL ELSE error END,
+    signature = CASE WHEN :reset_counts THEN NULL ELSE signature END,
     progress = CASE WHEN :update_payload THEN NULL ELSE progress END,
     checkpoint = CASE WHEN :update_payload THEN NULL ELSE checkpoint END,
     absorbed_to = max(coalesce(absorbed_to, 0), :absorbed_to)

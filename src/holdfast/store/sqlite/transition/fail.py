@@ -41,6 +41,7 @@ def fail(
         run=row["run"],
         exit=exit,
         error=encoded(error),
+        signature=error.signature,
         now=tx.now,
         ttl=ttl,
         snoozes=row["snoozes"] + (count is Cause.SNOOZE),

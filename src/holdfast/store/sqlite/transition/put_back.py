@@ -112,6 +112,7 @@ def _store(tx: Tx, row: Row, exit: Exit, error: ErrorRecord | None, *, run_at: i
                 "run_at": run_at,
                 "ready_at": max(run_at, tx.now),
                 "error": encoded(error) if error else row["error"],
+                "signature": error.signature if error else row["signature"],
                 "company": row["company"],
                 "snoozes": row["snoozes"],
                 "spared": row["spared"],

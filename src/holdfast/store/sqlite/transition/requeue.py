@@ -7,7 +7,7 @@ import msgspec
 from ....core.state import State
 from ....errors import ConfigError
 from ...contract import Filter
-from .. import query
+from .. import page
 from ..tx import Row, Tx
 from . import blocker, chain
 from .claim import lane
@@ -20,7 +20,8 @@ def requeue(tx: Tx, which: Filter, limit: int, dry_run: bool) -> list[tuple[str,
     if any(not state.finished for state in which.states):
         raise ConfigError("only finished jobs are requeued: completed, failed or cancelled ones")
     states = which.states or (State.FAILED,)
-    found = query.matching(tx, msgspec.structs.replace(which, states=states), limit, None, requeued=False)
+    which = msgspec.structs.replace(which, states=states)
+    found, _ = page.matching(tx, which, limit, requeued=False, most=None)
     done = []
     for row in reversed(found):
         current = run_of_id(tx, row["queue"], row["id"])

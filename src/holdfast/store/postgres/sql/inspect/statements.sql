@@ -1,4 +1,4 @@
--- Statements that read jobs, chains, queues, workers, the log and schedules; each has a name, and may stand in another (`:columns`).
+-- Statements that read chains, queues, workers, the log and schedules; each has a name, and may stand in another (`:columns`).
 
 -- :columns
 j.*, holdfast.clock(%(now)s::bigint) AS now_ms,
@@ -19,25 +19,6 @@ FROM unnest(%(ids)s::text[]) WITH ORDINALITY AS u(id, place)
     CROSS JOIN (SELECT name FROM holdfast.queue WHERE %(queue)s::text IS NULL OR name = %(queue)s) q
     CROSS JOIN LATERAL holdfast.job_by_id(%(now)s::bigint, q.name, u.id) s
 ORDER BY u.place, q.name COLLATE "C";
-
--- :jobs
-SELECT :columns FROM holdfast.job j
-WHERE j.run < %(before)s::bigint
-    AND (%(queue)s::text IS NULL OR j.queue = %(queue)s)
-    AND (%(states)s::text[] IS NULL OR j.state = ANY (%(states)s::text[]))
-    AND (%(task)s::text IS NULL OR j.task = %(task)s)
-    AND (%(key)s::text IS NULL OR j.key = %(key)s)
-    -- Two indexes have the ids: of runs that hold theirs, and of those that do not.
-    AND (%(ids)s::text[] IS NULL OR j.held AND j.id = ANY (%(ids)s::text[]) OR NOT j.held AND j.id = ANY (%(ids)s::text[]))
-    AND (%(ids)s::text[] IS NULL OR %(queue)s::text IS NOT NULL OR j.queue = ANY (ARRAY(SELECT name FROM holdfast.queue)))
-    AND (%(after)s::bigint IS NULL OR j.enqueued_at_ms >= %(after)s::bigint)
-    AND (%(until)s::bigint IS NULL OR j.enqueued_at_ms < %(until)s::bigint)
-    AND (%(holders)s::text[] IS NULL OR j.run = ANY (ARRAY(
-        SELECT h.run FROM unnest(%(holders)s::text[]) AS s(id) CROSS JOIN LATERAL holdfast.held_runs(s.id) AS h(run))))
-    AND (%(tag)s::text IS NULL OR holdfast.has_tag(j.envelope, %(tag)s, %(encoded_tag)s::bytea))
-    AND (%(chain)s::bigint IS NULL OR j.chain = %(chain)s::bigint OR j.run = %(chain)s::bigint)
-    AND (j.expires_at_ms IS NULL OR j.expires_at_ms > holdfast.clock(%(now)s::bigint))
-ORDER BY j.run DESC LIMIT %(limit)s::bigint;
 
 -- :chain
 SELECT :columns, t.queue AS last_queue, t.id AS last_id, t.run AS last_run, t.position AS last_position,
@@ -82,7 +63,10 @@ SELECT s.id, s.info, s.started_at_ms, s.heard_at_ms, s.expires_at_ms,
 FROM holdfast.session s ORDER BY s.started_at_ms, s.id;
 
 -- :policies
-SELECT task, declared::text, operator::text FROM holdfast.policy WHERE queue = %(queue)s;
+SELECT task, version, declared::text, operator::text FROM holdfast.policy WHERE queue = %(queue)s;
+
+-- :layers
+SELECT version, declared::text, operator::text FROM holdfast.queue WHERE name = %(queue)s;
 
 -- Of a position: `number`, and late transactions from `first` to `last`, each read up to its own number.
 -- Transactions that were late, have been committed, and of which an event was trimmed, or may have been.

@@ -4,11 +4,12 @@
 -- blockers: how many are open, NULL for a job that never had any. odd: what the row holds that Holdfast never writes.
 -- company: of a job that stalled, at most so many jobs may run where it is tried next, itself included; else NULL.
 -- snoozes: how often its handler asked to run later. spared: how many of its attempts do not count towards the cap on all
--- of them, because they were handed back free of charge, or an update reset the counts.
+-- of them, because they were handed back free of charge, or an update reset the counts. error_signature: of the last error
+-- of a job that failed, or is failing; empty where the error has none.
 --
 -- No index may have a column that changes when a job without a key is claimed or completed: such updates stay in their
 -- page and touch no index. So what is waiting, held by a worker or to be removed is kept in tables of its own, and the
--- columns due_at_ms, active_key and failed_run, which indexes have, are NULL and stay so for such a job. The pages have room for all three versions
+-- columns due_at_ms, active_key, failed_run, rare and error_signature, which indexes have, are NULL and stay so for such a job. The pages have room for all three versions
 -- of such a job, since none can be removed while a transaction is kept open.
 CREATE SEQUENCE holdfast.run;
 CREATE TABLE holdfast.job (
@@ -77,15 +78,19 @@ CREATE TABLE holdfast.job (
     company           integer,
     snoozes           integer NOT NULL DEFAULT 0,
     spared            integer NOT NULL DEFAULT 0,
+    error_signature   text,
+    rare              text GENERATED ALWAYS AS (CASE WHEN state IN ('blocked', 'cancelled') THEN state END) STORED,
     PRIMARY KEY (run)
 ) WITH (fillfactor = 27, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
     autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.05,
     autovacuum_vacuum_insert_scale_factor = 0.2);
-CREATE UNIQUE INDEX job_id ON holdfast.job (queue, id) WHERE held;
-CREATE INDEX job_past ON holdfast.job (queue, id, run) WHERE NOT held;
+CREATE UNIQUE INDEX job_id ON holdfast.job (queue, id text_pattern_ops) WHERE held;
+CREATE INDEX job_past ON holdfast.job (queue, id text_pattern_ops, run) WHERE NOT held;
 CREATE INDEX job_scheduled ON holdfast.job (queue, due_at_ms, run) WHERE due_at_ms IS NOT NULL;
 CREATE INDEX job_active ON holdfast.job (queue, active_key) WHERE active_key IS NOT NULL;
 CREATE INDEX job_failed ON holdfast.job (queue, failed_run) WHERE failed_run IS NOT NULL;
+CREATE INDEX job_rare ON holdfast.job (queue, rare, run) WHERE rare IS NOT NULL;
+CREATE INDEX job_signature ON holdfast.job (error_signature, run) WHERE error_signature IS NOT NULL;
 CREATE INDEX job_dedup ON holdfast.job (queue, dedup_key, run) WHERE dedup_key IS NOT NULL;
 CREATE INDEX job_chain ON holdfast.job (chain, position) WHERE chain IS NOT NULL;
 CREATE INDEX job_chains ON holdfast.job (run) WHERE chain_state IS NOT NULL;

@@ -49,7 +49,7 @@ BEGIN
     q := holdfast.ensure_queue(j.queue);
     PERFORM holdfast.drop_lease(j);
     UPDATE holdfast.job
-    SET state = 'completed', exit = 'outside', result = p_result, finished_at_ms = p_now, error = NULL,
+    SET state = 'completed', exit = 'outside', result = p_result, finished_at_ms = p_now, error = NULL, error_signature = NULL,
         free_at_ms = p_now + coalesce(p_ttl, result_ttl_ms, q.result_ttl_ms),
         expires_at_ms = CASE WHEN holdfast.expires_alone(position, coalesce(p_ttl, result_ttl_ms))
             THEN greatest(p_now + greatest(coalesce(p_ttl, result_ttl_ms, q.result_ttl_ms),

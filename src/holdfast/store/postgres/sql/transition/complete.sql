@@ -31,7 +31,7 @@ BEGIN
         ORDER BY e.run, e.ord
     ), done AS (
         UPDATE holdfast.job t
-        SET state = 'completed', exit = 'complete', finished_at_ms = p_now, error = NULL,
+        SET state = 'completed', exit = 'complete', finished_at_ms = p_now, error = NULL, error_signature = NULL,
             result = CASE WHEN h.next IS NULL THEN h.result END,
             chain = CASE WHEN h.next IS NULL THEN t.chain ELSE coalesce(t.chain, t.run) END,
             chain_state = CASE WHEN h.next IS NOT NULL AND t.position = 0 THEN 'open' END,

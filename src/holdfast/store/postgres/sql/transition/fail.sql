@@ -17,7 +17,7 @@ BEGIN
         END CASE;
     END IF;
     UPDATE holdfast.job
-    SET state = 'failed', exit = p_exit, error = p_error, finished_at_ms = p_now,
+    SET state = 'failed', exit = p_exit, error = p_error, error_signature = coalesce(p_signature, ''), finished_at_ms = p_now,
         failures = j.failures, stalls = j.stalls, timeouts = j.timeouts, releases = j.releases,
         snoozes = j.snoozes,
         free_at_ms = p_now + coalesce(p_ttl, result_ttl_ms, q.result_ttl_ms),

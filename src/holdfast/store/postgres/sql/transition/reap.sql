@@ -81,7 +81,7 @@ END $$;
 CREATE OR REPLACE FUNCTION holdfast.reap_run(p_now bigint, j holdfast.job, p_error bytea, p_type text,
     p_signature text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    UPDATE holdfast.job SET state = 'waiting', exit = 'reap', ready_at_ms = p_now, stalls = j.stalls, error = p_error,
+    UPDATE holdfast.job SET state = 'waiting', exit = 'reap', ready_at_ms = p_now, stalls = j.stalls, error = p_error, error_signature = coalesce(p_signature, ''),
         company = j.company
     WHERE run = j.run;
     PERFORM holdfast.count_move(j.queue, j.state, 'waiting');

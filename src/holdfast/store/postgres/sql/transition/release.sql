@@ -8,7 +8,8 @@ BEGIN
     UPDATE holdfast.job
     SET state = CASE WHEN p_run_at > p_now THEN 'scheduled' ELSE 'waiting' END, exit = 'release',
         run_at_ms = p_run_at, ready_at_ms = greatest(p_run_at, p_now), releases = j.releases,
-        stalls = j.stalls, spared = j.spared, company = j.company, error = coalesce(p_error, error)
+        stalls = j.stalls, spared = j.spared, company = j.company, error = coalesce(p_error, error),
+        error_signature = CASE WHEN p_error IS NULL THEN error_signature ELSE coalesce(p_signature, '') END
     WHERE run = j.run;
     PERFORM holdfast.count_move(j.queue, j.state, CASE WHEN p_run_at > p_now THEN 'scheduled' ELSE 'waiting' END);
     PERFORM holdfast.add_to_order(ARRAY[j.run]);

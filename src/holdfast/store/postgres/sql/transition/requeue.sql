@@ -4,7 +4,8 @@
 
 -- Finished jobs run anew, oldest first, each as a new run of its id: [queue, id, run] of each.
 CREATE OR REPLACE FUNCTION holdfast.requeue(p_clock bigint, p_queue text, p_states text[], p_task text, p_key text,
-    p_ids text[], p_after bigint, p_until bigint, p_limit integer, p_dry boolean, p_request text) RETURNS jsonb
+    p_ids text[], p_after bigint, p_until bigint, p_limit integer, p_dry boolean, p_request text,
+    p_runs bigint[] DEFAULT NULL) RETURNS jsonb
 LANGUAGE plpgsql /* planner */ AS $$
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
@@ -31,7 +32,7 @@ BEGIN
             AND (p_key IS NULL OR key = p_key) AND (p_ids IS NULL OR id = ANY (p_ids))
             AND (p_after IS NULL OR enqueued_at_ms >= p_after) AND (p_until IS NULL OR enqueued_at_ms < p_until)
             AND (expires_at_ms IS NULL OR expires_at_ms > v_now) AND requeued_as IS NULL
-            AND chain_state IS DISTINCT FROM 'open'
+            AND chain_state IS DISTINCT FROM 'open' AND (p_runs IS NULL OR run = ANY (p_runs))
         ORDER BY run DESC LIMIT p_limit) found;
     IF v_runs IS NOT NULL THEN
         PERFORM holdfast.lock_queues(holdfast.queues_reached(v_queues, v_runs, NULL));  -- where chains began that go on again, too

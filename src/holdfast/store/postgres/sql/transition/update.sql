@@ -73,6 +73,7 @@ BEGIN
         dedup_until_ms = CASE WHEN s.dedup_key IS NULL THEN j.dedup_until_ms ELSE s.dedup_until_ms END,
         company = CASE WHEN s.reset_counts THEN NULL ELSE j.company END,
         error = CASE WHEN s.reset_counts THEN NULL ELSE j.error END,
+        error_signature = CASE WHEN s.reset_counts THEN NULL ELSE j.error_signature END,
         progress = CASE WHEN s.update_payload THEN NULL ELSE j.progress END,
         checkpoint = CASE WHEN s.update_payload THEN NULL ELSE j.checkpoint END,
         absorbed_to = greatest(coalesce(j.absorbed_to, 0), s.run, j.run)

@@ -14,8 +14,9 @@ local function from_of(member)
   }
 end
 
-function H.dependants(q, rid)
-  return redis.call('ZRANGEBYLEX', q.key.dependants, '[' .. rid, '(' .. H.rid(H.run_of(rid) + 1))
+-- All of them, or the first so many.
+function H.dependants(q, rid, limit)
+  return redis.call('ZRANGEBYLEX', q.key.dependants, '[' .. rid, '(' .. H.rid(H.run_of(rid) + 1), 'LIMIT', 0, limit or -1)
 end
 
 -- The first job of the chain that is meant; or, when that is in another queue, where.
@@ -117,9 +118,9 @@ function H.receive.unregister(q, body)
 end
 
 -- Who waits for a chain: flat queue, run, id.
-function H.waiting_for(q, rid)
+function H.waiting_for(q, rid, limit)
   local reply = {}
-  for _, member in ipairs(H.dependants(q, rid)) do
+  for _, member in ipairs(H.dependants(q, rid, limit)) do
     local from = from_of(member)
     reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = from[1], H.run_of(from[2]), from[4]
   end

@@ -21,6 +21,19 @@ local function id_of(q, rid, raw)
   end
 end
 
+-- What it failed with is not known any more.
+local function forget_signature(q, rid)
+  local cursor = '0'
+  for _ = 1, MOST_SEARCHED do
+    local found = redis.call('ZSCAN', q.key.signatures, cursor, 'COUNT', AT_ONCE)
+    for index = 1, #found[2], 2 do
+      if string.sub(found[2][index], -6) == rid then redis.call('ZREM', q.key.signatures, found[2][index]) end
+    end
+    cursor = found[1]
+    if cursor == '0' then return end
+  end
+end
+
 -- fail: a job whose record cannot be read is a dead letter; the record as it was is kept aside. Without a record there is
 -- nothing to keep: a pointer to it was all that was left.
 function H.set_aside(q, rid, raw)
@@ -29,6 +42,7 @@ function H.set_aside(q, rid, raw)
     for _, name in ipairs({ 'scheduled', 'blocked', 'completed', 'failed', 'cancelled', 'letters' }) do
       redis.call('ZREM', q.key[name], rid)
     end
+    forget_signature(q, rid)
     redis.call('HSET', q.key.corrupt, rid, string.sub(raw, 1, MOST_BYTES_KEPT))
     redis.call('HDEL', q.key.jobs, rid)
     local key = H.let_go(q, rid)

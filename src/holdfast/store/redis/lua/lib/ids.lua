@@ -99,6 +99,7 @@ function H.remove(q, job)
   elseif redis.call('HGET', q.key.ids, job.id) == job.rid then
     redis.call('HDEL', q.key.ids, job.id)
   end
+  H.sign(q, job, nil)
   H.forget_dedup(q, job)
   H.forget_member(q, job)
   H.forget_blockers(q, job)

@@ -10,7 +10,17 @@ function H.load(q, rid)
   return nil
 end
 
+-- Jobs with an error are found by its signature: `-` for one that has none, of which clients know it.
+function H.sign(q, job, signature)
+  if job.signed == signature then return end
+  if job.signed then redis.call('ZREM', q.key.signatures, job.signed .. job.rid) end
+  if signature then redis.call('ZADD', q.key.signatures, 0, signature .. job.rid) end
+  job.signed = signature
+end
+
 function H.store(q, job)
+  if not job.more.error then job.more.signature = nil end
+  if job.signed ~= job.more.signature then H.sign(q, job, job.more.signature) end
   redis.call('HSET', q.key.jobs, job.rid, H.encode(job))
 end
 

@@ -1,11 +1,18 @@
 -- Lanes: keys take turns, and a key is ready exactly when it has a job, room and a token.
 
-local function has_room(q, key)
+-- How many jobs of a key may run at once, and whether that is its own limit.
+function H.key_limit(q, key)
   local limit = H.number(redis.call('HGET', q.key.limits, key))
   if not limit or limit < 0 then
     local declared = H.setting(q, 'key_limits')
-    limit = declared and tonumber(declared[key]) or H.setting(q, 'key_concurrency')
+    limit = declared and tonumber(declared[key])
+    if not limit then return H.setting(q, 'key_concurrency'), false end
   end
+  return limit, true
+end
+
+local function has_room(q, key)
+  local limit = H.key_limit(q, key)
   return not limit or H.number(redis.call('HGET', q.key.running, key), 0) < limit
 end
 
@@ -40,6 +47,8 @@ local function whole(text)
   end
   return lane.tokens and lane.at and lane or { turn = lane.turn }
 end
+
+H.lane = whole
 
 -- When a job of the key may start by its limits, if nothing else happens; nil: when another ends.
 function H.key_starts_at(q, key)

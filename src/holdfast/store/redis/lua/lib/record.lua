@@ -57,7 +57,7 @@ function H.decode(rid, raw)
   local job = {
     rid = rid, run = H.run_of(rid), id = string.sub(raw, at, at + id_size - 1), state = STATE[state],
     task = task_size > 0 and string.sub(raw, at + id_size, at + id_size + task_size - 1) or nil,
-    priority = priority, enqueued_at = enqueued_at, run_at = run_at, more = more,
+    priority = priority, enqueued_at = enqueued_at, run_at = run_at, more = more, signed = more.signature,
   }
   at = at + id_size + task_size
   local size = #raw - at + 1 - (more.checkpoint_size or 0) - (result_size or 0)

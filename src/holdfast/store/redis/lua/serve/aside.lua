@@ -4,7 +4,7 @@
 local RUNS_LOST = 1000000 -- how many runs may have come behind the latest that is kept
 local PUT_TOGETHER = {
   waiting = true, lane = true, suspects = true, scheduled = true, blocked = true, active = true, completed = true,
-  failed = true, cancelled = true, letters = true, ids = true, past = true, dedup = true, lanes = true, ready = true,
+  failed = true, cancelled = true, letters = true, signatures = true, ids = true, past = true, dedup = true, lanes = true, ready = true,
   timed = true, cooling = true, running = true, expiries = true, dead = true, parked = true,
 }
 
@@ -48,6 +48,7 @@ local function put_again(q, job)
     redis.call('ZADD', q.key[job.state], more.expires_at, job.rid)
   end
   if job.state == 'failed' then redis.call('ZADD', q.key.letters, job.run, job.rid) end
+  if more.signature then redis.call('ZADD', q.key.signatures, 0, more.signature .. job.rid) end
   if more.dedup then H.note_dedup(q, job) end
   hold_id(q, job)
 end

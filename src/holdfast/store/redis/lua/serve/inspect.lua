@@ -1,6 +1,6 @@
 -- Reading changes nothing: these may be asked of a replica.
 
-local function peek(q, rid)
+function H.peek(q, rid)
   local raw = rid and redis.call('HGET', q.key.jobs, rid)
   if not raw then return nil end
   local fine, job = pcall(H.decode, rid, raw)
@@ -11,14 +11,14 @@ end
 
 -- The run itself, or the one that absorbed it.
 function H.find(q, id, run)
-  local found = peek(q, H.rid(run))
+  local found = H.peek(q, H.rid(run))
   if not found or found.id ~= id then
     found = nil
     local candidates = { redis.call('HGET', q.key.ids, id) or nil }
     local text = redis.call('HGET', q.key.past, id)
     for _, past in ipairs(H.unpacked(text) or {}) do candidates[#candidates + 1] = H.rid(past) end
     for _, rid in ipairs(candidates) do
-      local job = peek(q, rid)
+      local job = H.peek(q, rid)
       if job and job.run <= run and (job.more.absorbed_to or 0) >= run then found = job end
     end
   end
@@ -26,12 +26,12 @@ function H.find(q, id, run)
 end
 
 local function latest(q, id)
-  local held = peek(q, redis.call('HGET', q.key.ids, id))
+  local held = H.peek(q, redis.call('HGET', q.key.ids, id))
   if held and not H.is_gone(q, held) then return held end
   local text = redis.call('HGET', q.key.past, id)
   local runs = H.unpacked(text) or {}
   for index = #runs, 1, -1 do
-    local job = peek(q, H.rid(runs[index]))
+    local job = H.peek(q, H.rid(runs[index]))
     if job and not H.is_gone(q, job) then return job end
   end
 end
@@ -55,29 +55,13 @@ H.serve('fetch', function(call, keys, args, at)
   return REPLY.fetch({ now = call.now, records = redis.call('HMGET', jobs, unpack(args, at)) })
 end)
 
--- serve records: now
---   then, over and over, run_arguments: rid
---   reply: now, records
---   in it, record_fields: run, record, successor
-H.serve('records', function(call, keys, args, at)
-  local q, found = H.queue(keys[1], call.now), {}
-  for index = at, #args do
-    local job = peek(q, args[index])
-    if job then
-      found[#found + 1], found[#found + 2] = job.run, job.raw
-      found[#found + 1] = H.outcome(job) == 'active' and redis.call('HEXISTS', q.key.successors, job.id) or 0
-    end
-  end
-  return REPLY.records({ now = q.now, records = found })
-end)
-
 local function oldest_in(q, key, best)
   local from = '-'
   for _ = 1, 64 do -- the first of each priority
     local member = redis.call('ZRANGEBYLEX', key, from, '+', 'LIMIT', 0, 1)[1]
     if not member then return best end
     local priority = struct.unpack('>I2', member)
-    local job = peek(q, string.sub(member, -6))
+    local job = H.peek(q, string.sub(member, -6))
     local at = job and (job.more.ready_at or job.run_at)
     if at and (not best or at < best) then best = at end
     from = '[' .. struct.pack('>I2', priority + 1)
@@ -120,7 +104,7 @@ H.serve('pending', function(call, keys)
   if not next_at then return 0 end
   if next_at <= q.now then return 1 end
   for _, rid in ipairs(redis.call('ZRANGE', q.key.scheduled, 0, 999)) do
-    local job = peek(q, rid)
+    local job = H.peek(q, rid)
     if job and (job.more.attempts or 0) > 0 then return 1 end
   end
   return 0

@@ -56,7 +56,7 @@ function H.fail(q, job, what)
     local counter = what.count == 'snooze' and 'snoozes' or COUNTER[what.count] or 'failures'
     more[counter] = (more[counter] or 0) + 1
   end
-  job.state, more.exit, more.error = 'failed', what.exit, what.error.text
+  job.state, more.exit, more.error, more.signature = 'failed', what.exit, what.error.text, what.error.signature or '-'
   H.end_times(q, job, what.ttl)
   H.append(q, 'fail', job, event)
   if what.cause == 'corrupt' then H.note(q, 'job', job.id, job.run, what.error.message or 'it cannot be read') end

@@ -11,7 +11,7 @@ function H.put_back(q, job, exit, run_at, what)
   job.state, job.run_at = what.state or (run_at > q.now and 'scheduled' or 'waiting'), run_at
   more.exit, more.ready_at = exit, run_at < q.now and q.now or nil
   if exit == 'retry' or exit == 'snooze' then more.company = nil end -- it came to an end
-  if what.error then more.error = what.error.text end
+  if what.error then more.error, more.signature = what.error.text, what.error.signature or '-' end
   H.store(q, job)
   H.put(q, job)
   H.append(q, exit, job, event)

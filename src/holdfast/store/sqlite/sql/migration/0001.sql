@@ -6,6 +6,7 @@
 -- snoozes: how often its handler asked to run later. spared: how many of its attempts do not count towards the cap on
 -- all of them, because they were handed back free of charge, or an update reset the counts.
 -- envelope: what travels with the job (core.envelope), never read here but for lists by tag and by `fail`.
+-- signature: of the last error of a job that failed, or is failing.
 CREATE TABLE holdfast_job (
     run              INTEGER PRIMARY KEY,
     queue            TEXT    NOT NULL,
@@ -52,6 +53,7 @@ CREATE TABLE holdfast_job (
     checkpoint       BLOB,
     overrides        BLOB,
     envelope         BLOB,
+    signature        TEXT,
     error            BLOB,
     result           BLOB,
     payload          BLOB    NOT NULL
@@ -69,6 +71,9 @@ CREATE INDEX holdfast_job_scheduled ON holdfast_job (queue, run_at_ms, run) WHER
 CREATE INDEX holdfast_job_active ON holdfast_job (queue, key, run) WHERE state = 'active';
 CREATE INDEX holdfast_job_expiry ON holdfast_job (queue, expires_at_ms) WHERE expires_at_ms IS NOT NULL;
 CREATE INDEX holdfast_job_failed ON holdfast_job (queue, run) WHERE state = 'failed';
+CREATE INDEX holdfast_job_blocked ON holdfast_job (queue, run) WHERE state = 'blocked';
+CREATE INDEX holdfast_job_cancelled ON holdfast_job (queue, run) WHERE state = 'cancelled';
+CREATE INDEX holdfast_job_signature ON holdfast_job (signature, run) WHERE signature IS NOT NULL;
 CREATE INDEX holdfast_job_dedup ON holdfast_job (queue, task, dedup_key, run) WHERE dedup_key IS NOT NULL;
 CREATE INDEX holdfast_job_chain ON holdfast_job (chain, position) WHERE chain IS NOT NULL;
 CREATE INDEX holdfast_job_chains ON holdfast_job (run) WHERE chain_state IS NOT NULL;

@@ -1,0 +1,49 @@
+-- Statements for those who measure: keys, what grows and is late, and who waits for a chain.
+
+-- :lane
+SELECT k.key,
+    (SELECT count(*) FROM (SELECT 1 FROM holdfast.ready r WHERE r.queue = %(queue)s AND r.key = k.key
+        LIMIT %(counted)s::bigint) w)::bigint AS waiting,
+    (SELECT count(*) FROM holdfast.job j WHERE j.queue = %(queue)s AND j.active_key = k.key) AS active,
+    (SELECT concurrency FROM holdfast.key_limit l WHERE l.queue = %(queue)s AND l.key = k.key) AS own_limit,
+    l.ready_at_ms, coalesce(l.cooling, false) AS cooling, l.tokens, l.tokens_at_ms,
+    (SELECT j.ready_at_ms FROM (SELECT r.run FROM holdfast.ready r WHERE r.queue = %(queue)s AND r.key = k.key
+        ORDER BY r.rank, r.run_at_ms, r.run LIMIT 1) f JOIN holdfast.job j ON j.run = ANY (ARRAY[f.run])) AS oldest_waiting_ms
+FROM k LEFT JOIN holdfast.lane l ON l.queue = %(queue)s AND l.key = ANY (ARRAY[k.key]);
+
+-- Keys among which a list chooses; those with active jobs, and those of the jobs that come first, however many there are.
+-- :keys
+WITH k AS MATERIALIZED (
+    (SELECT key FROM holdfast.lane WHERE queue = %(queue)s ORDER BY key LIMIT @KEYS_LOOKED_AT)
+    UNION SELECT active_key FROM holdfast.job WHERE queue = %(queue)s AND active_key IS NOT NULL AND %(order)s = 'busiest'
+    UNION (SELECT key FROM (SELECT key FROM holdfast.ready WHERE queue = %(queue)s AND key || '' IS NOT NULL AND %(order)s = 'starved'
+        ORDER BY run_at_ms, run LIMIT @KEYS_LOOKED_AT) f)
+) :lane;
+
+-- :chosen
+WITH k AS MATERIALIZED (SELECT u.key FROM unnest(%(keys)s::text[]) AS u(key)) :lane;
+
+-- :active
+SELECT q.name, holdfast.clock(%(now)s::bigint) AS now_ms,
+    (SELECT json_object_agg(key, number)::text FROM (SELECT active_key AS key, count(*) AS number FROM holdfast.job
+        WHERE queue = q.name AND active_key IS NOT NULL GROUP BY active_key) a) AS active,
+    (SELECT due_at_ms FROM holdfast.job WHERE queue = q.name AND due_at_ms IS NOT NULL ORDER BY due_at_ms LIMIT 1) AS due
+FROM holdfast.queue q;
+
+-- :size
+SELECT holdfast.clock(%(now)s::bigint) AS now_ms,
+    (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM holdfast.event_seq) AS newest,
+    (SELECT value::bigint FROM holdfast.meta WHERE name = 'trimmed') AS trimmed,
+    pg_total_relation_size('holdfast.event') AS bytes,
+    (SELECT json_object_agg(substr(name, 8), split_part(value, ' ', 1)::bigint)::text FROM holdfast.meta
+        WHERE name LIKE 'reader:%%'
+            AND split_part(value, ' ', 2)::bigint > holdfast.clock(%(now)s::bigint) - @READER_FORGOTTEN_MS) AS readers;
+
+-- :dependants
+SELECT d.count, j.queue, j.id, j.run FROM (SELECT holdfast.chain_by_job(%(now)s::bigint, %(queue)s, %(id)s, %(run)s::bigint) AS run) f
+    CROSS JOIN LATERAL (SELECT count(DISTINCT b.run) AS count FROM (SELECT run FROM holdfast.blocker
+        WHERE blocker = f.run AND state IS NULL LIMIT @MOST_COUNTED) b) d
+    LEFT JOIN LATERAL (SELECT DISTINCT run FROM holdfast.blocker WHERE blocker = f.run AND state IS NULL
+        ORDER BY run LIMIT %(limit)s::bigint) b ON true
+    LEFT JOIN holdfast.job j ON j.run = ANY (ARRAY[b.run])
+ORDER BY j.run;
