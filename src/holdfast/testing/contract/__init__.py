@@ -18,6 +18,7 @@ from .harness import Clock, Harness  # noqa: E402
 from .machine import MachineCases, StoreMachine  # noqa: E402
 from .operate.limit import LimitCases  # noqa: E402
 from .operate.log import LogCases  # noqa: E402
+from .operate.look import LookCases  # noqa: E402
 from .operate.schedule import ScheduleCases  # noqa: E402
 from .operate.tally import TallyCases  # noqa: E402
 from .produce.cancel import CancelCases  # noqa: E402
@@ -54,6 +55,7 @@ class StoreContract(
     IdleCases,
     LimitCases,
     LogCases,
+    LookCases,
     LookupCases,
     OddCases,
     SpoilCases,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import msgspec
+
 from .entry import DRAINS, READS, Flat, ServerCall
 from .produce import RunArguments
 
@@ -55,25 +57,32 @@ class SearchReply(NamedTuple):
     records: Flat
 
 
+class Wanted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the server looks at to tell whether a record matches. `states` are letters."""
+
+    states: str | None = None
+    task: str | None = None
+    key: str | None = None
+    prefix: str | None = None
+    signature: str | None = None
+    after: int | None = None
+    before: int | None = None
+    fresh: bool = False
+    """It was not requeued."""
+
+
 class SearchCall(ServerCall[SearchReply]):
     """Return those of some runs that match, or those of the newest `most` below a run, up to `limit` of them.
 
-    `states` are letters; `fresh` leaves out what was requeued; `bare` gives no records.
+    `which` is a `Wanted` as JSON; `bare` gives no records.
     """
 
     reply, flag, takes, gives = SearchReply, READS, (RunArguments,), (RecordFields,)
     below: int
     most: int
     limit: int
-    states: str | None
-    task: str | None
-    key: str | None
-    prefix: str | None
-    signature: str | None
-    after: int | None
-    before_ms: int | None
-    fresh: bool
     bare: bool
+    which: bytes
 
 
 class RunsCall(ServerCall[Flat | None]):

@@ -16,7 +16,7 @@ from ...contract import Filter, JobCount, JobPage
 from ...cursor import LAST, ListCursor
 from ...pages import Look, by_counters, states_of
 from ..arguments.entry import in_groups
-from ..arguments.inspect import QueueCall, RecordFields, SearchCall, SearchReply
+from ..arguments.inspect import QueueCall, RecordFields, SearchCall, SearchReply, Wanted
 from ..caller import RedisCaller, rid
 from ..record.job import RedisRecord, is_gone, parse_or_none
 from ..record.view import decoded, job_record
@@ -26,6 +26,8 @@ MOST_AT_ONCE = 4000
 """Records that one call looks at: the server does nothing else meanwhile."""
 FEWEST_AT_ONCE = 500
 """The least for each queue, where there are many."""
+NO_LETTER = "-"
+"""Of no state."""
 COUNTED_IN = 10
 """A count looks at as many records as so many pages."""
 
@@ -146,21 +148,8 @@ class Search:
         fresh: bool = False,
         bare: bool = False,
     ) -> SearchReply:
-        states = states_of(which)
-        call = SearchCall(
-            below=below,
-            most=most,
-            limit=limit,
-            states="".join(LETTER.get(State(state), "?") if state else "?" for state in states) or None,
-            task=which.task,
-            key=which.key,
-            prefix=which.id_prefix or None,
-            signature=which.signature,
-            after=which.enqueued_after_ms,
-            before_ms=which.enqueued_before_ms,
-            fresh=fresh,
-            bare=bare,
-        )
+        wanted = msgspec.json.encode(_wanted(which, fresh))
+        call = SearchCall(below=below, most=most, limit=limit, bare=bare, which=wanted)
         return await self._caller.read(queue, call, [rid(run) for run in runs or ()])
 
     async def _parsed(self, queue: str, which: Filter, reply: SearchReply) -> list[JobRecord]:
@@ -173,6 +162,20 @@ class Search:
             elif not is_gone(parsed, reply.now) and _matches(which, parsed):
                 jobs.append(job_record(queue, run, parsed, bool(successor), reply.now))
         return jobs
+
+
+def _wanted(which: Filter, fresh: bool) -> Wanted:
+    """Return what the server looks at."""
+    return Wanted(
+        states="".join(LETTER[State(state)] if state else NO_LETTER for state in states_of(which)) or None,
+        task=which.task,
+        key=which.key,
+        prefix=which.id_prefix or None,
+        signature=which.signature,
+        after=which.enqueued_after_ms,
+        before=which.enqueued_before_ms,
+        fresh=fresh,
+    )
 
 
 def _merged(each: dict[str, Found]) -> list[JobRecord]:

@@ -2,27 +2,28 @@
 
 local CHUNK = 250
 
-local function is_wanted(call, job, now)
+local function is_wanted(which, job, now)
   local more = job.more
   if more.expires_at and more.expires_at <= now then return false end
-  if call.task and job.task ~= call.task or call.key and more.key ~= call.key then return false end
-  if call.prefix and string.sub(H.long(job.id), 1, #call.prefix) ~= call.prefix then return false end
-  if call.signature and more.signature ~= call.signature and more.signature ~= '-' then return false end
-  if call.after and job.enqueued_at < call.after or call.before_ms and job.enqueued_at >= call.before_ms then return false end
-  return not (call.fresh and more.requeued_as)
+  if which.task and job.task ~= which.task or which.key and more.key ~= which.key then return false end
+  if which.prefix and string.sub(H.long(job.id), 1, #which.prefix) ~= which.prefix then return false end
+  if which.signature and more.signature ~= which.signature and more.signature ~= '-' then return false end
+  if which.after and job.enqueued_at < which.after or which.before and job.enqueued_at >= which.before then return false end
+  return not (which.fresh and more.requeued_as)
 end
 
 -- Look at the record of a run: true when there are enough.
 local function look(q, call, found, rid, raw)
   found.seen = found.seen + 1
-  if call.states and not string.find(call.states, string.sub(raw, 1, 1), 1, true) then
+  local which = H.json(call.which)
+  if which.states and not string.find(which.states, string.sub(raw, 1, 1), 1, true) then
     local fine, _, _, _, _, at = pcall(struct.unpack, '>c1BI2BI6', raw)
     if fine then found.oldest = at end
     return false
   end
   local fine, job = pcall(H.decode, rid, raw)
   if fine then found.oldest = job.enqueued_at end
-  if fine and not is_wanted(call, job, q.now) then return false end
+  if fine and not is_wanted(which, job, q.now) then return false end
   local flat, run = found.records, H.run_of(rid)
   flat[#flat + 1], flat[#flat + 2] = run, call.bare and '' or raw
   flat[#flat + 1] = fine and not call.bare and H.outcome(job) == 'active' and redis.call('HEXISTS', q.key.successors, job.id) or 0
@@ -53,7 +54,7 @@ local function walk(q, call, found)
   if run <= 0 then found.below = 0 end
 end
 
--- serve search: now, below, most, limit, states, task, key, prefix, signature, after, before_ms, fresh, bare
+-- serve search: now, below, most, limit, bare, which
 --   then, over and over, run_arguments: rid
 --   reply: now, below, oldest, records
 --   in it, record_fields: run, record, successor
