@@ -6,19 +6,18 @@ import asyncio
 import logging
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from ..client import Client, OnGap
 from ..client.handle import CoroutineOf
 from ..codec import Signature
-from ..core.bound import ASKED_AT_ONCE, CANCELLED_AT_ONCE
+from ..core.bound import ASKED_AT_ONCE, CANCELLED_AT_ONCE, MOST_COUNTED
 from ..core.chain import ChainRef, OnBlockerFailed
 from ..core.duration import Duration
 from ..core.event import Event
 from ..core.job import JobRecord
 from ..core.limit import Rate
 from ..core.schedule import CatchUp, Overlap
-from ..core.state import State
 from ..core.tick import Spec
 from ..core.transition import Reply
 from ..core.word import check_text
@@ -35,18 +34,21 @@ from ..store.contract import (
     ChainRecord,
     DeleteResult,
     Filter,
+    JobCount,
     JobPage,
     QueueInfo,
     Running,
     SessionInfo,
+    StoreMeasure,
 )
 from .bulk import Call, EnqueueCounts, enqueue_all
 from .decorator import Decorator
+from .filter import JobFilter, known_state, selected, to_requeue
 from .flow import DAY, Flow
 from .hooks import Hook, Hooks
 from .options import AppOptions, QueueOptions, TaskOptions, WorkerOptions, known_options
 from .plain import PlainHandler
-from .queue import FINISHED, Queue, known_state
+from .queue import Queue
 from .registry import Registry, check_queue_name
 from .resource import Opening, Resource, opened
 from .settings import layer
@@ -285,37 +287,38 @@ class Holdfast:
         self,
         *job_ids: str,
         queue: str | None = None,
-        state: Literal["failed", "completed", "cancelled"] | None = None,
-        task: str | None = None,
         limit: int = CANCELLED_AT_ONCE,
         dry_run: bool = False,
+        **which: Unpack[JobFilter],
     ) -> list[tuple[str, str, int]]:
         """Requeue finished jobs: with these ids, or all failed ones that match. Return (queue, id, run) of each."""
-        states = (known_state(state),) if state else (FINISHED if job_ids else (State.FAILED,))
-        which = Filter(queue=queue, ids=job_ids, states=states, task=task)
-        return await self.client.requeue(which, limit, dry_run)
+        chosen = selected("requeue()", which, queue=queue, ids=job_ids, states=to_requeue(job_ids))
+        return await self.client.requeue(chosen, limit, dry_run)
 
     async def jobs(
         self,
         *,
         queue: str | None = None,
-        state: str | None = None,
-        task: str | None = None,
-        key: str | None = None,
         chain: ChainRef | None = None,
-        tag: str | None = None,
         ids: Sequence[str] | None = None,
         worker: str | None = None,
         limit: int = 50,
         cursor: str | None = None,
+        **which: Unpack[JobFilter],
     ) -> JobPage:
         """Return jobs that match, newest first; with `chain`, those of one chain; with `worker`, those that it holds.
 
-        With `ids`, the status of each id that is there, in the order given and without a limit.
+        What a page costs is bounded, however many jobs there are: one may be short, or empty, with a cursor that goes
+        on. With `ids`, the status of each id that is there, in the order given and without a limit.
         """
-        states = (known_state(state),) if state else ()
-        which = Filter(queue=queue, states=states, task=task, key=key, chain=chain, tag=tag)
-        return await self.client.look.jobs(which, limit, cursor, ids=ids, worker=worker)
+        chosen = selected("jobs()", which, queue=queue, chain=chain)
+        return await self.client.look.jobs(chosen, limit, cursor, ids=ids, worker=worker)
+
+    async def count(
+        self, *, queue: str | None = None, most: int = MOST_COUNTED, **which: Unpack[JobFilter]
+    ) -> JobCount:
+        """Return how many jobs match, counted up to `most`; by queue and state alone, whatever their number."""
+        return await self.client.look.count(selected("count()", which, queue=queue), most)
 
     # --- chains
 
@@ -360,6 +363,10 @@ class Holdfast:
     async def queues(self) -> list[QueueInfo]:
         """Return every queue that the store knows."""
         return await self.client.look.queues()
+
+    async def measure(self) -> StoreMeasure:
+        """Return what grows, waits and is late in the store. What it costs does not grow with its jobs."""
+        return await self.client.look.measure()
 
     async def workers(self) -> list[SessionInfo]:
         """Return every worker that the store knows."""

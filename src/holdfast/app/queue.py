@@ -10,19 +10,20 @@ from ..client import DEFAULT_WAIT, Client, Handle, handed_over, refuse_update
 from ..client.handle import CoroutineOf
 from ..client.options import JobOptions, prepared, refuse_keyless, refuse_own_blocker, refuse_to_wait
 from ..codec.plain import Hint
-from ..core.bound import ASKED_AT_ONCE, CANCELLED_AT_ONCE, MOST_COUNT
+from ..core.bound import ASKED_AT_ONCE, CANCELLED_AT_ONCE, MOST_COUNT, MOST_COUNTED
+from ..core.declaration import View
 from ..core.duration import Duration, ttl_ms
 from ..core.event import Event
 from ..core.job import JobRecord
 from ..core.limit import QueueSettings
 from ..core.policy import Policy
 from ..core.size import fit_payload
-from ..core.state import State
 from ..core.transition import Reply
 from ..core.word import check_text, check_words
 from ..errors import ConfigError
-from ..store.contract import CancelResult, Filter, JobPage, QueueInfo, Running
+from ..store.contract import CancelResult, Dependants, JobCount, JobPage, KeyInfo, KeyOrder, QueueInfo, Running
 from .bulk import Call, EnqueueCounts, enqueue_all
+from .filter import JobFilter, selected, to_requeue
 from .options import Adjustments, LiveQueueOptions
 from .registry import Registry
 from .settings import adjust, check_live, queue_fields, resolve
@@ -153,15 +154,13 @@ class Queue(Generic[T, R]):
     async def requeue(
         self,
         *job_ids: str,
-        state: str | None = None,
-        task: str | None = None,
         limit: int = CANCELLED_AT_ONCE,
         dry_run: bool = False,
+        **which: Unpack[JobFilter],
     ) -> list[tuple[str, str, int]]:
         """Requeue finished jobs: with these ids, or all failed ones that match. Return (queue, id, run) of each."""
-        states = (known_state(state),) if state else (FINISHED if job_ids else (State.FAILED,))
-        which = Filter(queue=self.name, ids=job_ids, states=states, task=task)
-        return await self._client.requeue(which, limit, dry_run)
+        chosen = selected("requeue()", which, queue=self.name, ids=job_ids, states=to_requeue(job_ids))
+        return await self._client.requeue(chosen, limit, dry_run)
 
     async def keep_result(self, job_id: str, ttl: Duration | None) -> Reply:
         """Keep a job's result for so long, from now or from its end; `math.inf`, or `None`, is for ever."""
@@ -171,18 +170,30 @@ class Queue(Generic[T, R]):
     async def jobs(
         self,
         *,
-        state: str | None = None,
-        task: str | None = None,
-        key: str | None = None,
         ids: Sequence[str] | None = None,
         worker: str | None = None,
         limit: int = 50,
         cursor: str | None = None,
+        **which: Unpack[JobFilter],
     ) -> JobPage:
-        """Return its jobs, newest first; those that a worker holds; with `ids`, the status of each that is there."""
-        states = (known_state(state),) if state else ()
-        which = Filter(queue=self.name, states=states, task=task, key=key)
-        return await self._client.look.jobs(which, limit, cursor, ids=ids, worker=worker)
+        """Return its jobs, newest first; those that a worker holds; with `ids`, the status of each that is there.
+
+        A page may be short, or empty, and have a cursor: see `Holdfast.jobs`.
+        """
+        chosen = selected("jobs()", which, queue=self.name)
+        return await self._client.look.jobs(chosen, limit, cursor, ids=ids, worker=worker)
+
+    async def count(self, *, most: int = MOST_COUNTED, **which: Unpack[JobFilter]) -> JobCount:
+        """Return how many of its jobs match, counted up to `most`."""
+        return await self._client.look.count(selected("count()", which, queue=self.name), most)
+
+    async def runs(self, job_id: str, *, limit: int = 50) -> list[JobRecord]:
+        """Return the runs of an id that are kept, newest first, at most `limit` of them."""
+        return await self._client.look.runs(self.name, job_id, limit)
+
+    async def dependants(self, job_id: str, run: int | None = None, *, limit: int = 50) -> Dependants:
+        """Return the jobs that wait for the chain of a job, at most `limit` of them, and how many there are."""
+        return await self._client.look.dependants(self.name, job_id, run, limit)
 
     def events(
         self, *, job_id: str | None = None, after: str | None = None, follow: bool = False
@@ -218,23 +229,20 @@ class Queue(Generic[T, R]):
         """Return the policy in force of every task that workers have declared here."""
         return await self._client.store.policies(self.name)
 
+    async def layers(self) -> View:
+        """Return what workers declared of it and its tasks, in which version, and what operators set above that."""
+        return await self._client.look.layers(self.name)
+
+    async def keys(self, *, order: KeyOrder = "busiest", limit: int = 50) -> list[KeyInfo]:
+        """Return its concurrency keys with their jobs and limits: `busiest` or `starved` first, or by `name`."""
+        return await self._client.look.keys(self.name, order, limit)
+
     async def limit_key(self, key: str, concurrency: int | None) -> None:
         """Give one key a concurrency of its own; `None` takes it away."""
         check_text(key, "key", "a concurrency key")
         if concurrency is not None and (type(concurrency) is not int or not 1 <= concurrency <= MOST_COUNT):
             raise ConfigError(f"concurrency={concurrency!r}: a whole number from 1 to {MOST_COUNT}, or None")
         await self._client.store.limit_key(self.name, key, concurrency)
-
-
-FINISHED = (State.COMPLETED, State.FAILED, State.CANCELLED)
-
-
-def known_state(name: str) -> State:
-    """Return the state of that name."""
-    try:
-        return State(name)
-    except ValueError:
-        raise ConfigError(f"state={name!r} is none; known are {', '.join(State)}") from None
 
 
 AnyQueue = Queue[Any, Any]

@@ -5,19 +5,21 @@ from __future__ import annotations
 import itertools
 import sys
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal, cast
 
 import click
 import msgspec
 
 from ..app.app import Holdfast
-from ..app.queue import FINISHED, AnyQueue
-from ..core.state import State
+from ..app.filter import JobFilter, selected, to_requeue
+from ..app.queue import AnyQueue
 from ..core.transition import Reply
 from ..errors import ConfigError
 from ..store.contract import CancelResult, Filter
 from .command import Command, NotDone, OptionValue, Source, json_option, source_options
 from .output import console, json_out, say, table
+from .parse import as_instant
 
 Running = Literal["refuse", "signal", "kill"]
 Run = tuple[str, str, int]
@@ -83,6 +85,10 @@ class JobSelection:
     queue: str | None
     task: str | None
     state: str | None
+    id_prefix: str | None
+    signature: str | None
+    since: datetime | None
+    until: datetime | None
     limit: int
     dry_run: bool
     yes: bool
@@ -91,8 +97,11 @@ class JobSelection:
     @property
     def which(self) -> Filter:
         """The filter: finished jobs among the ids, or all failed ones that match."""
-        states = (State(self.state),) if self.state else (FINISHED if self.ids else (State.FAILED,))
-        return Filter(queue=self.queue, ids=self.ids, task=self.task, states=states)
+        which = JobFilter(
+            state=self.state, task=self.task, id_prefix=self.id_prefix, signature=self.signature,
+            enqueued_after=self.since, enqueued_before=self.until,
+        )  # fmt: skip
+        return selected("requeue", which, queue=self.queue, ids=self.ids, states=to_requeue(self.ids))
 
 
 @click.command(cls=Command)
@@ -105,6 +114,10 @@ class JobSelection:
     type=click.Choice(["failed", "completed", "cancelled"]),
     help="In this state; default: failed, or any with ids.",
 )
+@click.option("--id-prefix", metavar="TEXT", help="With an id that begins with this.")
+@click.option("--signature", metavar="HEX", help="That failed with errors of this signature.")
+@click.option("--since", metavar="WHEN", callback=as_instant, help="That came since then: an instant, or 2h ago.")
+@click.option("--until", metavar="WHEN", callback=as_instant, help="That came before: an instant, or 2h ago.")
 @click.option("--limit", type=click.IntRange(1), default=1000, show_default=True, help="At most so many, newest first.")
 @click.option("--dry-run", is_flag=True, help="Say what would be, and change nothing.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
@@ -118,6 +131,7 @@ def requeue(source: Source, **given: OptionValue) -> None:
     Examples:
       holdfast requeue mail-1 mail-2 --queue mail
       holdfast requeue --queue mail --task send --dry-run
+      holdfast requeue --signature 5f2d8a01c3b4e6f7 --since 1d
       holdfast requeue --queue mail --state failed --limit 100000 --yes
     """
     selection = JobSelection(**given)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import click
 import msgspec
@@ -13,10 +13,12 @@ from ..core.event import Event
 from ..core.job import JobRecord
 from ..core.state import State
 from ..core.visible import visible, visible_lines
+from ..store.contract import JobPage
 from . import json_form
 from .command import CommandGroup, OptionValue, Source, json_option, source_options
 from .json_form import JsonObject
 from .output import console, duration, json_out, json_text, say_more, table
+from .parse import as_instant
 
 T = TypeVar("T")
 
@@ -42,10 +44,14 @@ def jobs() -> None:
 @click.option("--tag", metavar="WORD", help="With this tag.")
 @click.option("--worker", metavar="NAME", help="Held by this worker, by its name or session.")
 @click.option("--id", "ids", multiple=True, metavar="ID", help="With this id, as it stands; may be given again.")
+@click.option("--id-prefix", metavar="TEXT", help="With an id that begins with this.")
+@click.option("--signature", metavar="HEX", help="That failed, or are failing, with errors of this signature.")
+@click.option("--since", metavar="WHEN", callback=as_instant, help="That came since then: an instant, or 2h ago.")
+@click.option("--until", metavar="WHEN", callback=as_instant, help="That came before: an instant, or 2h ago.")
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many.")
 @click.option("--cursor", help="Where the last list ended.")
 @json_option
-def list_(source: Source, as_json: bool, ids: tuple[str, ...], **which: OptionValue) -> None:
+def list_(source: Source, as_json: bool, ids: tuple[str, ...], **given: OptionValue) -> None:
     """List jobs, newest first; or, with --id, those that are there, in that order.
 
     \b
@@ -54,14 +60,30 @@ def list_(source: Source, as_json: bool, ids: tuple[str, ...], **which: OptionVa
       holdfast jobs list --queue mail --id mail-1 --id mail-2
       holdfast jobs list --queue mail --state failed --limit 10
       holdfast jobs --state waiting --json
+      holdfast jobs --id-prefix order- --since 2h
     """
-    page, now = source.run(lambda app: timed(app, app.jobs(ids=ids or None, **which)))
+    page, now = source.run(lambda app: timed(app, _page(app, ids or None, **given)))
     if as_json:
         json_out({"jobs": [json_form.job(job) for job in page.jobs], "cursor": page.cursor})
         return
     columns = ("queue", "id", ">run", "task", "state", ">attempts", ">failures", "key", "age", "error")
     table(columns, [_row(job, now) for job in page.jobs])
     say_more(page.cursor)
+
+
+async def _page(
+    app: Holdfast, ids: tuple[str, ...] | None, *, limit: int, cursor: str | None, since: Any, until: Any, **which: Any
+) -> JobPage:
+    """Return a whole page: the store may look at some of its jobs, and find none that matches."""
+    found: list[JobRecord] = []
+    while True:
+        page = await app.jobs(
+            ids=ids, limit=limit - len(found), cursor=cursor, enqueued_after=since, enqueued_before=until, **which
+        )
+        found += page.jobs
+        cursor = page.cursor
+        if cursor is None or len(found) >= limit:
+            return JobPage(jobs=found, cursor=cursor)
 
 
 async def timed(app: Holdfast, page: Awaitable[T]) -> tuple[T, int]:

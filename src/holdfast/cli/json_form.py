@@ -10,9 +10,9 @@ import msgspec
 from ..app.app import Holdfast
 from ..codec import Codec, codec
 from ..core.event import Event
-from ..core.job import JobRecord
+from ..core.job import ErrorRecord, JobRecord
 from ..core.schedule import Schedule
-from ..store.contract import ChainRecord, QueueInfo, SessionInfo
+from ..store.contract import ChainRecord, KeyInfo, QueueInfo, SessionInfo
 from .output import iso
 
 JsonObject = dict[str, Any]
@@ -40,7 +40,7 @@ def job(record: JobRecord) -> JsonObject:
         "counters": msgspec.to_builtins(record.counters),
         "worker": record.worker,
         "progress": msgspec.to_builtins(record.progress),
-        "error": {"type": error.type, "message": error.message, "kind": error.kind} if error else None,
+        "error": _error(error),
         "holds_id": record.holds_id,
         "cancel_requested": record.cancel_requested,
         "successor": record.successor,
@@ -51,6 +51,12 @@ def job(record: JobRecord) -> JsonObject:
         "snoozes": record.snoozes,
         "company": record.company,
     }
+
+
+def _error(error: ErrorRecord | None) -> JsonObject | None:
+    if error is None:
+        return None
+    return {"type": error.type, "message": error.message, "kind": error.kind, "signature": error.signature}
 
 
 def chain(record: ChainRecord) -> JsonObject:
@@ -175,6 +181,23 @@ def queue(info: QueueInfo, now_ms: int) -> JsonObject:
         "settings": msgspec.to_builtins(info.settings),
         "overrides": info.overrides,
         "key_overrides": info.key_overrides,
+    }
+
+
+def key(info: KeyInfo, now_ms: int) -> JsonObject:
+    """Return a concurrency key with its jobs and limits."""
+    oldest = info.oldest_waiting_ms
+    return {
+        "key": info.key,
+        "waiting": info.waiting,
+        "active": info.active,
+        "limit": info.limit,
+        "own_limit": info.own_limit,
+        "at_limit": info.at_limit,
+        "tokens": info.tokens,
+        "ready_at": iso(info.ready_at_ms),
+        "oldest_waiting_at": iso(oldest),
+        "oldest_waiting_age_ms": None if oldest is None else max(0, now_ms - oldest),
     }
 
 

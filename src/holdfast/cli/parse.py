@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 
 import click
 import msgspec
@@ -61,6 +62,20 @@ def pairs(words: Iterable[str]) -> dict[str, str]:
 def as_seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
     """Parse an option that is a duration: 30, 500ms, 10m, 2h, 1d."""
     return None if value is None else seconds(value, param.opts[0])
+
+
+def as_instant(ctx: click.Context, param: click.Parameter, value: str | None) -> datetime | None:
+    """Return an instant: as ISO 8601, in local time where it names no zone; or as how long ago that was."""
+    if value is None:
+        return None
+    if _DURATION.fullmatch(value.strip()):
+        return datetime.now(UTC) - timedelta(seconds=seconds(value))
+    try:
+        return datetime.fromisoformat(value.strip()).astimezone()
+    except (ValueError, OverflowError):
+        raise ConfigError(
+            f"--{param.name}={value!r}: write an instant (2026-01-31T12:00, 2026-01-31T12:00Z), or how long ago (2h)"
+        ) from None
 
 
 def as_bytes(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:

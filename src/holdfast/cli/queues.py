@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import click
 import msgspec
@@ -14,7 +14,7 @@ from ..app.queue import AnyQueue
 from ..app.settings import QUEUE_SETTINGS
 from ..core.limit import QueueSettings, Rate
 from ..errors import ConfigError
-from ..store.contract import QueueInfo
+from ..store.contract import KeyInfo, KeyOrder, QueueInfo
 from . import json_form
 from .command import Command, CommandGroup, Source, json_option, source_options
 from .output import duration, json_out, say, say_note, table
@@ -32,6 +32,7 @@ def queues() -> None:
     Examples:
       holdfast queues --app shop:app
       holdfast queues set mail concurrency=5 rate=100/s
+      holdfast queues keys mail --order starved
       holdfast queues limit-key mail tenant-7 2
     """
 
@@ -146,6 +147,44 @@ async def _noting(queue: AnyQueue, change: Awaitable[T]) -> T:
     if not known:
         say_note(f"the store knew no queue {queue.name!r} until now")
     return changed
+
+
+@queues.command("keys")
+@click.argument("name")
+@source_options
+@click.option(
+    "--order", type=click.Choice(get_args(KeyOrder)), default="busiest", show_default=True,
+    help="Most active jobs first, the longest wait first, or by name.",
+)  # fmt: skip
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many.")
+@json_option
+def keys(source: Source, name: str, order: KeyOrder, limit: int, as_json: bool) -> None:
+    """List the concurrency keys of a queue that have jobs.
+
+    Jobs, the limit (* its own), tokens of its rate, and how long the job that comes first has waited.
+
+    \b
+    Examples:
+      holdfast queues keys mail
+      holdfast queues keys mail --order starved --json
+    """
+
+    async def work(app: Holdfast) -> tuple[list[KeyInfo], int]:
+        return await app.queue(name).keys(order=order, limit=limit), await app.store.now_ms()
+
+    found, now = source.run(work)
+    if as_json:
+        json_out({"name": name, "keys": [json_form.key(info, now) for info in found]})
+        return
+    columns = ("key", ">waiting", ">active", ">limit", ">tokens", ">oldest", "")
+    table(columns, [_key_row(info, now) for info in found])
+
+
+def _key_row(info: KeyInfo, now: int) -> tuple[object, ...]:
+    limit = None if info.limit is None else f"{info.limit}{'*' if info.own_limit else ''}"
+    tokens = None if info.tokens is None else f"{info.tokens:.1f}"
+    age = None if info.oldest_waiting_ms is None else duration(max(0, now - info.oldest_waiting_ms))
+    return (info.key, info.waiting, info.active, limit, tokens, age, "at its limit" if info.at_limit else "")
 
 
 @queues.command("limit-key")

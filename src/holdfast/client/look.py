@@ -5,16 +5,31 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
+from typing import get_args
 
 import msgspec
 
-from ..core.bound import ASKED_AT_ONCE
+from ..core.bound import ASKED_AT_ONCE, MOST_COUNTED
+from ..core.declaration import View
 from ..core.event import Event
 from ..core.job import JobRecord
 from ..core.state import State
 from ..core.word import check_words
 from ..errors import ConfigError, JobMissing
-from ..store.contract import ChainPage, ChainRecord, Filter, JobPage, QueueInfo, SessionInfo, Store
+from ..store.contract import (
+    ChainPage,
+    ChainRecord,
+    Dependants,
+    Filter,
+    JobCount,
+    JobPage,
+    KeyInfo,
+    KeyOrder,
+    QueueInfo,
+    SessionInfo,
+    Store,
+    StoreMeasure,
+)
 
 OnGap = Callable[[int | None], None]
 log = logging.getLogger("holdfast")
@@ -49,10 +64,8 @@ class Look:
 
     async def chains(self, which: Filter, limit: int = 50, cursor: str | None = None) -> ChainPage:
         """Return chains of more than one job, newest first."""
-        if type(limit) is not int or limit < 1:
-            raise ConfigError(f"limit={limit!r}: a whole number from 1")
         check_filter(which, cursor)
-        return await self.store.chains(which, limit=limit, cursor=cursor)
+        return await self.store.chains(which, limit=_whole(limit, "limit"), cursor=cursor)
 
     async def jobs(
         self,
@@ -72,10 +85,40 @@ class Look:
             if cursor is not None or which.chain is not None:
                 raise ConfigError("ids=[...]: they are looked up in one call, with no cursor= and no chain=")
             return JobPage(jobs=[record for record in await self.look_up(ids, which.queue) if _matches(which, record)])
-        if type(limit) is not int or limit < 1:
-            raise ConfigError(f"limit={limit!r}: a whole number from 1")
         check_filter(which, cursor)
-        return await self.store.jobs(which, limit=limit, cursor=cursor)
+        return await self.store.jobs(which, limit=_whole(limit, "limit"), cursor=cursor)
+
+    async def count(self, which: Filter, most: int = MOST_COUNTED) -> JobCount:
+        """Return how many jobs match, counted up to `most`."""
+        check_filter(which)
+        return await self.store.count(which, most=_whole(most, "most"))
+
+    async def runs(self, queue: str, id: str, limit: int = 50) -> list[JobRecord]:
+        """Return the runs of an id that are kept, newest first."""
+        check_words(queue=queue, job_id=id)
+        page = await self.store.jobs(Filter(queue=queue, ids=(id,)), limit=_whole(limit, "limit"))
+        return page.jobs
+
+    async def dependants(self, queue: str, id: str, run: int | None = None, limit: int = 50) -> Dependants:
+        """Return the jobs that wait for the chain of a job."""
+        check_words(queue=queue, job_id=id)
+        return await self.store.dependants(queue, id, checked_run(run), limit=_whole(limit, "limit"))
+
+    async def layers(self, queue: str) -> View:
+        """Return what workers declared of a queue and its tasks, and what operators set above it."""
+        check_words(queue=queue)
+        return await self.store.layers(queue)
+
+    async def keys(self, queue: str, order: KeyOrder = "busiest", limit: int = 50) -> list[KeyInfo]:
+        """Return keys of a queue with their jobs and limits."""
+        check_words(queue=queue)
+        if order not in get_args(KeyOrder):
+            raise ConfigError(f"order={order!r} is none; known are {', '.join(get_args(KeyOrder))}")
+        return await self.store.keys(queue, order=order, limit=_whole(limit, "limit"))
+
+    async def measure(self) -> StoreMeasure:
+        """Return what grows, waits and is late in the store."""
+        return await self.store.measure()
 
     async def look_up(self, ids: Sequence[str], queue: str | None = None) -> list[JobRecord]:
         """Return the run that answers for each of these ids that is there, in their order, each id once."""
@@ -130,7 +173,8 @@ class Look:
 def check_filter(which: Filter, cursor: str | None = None) -> None:
     """Raise when a filter asks for what no job can have."""
     chain = which.chain
-    check_words(queue=which.queue, task=which.task, key=which.key, cursor=cursor)
+    check_words(queue=which.queue, task=which.task, key=which.key, tag=which.tag, cursor=cursor)
+    check_words(id_prefix=which.id_prefix, signature=which.signature)
     check_words(**({"chain.queue": chain.queue, "chain.id": chain.id} if chain is not None else {}))
     for id in which.ids:
         check_words(job_id=id)
@@ -142,8 +186,24 @@ def _matches(which: Filter, record: JobRecord) -> bool:
         and (which.task is None or record.task == which.task)
         and (which.key is None or record.key == which.key)
         and (which.tag is None or which.tag in record.tags)
+        and record.id.startswith(which.id_prefix or "")
+        and (which.signature is None or _has_error(record, which.signature))
+        and (which.enqueued_after_ms is None or record.enqueued_at_ms >= which.enqueued_after_ms)
+        and (which.enqueued_before_ms is None or record.enqueued_at_ms < which.enqueued_before_ms)
         and (not which.holders or (record.state is State.ACTIVE and record.worker in which.holders))
     )
+
+
+def _has_error(record: JobRecord, signature: str) -> bool:
+    over = record.state in (State.COMPLETED, State.CANCELLED)
+    return record.error is not None and not over and record.error.signature == signature
+
+
+def _whole(value: int, name: str) -> int:
+    """Return a number of jobs, or raise when it is none."""
+    if type(value) is not int or value < 1:
+        raise ConfigError(f"{name}={value!r}: a whole number from 1")
+    return value
 
 
 def _warn_of_gap(missed: int | None) -> None:

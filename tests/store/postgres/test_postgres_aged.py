@@ -16,8 +16,10 @@ from aged import DAY_MS, Aged, aged
 from servers import stock_postgres
 
 from holdfast.client import new_id
-from holdfast.core.chain import BlockerRef
+from holdfast.core.chain import BlockerRef, ChainRef
 from holdfast.core.job import ErrorRecord
+from holdfast.core.state import State
+from holdfast.store import pages
 from holdfast.store.contract import (
     Complete,
     Conflict,
@@ -30,6 +32,8 @@ from holdfast.store.contract import (
     Retried,
 )
 from holdfast.store.contract import ScheduleChange as Change
+from holdfast.store.postgres import page
+from holdfast.store.postgres.page import PostgresPages
 from holdfast.store.postgres.scan import PostgresScan
 from holdfast.store.scan import open_scan
 
@@ -168,6 +172,22 @@ async def look(it: Aged) -> None:
     await it.store.held(it.session)
 
 
+async def find(it: Aged) -> None:
+    await it.add(1, id=(prefix := new_id())[:20] + "x")
+    (job,) = await it.claim(1)
+    error = ErrorRecord(type="E", message=prefix)
+    await it.store.settle_and_claim(it.session, [Failed(job.lease, error)], (), 0)
+    assert len((await it.store.jobs(Filter(id_prefix=prefix[:19]))).jobs) == 1
+    assert len((await it.store.jobs(Filter(signature=error.signature))).jobs) == 1
+    assert (await it.store.jobs(Filter(states=(State.FAILED,)), limit=1)).jobs
+
+
+async def measure(it: Aged) -> None:
+    assert (await it.store.measure()).queues
+    (first,) = await it.add(1, delay_ms=DAY_MS)
+    assert (await it.store.dependants("plain", first.id)).count == 0
+
+
 async def glance(it: Aged) -> None:
     assert await it.store.queues()
     assert await it.store.sessions()
@@ -189,7 +209,7 @@ async def delete(it: Aged) -> None:
 
 CALLS: tuple[Work, ...] = (
     enqueue, enqueue_ids, enqueue_keyed, enqueue_once, update, cancel, claim, claim_keyed, retry, promote, chain,
-    unblock, reap, upkeep, fire, look, glance, read, delete,
+    unblock, reap, upkeep, fire, look, find, measure, glance, read, delete,
 )  # fmt: skip
 
 
@@ -290,6 +310,34 @@ async def test_no_call_costs_more_for_what_was_analyzed_or_is_kept(
         many = await costs(it, LARGE)
     dear = {name: (few[name], many[name]) for name in few if many[name] > 2 * few[name] + LARGE / 4}
     assert not dear, f"rows read with {SMALL} and with {LARGE}: {dear}"
+
+
+FILTERS = (
+    Filter(), Filter(queue="plain"), Filter(task="t"), Filter(task="none"), Filter(key="k1"), Filter(id_prefix="0"),
+    Filter(tag="none"), Filter(enqueued_before_ms=1), Filter(chain=ChainRef("plain", "none", 1)),
+    *(Filter(states=(state,)) for state in State), *(Filter(states=(state,), queue="plain") for state in State),
+)  # fmt: skip
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("which", ["oldest", "newest"])
+async def test_a_page_reads_a_bounded_number_of_rows(
+    which: Literal["oldest", "newest"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bound, gathered, shown = 100, 60, 5
+    monkeypatch.setattr(pages, "LOOKED_AT_ONCE", bound)
+    monkeypatch.setattr(pages, "FIRST_LOOK", 20)
+    monkeypatch.setattr(pages, "GATHERED_AT_ONCE", gathered)
+    monkeypatch.setattr(page, "GATHERED_AT_ONCE", gathered)
+    monkeypatch.setattr(PostgresPages.matching, "__kwdefaults__", {"requeued": True, "most": bound})
+    async with aged(stock_postgres(which)) as it:
+        await it.whole(LARGE)
+        dear = {}
+        for each in FILTERS:
+            cost = await it.cost(lambda it, each=each: it.store.jobs(each, limit=shown))
+            if cost > 8 * bound + 2 * gathered:  # twice for a row and its entry, and what sorts of jobs there are
+                dear[each] = cost
+    assert not dear
 
 
 def test_a_scan_compiles_nothing_where_the_server_would() -> None:

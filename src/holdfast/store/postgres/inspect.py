@@ -145,7 +145,7 @@ class PostgresInspect:
 
     async def dependants(self, queue: str, id: str, run: int | None = None, *, limit: int = 50) -> Dependants:
         """Return the jobs that wait for the chain of a job."""
-        rows = await self._caller.query("dependants", queue=queue, id=id, run=run_number(run), limit=limit)
+        rows = await self._caller.by_index("dependants", queue=queue, id=id, run=run_number(run), limit=limit)
         jobs = [ChainRef(row["queue"], row["id"], row["run"]) for row in rows if row["run"] is not None]
         return Dependants(jobs=jobs, count=rows[0]["count"])
 

@@ -27,16 +27,16 @@ class PostgresMeasures:
         if not found:
             return []
         settings = readable_settings(queue, found[0]["declared"], found[0]["operator"])
-        every = await self._caller.query("keys", queue=queue, order=order, counted=RANKED_BY)
+        every = await self._caller.by_index("keys", queue=queue, order=order, counted=RANKED_BY)
         chosen = [lane.key for lane in ranked((Lane(**row) for row in every), order, limit)]
-        rows = await self._caller.query("chosen", queue=queue, keys=texts(chosen), counted=MOST_COUNTED)
+        rows = await self._caller.by_index("chosen", queue=queue, keys=texts(chosen), counted=MOST_COUNTED)
         lanes = {row["key"]: Lane(**row) for row in rows}
         now = int(await self._caller.now_ms())
         return [key_info(lanes[key], settings, now) for key in chosen if key in lanes]
 
     async def measure(self, queues: list[QueueInfo]) -> StoreMeasure:
         """Return what grows, waits and is late."""
-        rows = {row["name"]: row for row in await self._caller.query("active")}
+        rows = {row["name"]: row for row in await self._caller.by_index("active")}
         (size,) = await self._caller.query("size")
         readers = msgspec.json.decode(size["readers"], type=dict[str, int]) if size["readers"] else {}
         log = LogMeasure(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -44,7 +45,8 @@ class PostgresPages:
         while size := look.next():
             left = limit + 1 - len(found)
             bounds = {"before": before, "most": size, "limit": left}
-            part = await self._caller.read(f"jobs_{source.name}", _part, **bounds, **source.values)
+            ask = partial(self._caller.by_index, f"jobs_{source.name}", **bounds, **source.values)
+            part = await self._caller.readable(ask, _part)
             found += [job for job in part.jobs if _is_signed(which, job)]
             if len(found) > limit:
                 return found[:limit], found[limit - 1].run
@@ -60,7 +62,7 @@ class PostgresPages:
         source, number, before = await self._candidates(which, True), 0, LAST
         look = Look(LOOKED_AT_ONCE // 2, COUNTED_IN * LOOKED_AT_ONCE)
         while size := look.next():
-            (row,) = await self._caller.query(f"count_{source.name}", before=before, most=size, **source.values)
+            (row,) = await self._caller.by_index(f"count_{source.name}", before=before, most=size, **source.values)
             number += row["number"]
             more = row["seen"] == size
             if number >= most or not more:
@@ -85,7 +87,7 @@ class PostgresPages:
 
     async def _gathered(self, source: Source, values: dict[str, object]) -> list[int] | None:
         """Return all runs that an index has for a filter; `None` when they are too many."""
-        rows = await self._caller.query(f"runs_{source}", **values)
+        rows = await self._caller.by_index(f"runs_{source}", **values)
         runs: list[int] = rows[0]["array_agg"] or []
         bounded = source in ("prefix", "queue", "states")
         return None if bounded and len(runs) > GATHERED_AT_ONCE else runs

@@ -219,10 +219,25 @@ class PostgresCaller:
         kept = None if name in sql.CALLS else False
         return await self.rows(self._statements[name], {"now": self.now(), **values}, named=True, prepare=kept)
 
+    async def by_index(self, name: str, **values: object) -> Rows:
+        """Do as `query`, with plans from indexes alone: what the planner knows of the tables may be outdated."""
+
+        async def work(connection: Connection, again: bool) -> Rows:
+            async with connection.transaction(), connection.cursor(binary=True, row_factory=dict_row) as cursor:
+                await cursor.execute(sql.LOCALLY)
+                await cursor.execute(self._statements[name], {"now": self.now(), **values}, prepare=False)
+                return await cursor.fetchall()
+
+        return await self.run(work, repeatable=True)
+
     async def read(self, name: str, convert: Callable[[Rows], T], **values: object) -> T:
         """Return what `convert` makes of the rows of a statement; set aside what cannot be read, and read again."""
+        return await self.readable(lambda: self.query(name, **values), convert)
+
+    async def readable(self, ask: Callable[[], Awaitable[Rows]], convert: Callable[[Rows], T]) -> T:
+        """Do as `read`, for rows that are asked for in another way."""
         try:
-            return convert(await self.query(name, **values))
+            return convert(await ask())
         except (ValueError, TypeError, KeyError, msgspec.MsgspecError):
             await self.value("set_corrupt_aside", log=True)
-        return convert(await self.query(name, **values))
+        return convert(await ask())
