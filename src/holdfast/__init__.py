@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # the one list of public names: type checkers import them, an
     from .client.options import Dedup as Dedup
     from .codec import Codec as Codec
     from .core.chain import ChainRef as ChainRef
+    from .core.declaration import View as View
     from .core.event import Event as Event
     from .core.job import ErrorRecord as ErrorRecord
     from .core.job import JobRecord as JobRecord
@@ -87,10 +88,16 @@ if TYPE_CHECKING:  # the one list of public names: type checkers import them, an
     from .store.contract import ChainPage as ChainPage
     from .store.contract import ChainRecord as ChainRecord
     from .store.contract import DeleteResult as DeleteResult
+    from .store.contract import Dependants as Dependants
     from .store.contract import EventPage as EventPage
+    from .store.contract import JobCount as JobCount
     from .store.contract import JobPage as JobPage
+    from .store.contract import KeyInfo as KeyInfo
+    from .store.contract import LogMeasure as LogMeasure
     from .store.contract import QueueInfo as QueueInfo
+    from .store.contract import QueueMeasure as QueueMeasure
     from .store.contract import SessionInfo as SessionInfo
+    from .store.contract import StoreMeasure as StoreMeasure
     from .supervisor import ProcessesReport as ProcessesReport
     from .supervisor import WorkerProcesses as WorkerProcesses
     from .worker import Maintained as Maintained

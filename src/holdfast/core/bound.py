@@ -47,13 +47,13 @@ EVENTS_AT_ONCE = 1000
 """Events of one page of the log."""
 ASKED_AT_ONCE = 500
 """Questions of many callers, or jobs of a bulk, that go to a store in one call."""
-LOOKED_AT_ONCE = 10_000
+LOOKED_AT_ONCE = 4000
 """Rows that one page of a list looks at, where no index has what its filter asks for."""
 GATHERED_AT_ONCE = 20_000
 """Entries of an index that is not in the order of a list, which one page of it reads."""
 MOST_COUNTED = 10_000
 """As many are counted, and no further, where no counter knows the number."""
-KEYS_LOOKED_AT = 2000
+KEYS_LOOKED_AT = 500
 """Keys among which a list of keys chooses, besides those that an index puts first."""
 SCANNED_AT_ONCE = 20_000
 """Rows of one page of a scan."""

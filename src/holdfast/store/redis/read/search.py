@@ -22,7 +22,7 @@ from ..record.job import RedisRecord, is_gone, parse_or_none
 from ..record.view import decoded, job_record
 from .candidates import Candidates
 
-MOST_AT_ONCE = 4000
+MOST_AT_ONCE = LOOKED_AT_ONCE
 """Records that one call looks at: the server does nothing else meanwhile."""
 FEWEST_AT_ONCE = 500
 """The least for each queue, where there are many."""

@@ -8,8 +8,9 @@ SELECT k.key,
     (SELECT concurrency FROM holdfast.key_limit l WHERE l.queue = %(queue)s AND l.key = k.key) AS own_limit,
     l.ready_at_ms, coalesce(l.cooling, false) AS cooling, l.tokens, l.tokens_at_ms,
     (SELECT j.ready_at_ms FROM (SELECT r.run FROM holdfast.ready r WHERE r.queue = %(queue)s AND r.key = k.key
-        ORDER BY r.rank, r.run_at_ms, r.run LIMIT 1) f JOIN holdfast.job j ON j.run = ANY (ARRAY[f.run])) AS oldest_waiting_ms
-FROM k LEFT JOIN holdfast.lane l ON l.queue = %(queue)s AND l.key = ANY (ARRAY[k.key]);
+        ORDER BY r.rank, r.run_at_ms, r.run LIMIT 1) f
+        CROSS JOIN LATERAL (SELECT ready_at_ms FROM holdfast.job WHERE run = f.run OFFSET 0) j) AS oldest_waiting_ms
+FROM k LEFT JOIN LATERAL (SELECT * FROM holdfast.lane WHERE queue = %(queue)s AND key = k.key OFFSET 0) l ON true;
 
 -- Keys among which a list chooses; those with active jobs, and those of the jobs that come first, however many there are.
 -- :keys
@@ -40,10 +41,11 @@ SELECT holdfast.clock(%(now)s::bigint) AS now_ms,
             AND split_part(value, ' ', 2)::bigint > holdfast.clock(%(now)s::bigint) - @READER_FORGOTTEN_MS) AS readers;
 
 -- :dependants
-SELECT d.count, j.queue, j.id, j.run FROM (SELECT holdfast.chain_by_job(%(now)s::bigint, %(queue)s, %(id)s, %(run)s::bigint) AS run) f
-    CROSS JOIN LATERAL (SELECT count(DISTINCT b.run) AS count FROM (SELECT run FROM holdfast.blocker
-        WHERE blocker = f.run AND state IS NULL LIMIT @MOST_COUNTED) b) d
-    LEFT JOIN LATERAL (SELECT DISTINCT run FROM holdfast.blocker WHERE blocker = f.run AND state IS NULL
-        ORDER BY run LIMIT %(limit)s::bigint) b ON true
-    LEFT JOIN holdfast.job j ON j.run = ANY (ARRAY[b.run])
+WITH f AS MATERIALIZED (SELECT holdfast.chain_by_job(%(now)s::bigint, %(queue)s, %(id)s, %(run)s::bigint) AS run),
+    b AS MATERIALIZED (SELECT DISTINCT d.run FROM f CROSS JOIN LATERAL (
+        SELECT run FROM holdfast.blocker WHERE blocker = f.run AND state IS NULL LIMIT @MOST_COUNTED) d),
+    few AS MATERIALIZED (SELECT run FROM b ORDER BY run LIMIT %(limit)s::bigint)
+SELECT (SELECT count(*) FROM b) AS count, j.queue, j.id, j.run FROM (SELECT 1) one
+    LEFT JOIN few ON true
+    LEFT JOIN LATERAL (SELECT queue, id, run FROM holdfast.job WHERE run = few.run OFFSET 0) j ON true
 ORDER BY j.run;

@@ -22,11 +22,12 @@ s AS MATERIALIZED (SELECT count(*) AS seen, min(run) AS below FROM c);
 
 -- :found
 SELECT s.seen, s.below, f.* FROM s LEFT JOIN (
-    SELECT :columns FROM c JOIN holdfast.job j ON j.run = ANY (ARRAY[c.run])
+    SELECT :columns FROM c CROSS JOIN LATERAL (SELECT * FROM holdfast.job WHERE run = c.run OFFSET 0) j
     WHERE :matches ORDER BY j.run DESC LIMIT %(limit)s::bigint) f ON true ORDER BY f.run DESC;
 
 -- :matching
-SELECT s.seen, s.below, (SELECT count(*) FROM c JOIN holdfast.job j ON j.run = ANY (ARRAY[c.run]) WHERE :matches) AS number FROM s;
+SELECT s.seen, s.below, (SELECT count(*)
+    FROM c CROSS JOIN LATERAL (SELECT * FROM holdfast.job WHERE run = c.run OFFSET 0) j WHERE :matches) AS number FROM s;
 
 -- :walk
 c AS MATERIALIZED (SELECT run FROM holdfast.job WHERE run < %(before)s::bigint ORDER BY run DESC LIMIT %(most)s::bigint);
