@@ -55,10 +55,10 @@ WITH :few, :seen :matching;
 
 -- :signed
 c AS MATERIALIZED (SELECT run FROM (
-    (SELECT run FROM holdfast.job WHERE error_signature = %(signature)s AND run < %(before)s::bigint
-        ORDER BY run DESC LIMIT %(most)s::bigint)
-    UNION ALL (SELECT run FROM holdfast.job WHERE error_signature = '' AND run < %(before)s::bigint
-        ORDER BY run DESC LIMIT %(most)s::bigint)) u ORDER BY run DESC LIMIT %(most)s::bigint);
+    (SELECT signed_run AS run FROM holdfast.job WHERE error_signature = %(signature)s AND signed_run < %(before)s::bigint
+        ORDER BY signed_run DESC LIMIT %(most)s::bigint)
+    UNION ALL (SELECT signed_run FROM holdfast.job WHERE error_signature = '' AND signed_run < %(before)s::bigint
+        ORDER BY signed_run DESC LIMIT %(most)s::bigint)) u ORDER BY run DESC LIMIT %(most)s::bigint);
 
 -- :jobs_signature
 WITH :signed, :seen :found;
@@ -68,9 +68,12 @@ WITH :signed, :seen :matching;
 
 -- :rare
 c AS MATERIALIZED (SELECT run FROM (
-    SELECT f.run FROM unnest(%(queues)s::text[]) AS q(name) CROSS JOIN unnest(%(states)s::text[]) AS t(state)
-        CROSS JOIN LATERAL (SELECT run FROM holdfast.job WHERE queue = q.name AND rare = t.state AND run < %(before)s::bigint
-            ORDER BY run DESC LIMIT %(most)s::bigint) f
+    SELECT f.run FROM unnest(%(queues)s::text[]) AS q(name)
+        CROSS JOIN LATERAL (SELECT blocked_run AS run FROM holdfast.job WHERE queue = q.name AND blocked_run < %(before)s::bigint
+            AND 'blocked' = ANY (%(states)s::text[]) ORDER BY blocked_run DESC LIMIT %(most)s::bigint) f
+    UNION ALL SELECT f.run FROM unnest(%(queues)s::text[]) AS q(name)
+        CROSS JOIN LATERAL (SELECT cancelled_run AS run FROM holdfast.job WHERE queue = q.name AND cancelled_run < %(before)s::bigint
+            AND 'cancelled' = ANY (%(states)s::text[]) ORDER BY cancelled_run DESC LIMIT %(most)s::bigint) f
     UNION ALL SELECT f.run FROM unnest(%(queues)s::text[]) AS q(name)
         CROSS JOIN LATERAL (SELECT failed_run AS run FROM holdfast.job WHERE queue = q.name AND failed_run < %(before)s::bigint
             AND 'failed' = ANY (%(states)s::text[]) ORDER BY failed_run DESC LIMIT %(most)s::bigint) f
@@ -121,8 +124,10 @@ SELECT array_agg(u.run) FROM (
         WHERE 'completed' = ANY (%(states)s::text[]) AND x.queue = ANY (%(queues)s::text[]) LIMIT @GATHERED_AT_ONCE + 1)
     UNION ALL (SELECT run FROM holdfast.job WHERE 'completed' = ANY (%(states)s::text[]) AND chain IS NOT NULL
         LIMIT @GATHERED_AT_ONCE + 1)
-    UNION ALL (SELECT run FROM holdfast.job WHERE queue = ANY (%(queues)s::text[]) AND rare = ANY (%(states)s::text[])
-        LIMIT @GATHERED_AT_ONCE + 1)
+    UNION ALL (SELECT run FROM holdfast.job WHERE queue = ANY (%(queues)s::text[]) AND blocked_run IS NOT NULL
+        AND 'blocked' = ANY (%(states)s::text[]) LIMIT @GATHERED_AT_ONCE + 1)
+    UNION ALL (SELECT run FROM holdfast.job WHERE queue = ANY (%(queues)s::text[]) AND cancelled_run IS NOT NULL
+        AND 'cancelled' = ANY (%(states)s::text[]) LIMIT @GATHERED_AT_ONCE + 1)
     UNION ALL (SELECT run FROM holdfast.job WHERE queue = ANY (%(queues)s::text[]) AND failed_run IS NOT NULL
         AND 'failed' = ANY (%(states)s::text[]) LIMIT @GATHERED_AT_ONCE + 1)) u;
 

@@ -9,7 +9,7 @@
 --
 -- No index may have a column that changes when a job without a key is claimed or completed: such updates stay in their
 -- page and touch no index. So what is waiting, held by a worker or to be removed is kept in tables of its own, and the
--- columns due_at_ms, active_key, failed_run, rare and error_signature, which indexes have, are NULL and stay so for such a job. The pages have room for all three versions
+-- columns due_at_ms, active_key, failed_run, blocked_run, cancelled_run and signed_run, which indexes have, are NULL and stay so for such a job. The pages have room for all three versions
 -- of such a job, since none can be removed while a transaction is kept open.
 CREATE SEQUENCE holdfast.run;
 CREATE TABLE holdfast.job (
@@ -79,7 +79,9 @@ CREATE TABLE holdfast.job (
     snoozes           integer NOT NULL DEFAULT 0,
     spared            integer NOT NULL DEFAULT 0,
     error_signature   text,
-    rare              text GENERATED ALWAYS AS (CASE WHEN state IN ('blocked', 'cancelled') THEN state END) STORED,
+    blocked_run       bigint GENERATED ALWAYS AS (CASE WHEN state = 'blocked' THEN run END) STORED,
+    cancelled_run     bigint GENERATED ALWAYS AS (CASE WHEN state = 'cancelled' THEN run END) STORED,
+    signed_run        bigint GENERATED ALWAYS AS (CASE WHEN error_signature IS NOT NULL THEN run END) STORED,
     PRIMARY KEY (run)
 ) WITH (fillfactor = 27, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
     autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.05,
@@ -89,8 +91,9 @@ CREATE INDEX job_past ON holdfast.job (queue, id text_pattern_ops, run) WHERE NO
 CREATE INDEX job_scheduled ON holdfast.job (queue, due_at_ms, run) WHERE due_at_ms IS NOT NULL;
 CREATE INDEX job_active ON holdfast.job (queue, active_key) WHERE active_key IS NOT NULL;
 CREATE INDEX job_failed ON holdfast.job (queue, failed_run) WHERE failed_run IS NOT NULL;
-CREATE INDEX job_rare ON holdfast.job (queue, rare, run) WHERE rare IS NOT NULL;
-CREATE INDEX job_signature ON holdfast.job (error_signature, run) WHERE error_signature IS NOT NULL;
+CREATE INDEX job_blocked ON holdfast.job (queue, blocked_run) WHERE blocked_run IS NOT NULL;
+CREATE INDEX job_cancelled ON holdfast.job (queue, cancelled_run) WHERE cancelled_run IS NOT NULL;
+CREATE INDEX job_signature ON holdfast.job (error_signature, signed_run) WHERE signed_run IS NOT NULL;
 CREATE INDEX job_dedup ON holdfast.job (queue, dedup_key, run) WHERE dedup_key IS NOT NULL;
 CREATE INDEX job_chain ON holdfast.job (chain, position) WHERE chain IS NOT NULL;
 CREATE INDEX job_chains ON holdfast.job (run) WHERE chain_state IS NOT NULL;
