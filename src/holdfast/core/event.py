@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from .envelope import EMPTY, Envelope
 from .policy import Counters
 from .state import State
+
+_BEFORE_END = re.compile(r"end(?:-([0-9]{1,9}))?").fullmatch
+
+
+def before_end(position: str | None) -> int | None:
+    """Return how many events before the end of the log a position is: `end-1000`; `None` for any other position."""
+    found = None if position is None else _BEFORE_END(position)
+    return None if found is None else int(found[1] or 0)
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -149,6 +149,8 @@ class Inspecting(Protocol):
     ) -> EventPage:
         """Return events after a position; `None` is the beginning, `"end"` the end.
 
+        `"end-1000"` is about so many events before the end: never more, and fewer where fewer are kept.
+
         A caller that reads on gets each event once, and none of a run before one that happened to it earlier.
         With `queue`, those of one queue; with `id` as well, those of one job.
         """

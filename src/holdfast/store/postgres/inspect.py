@@ -9,6 +9,7 @@ import msgspec
 from ...core.bound import ASKED_AT_ONCE, EVENTS_AT_ONCE, MOST_COUNTED
 from ...core.chain import ChainRef
 from ...core.declaration import View
+from ...core.event import before_end
 from ...core.job import JobRecord, run_number
 from ...core.policy import Policy
 from ..batching import Gather
@@ -103,6 +104,10 @@ class PostgresInspect:
         limit: int = EVENTS_AT_ONCE,
     ) -> EventPage:
         """Return events after a position; `None` is the beginning, `"end"` the end."""
+        if back := before_end(position):
+            end = Position.parse((await self.events("end")).position)
+            position = str(Position(end.epoch, max(0, end.number - back)))
+            return msgspec.structs.replace(await self.events(position, queue=queue, id=id, limit=limit), gap=0)
         at = Position() if position in (None, "end") else Position.parse(position or "")
         wanted = 0 if position == "end" else limit
         page = await self._caller.read(

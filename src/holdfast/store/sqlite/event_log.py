@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ...core.bound import READER_FORGOTTEN_MS
-from ...core.event import Event
+from ...core.event import Event, before_end
 from ...errors import ConfigError
 from ..contract import EventPage
 from ..rows import event
@@ -35,8 +35,8 @@ def _event(row: Row, position: str) -> Event:
 
 def _after(tx: Tx, epoch: str, position: str | None) -> tuple[int, bool, int]:
     """Return where to read on, whether the log is another one, and how many events were trimmed unread."""
-    if position == "end":
-        return tx.value("job", "last_event") or 0, False, 0
+    if (back := before_end(position)) is not None:
+        return max(0, (tx.value("job", "last_event") or 0) - back), False, 0
     if position is None:
         return 0, False, 0
     theirs, _, seq = position.partition(":")

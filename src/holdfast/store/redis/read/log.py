@@ -7,7 +7,7 @@ import heapq
 import msgspec
 
 from ....core.bound import EVENTS_AT_ONCE
-from ....core.event import Event
+from ....core.event import Event, before_end
 from ...contract import EventPage
 from ..arguments.entry import Flat
 from ..caller import RedisCaller
@@ -29,6 +29,9 @@ class RedisLogReader:
         logs = [_QueueLog(name, await self._info(name), known, position) for name in names]
         if position == "end":
             return EventPage(events=[], position=text_of({log.queue: str(log.end) for log in logs}))
+        if (back := before_end(position)) is not None:
+            for log in logs:
+                log.begin_before_end(back // len(logs))
         for log in logs:
             await self._fill(log, id, limit)
         return _page(logs, known, limit)
@@ -111,6 +114,10 @@ class _QueueLog:
             self.begin_again()
         elif first.seq >= 0:
             self.gap = max(0, first.seq - (self.after.seq + 1))
+
+    def begin_before_end(self, back: int) -> None:
+        """Read only the last entries. What came before them is no gap: it was not asked for."""
+        self.after, self.gap = QueuePosition(self.epoch, max(-1, self.end.seq - back)), 0
 
     def begin_again(self) -> None:
         """Read from the start: the log is another one than the position was made for."""

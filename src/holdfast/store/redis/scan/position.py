@@ -13,6 +13,7 @@ from zlib import crc32
 
 import msgspec
 
+from ....core.event import before_end
 from ....errors import ConfigError
 
 UNBORN = "0"
@@ -61,7 +62,7 @@ def text_of(position: dict[str, str]) -> str:
 
 def parse_position(text: str | None) -> dict[str, QueuePosition]:
     """Return where in each queue's log a position is."""
-    if text is None or text == "end":
+    if text is None or before_end(text) is not None:
         return {}
     try:
         texts = msgspec.json.decode(text, type=dict[str, str])

@@ -57,6 +57,18 @@ class LogCases(Case):
         await bench.add("new")
         assert [event.id for event in (await bench.store.events(page.position)).events] == ["new"]
 
+    async def test_a_reader_may_start_some_events_before_the_end(self, bench: Bench) -> None:
+        await bench.store.enqueue(QUEUE, [new(f"j{number}") for number in range(10)])
+        page = await bench.store.events("end-3")
+        assert [event.id for event in page.events] == ["j7", "j8", "j9"]
+        assert (page.gap, page.reset) == (0, False)
+        await bench.add("new")
+        assert [event.id for event in (await bench.store.events(page.position)).events] == ["new"]
+        assert len((await bench.store.events("end-1000", limit=4)).events) == 4
+        assert len((await bench.store.events("end-1000")).events) == 11
+        with pytest.raises(ConfigError):
+            await bench.store.events("end-x")
+
     async def test_one_queue_alone(self, bench: Bench) -> None:
         for queue in ("one", "two", "one"):
             await bench.store.enqueue(queue, [new(f"{queue}-{len(await bench.events())}")])
