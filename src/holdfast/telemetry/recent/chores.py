@@ -1,0 +1,73 @@
+"""What is looked at beside the log: the clock, queues and workers, dead letters, and a message for each error."""
+
+from __future__ import annotations
+
+import time
+
+from ...store.contract import QueueInfo, SessionInfo, Store
+from .dead_letters import DeadLetterCount
+from .depth import Depths
+from .failures import Failures
+from .options import RecentOptions
+
+MESSAGES_AT_ONCE = 5
+"""Jobs that are looked up for their message after a page of the log."""
+
+
+class Chores:
+    """Looks now and then, a little at a time."""
+
+    def __init__(self, store: Store, options: RecentOptions, failures: Failures, depths: Depths) -> None:
+        self._store = store
+        self._options = options
+        self._failures = failures
+        self._depths = depths
+        self._ahead_ms = 0
+        self._looked_at = self._began_count_at = -1e9
+        self._count: DeadLetterCount | None = None
+        self._dead_then: int | None = None
+        self.queues: list[QueueInfo] = []
+        self.workers: list[SessionInfo] = []
+        self.dead_letters_counted = 0
+        self.dead_letters_whole = False
+
+    @property
+    def now_ms(self) -> int:
+        """The time by the store's clock, as it was compared last."""
+        return round(time.time() * 1000) + self._ahead_ms
+
+    async def set_clock(self) -> None:
+        """Compare the clocks."""
+        self._ahead_ms = await self._store.now_ms() - round(time.time() * 1000)
+
+    async def some(self) -> None:
+        """Do what is due."""
+        now = time.monotonic()
+        if now - self._looked_at >= self._options.look_every:
+            await self._look(now)
+        for signature, sample in self._failures.without_message()[:MESSAGES_AT_ONCE]:
+            self._failures.looked_up(signature, await self._store.get(sample.queue, sample.id, sample.run))
+        await self._count_some(now)
+
+    async def _look(self, now: float) -> None:
+        await self.set_clock()
+        self.queues = await self._store.queues()
+        self.workers = await self._store.sessions()
+        self._depths.note(self.queues, self.now_ms)
+        self._looked_at = now
+
+    async def _count_some(self, now: float) -> None:
+        """Count a page of dead letters; begin anew when their number is another than at the last count."""
+        if self._count is None:
+            dead = sum(info.counts.get("failed", 0) for info in self.queues)
+            if dead == self._dead_then or now - self._began_count_at < self._options.count_every:
+                return
+            self._count = DeadLetterCount(self._store, self._options.dead_letters)
+            self._dead_then, self._began_count_at = dead, now
+        count = self._count
+        if not count.over:
+            await count.page()
+        if count.over:
+            self._failures.count_dead(count.found)
+            self.dead_letters_counted, self.dead_letters_whole = count.counted, count.whole
+            self._count = None

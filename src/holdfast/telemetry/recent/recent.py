@@ -1,0 +1,242 @@
+"""What happened lately in one store, followed from its event log and kept in bounded memory."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from ...core.visible import visible
+from ...store.contract import EventPage, QueueInfo, SessionInfo, Store
+from .attention import Concern, Seen, Thresholds, attention
+from .chores import Chores
+from .depth import Depths
+from .digest import digest
+from .failures import Failures
+from .options import RecentOptions
+from .pace import Pace
+from .records import TrafficRecords
+from .start import first_page
+from .view import Chart, DepthChart, FailureGroup, FollowState, LogBreak, RecentView, Step, TaskTraffic, Traffic
+
+MOST_BREAKS = 20
+log = logging.getLogger("holdfast.telemetry.recent")
+
+
+class Recent:
+    """Follows a store's log while it is open: `async with Recent(store) as recent`.
+
+    One of it serves any number of readers. Reading it is a matter of memory alone, and never touches the store.
+    """
+
+    def __init__(self, store: Store, options: RecentOptions | None = None) -> None:
+        self.options = options or RecentOptions()
+        self._store = store
+        self._records = TrafficRecords()
+        self._failures = Failures()
+        self._depths = Depths()
+        self._chores = Chores(store, self.options, self._failures, self._depths)
+        self._pace = Pace(self.options)
+        self._position: str | None = None
+        self._since_ms: int | None = None
+        self._last_ms = 0
+        self._events = self._polls = 0
+        self._trouble: str | None = None
+        self._breaks: list[LogBreak] = []
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def start(self) -> None:
+        """Follow the log, in a task of this event loop, until `close`."""
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._follow(), name="holdfast-recent")
+
+    async def close(self) -> None:
+        """Follow no more. What was kept can still be read."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    # --- following
+
+    async def _follow(self) -> None:
+        while True:
+            began = time.monotonic()
+            try:
+                full = await self.poll()
+                await self._chores.some()
+                self._trouble = None
+            except Exception as error:  # whatever it is, following goes on: the store may come back
+                self._tell(error)
+                full = False
+            await asyncio.sleep(self._pace.pause(time.monotonic() - began, full=full, failed=bool(self._trouble)))
+
+    def _tell(self, error: Exception) -> None:
+        trouble = visible(f"{type(error).__name__}: {error}")
+        if trouble != self._trouble:
+            log.warning("recent_store_trouble: the event log cannot be read: %s", trouble)
+        self._trouble = trouble
+
+    async def poll(self) -> bool:
+        """Read the next page; return whether it was full, so that more may be there already."""
+        if self._position is None:
+            await self._chores.set_clock()
+            page = await first_page(self._store, self.options)
+        else:
+            page = await self._store.events(self._position, limit=self.options.page)
+        self._position = page.position
+        self._take(page)
+        full = self._pace.saw(len(page.events))
+        if self._pace.hopeless(full=full, lag_ms=self.now_ms - self._last_ms):
+            await self._skip()
+        return full
+
+    def _take(self, page: EventPage) -> None:
+        now_ms = self.now_ms
+        if self._polls and page.gap:
+            self._note_break(LogBreak(kind="gap", at_ms=now_ms, missed=page.gap))
+        if page.reset:
+            self._note_break(LogBreak(kind="reset", at_ms=now_ms))
+        if page.events:
+            added = digest(page.events, now_ms)
+            self._records.add(added, now_ms // 1000)
+            self._failures.add(added.errors)
+            self._last_ms = page.events[-1].at_ms
+        if self._since_ms is None:
+            self._since_ms = min(now_ms, page.events[0].at_ms) if page.events else now_ms
+        self._events += len(page.events)
+        self._polls += 1
+
+    async def _skip(self) -> None:
+        """Go to the end of the log: there is more than can be read without hurting the store or this process."""
+        page = await self._store.events("end")
+        self._position = page.position
+        self._note_break(LogBreak(kind="skipped", at_ms=self.now_ms))
+        log.warning("recent_skipped: events come faster than they can be followed; some were left out")
+
+    def _note_break(self, found: LogBreak) -> None:
+        self._breaks = [*self._breaks, found][-MOST_BREAKS:]
+
+    # --- reading
+
+    @property
+    def now_ms(self) -> int:
+        """The time by the store's clock, as far as it is known here."""
+        return self._chores.now_ms
+
+    @property
+    def queues(self) -> list[QueueInfo]:
+        """The queues, as last looked at: at most some seconds ago."""
+        return self._chores.queues
+
+    @property
+    def workers(self) -> list[SessionInfo]:
+        """The workers, as last looked at: at most some seconds ago."""
+        return self._chores.workers
+
+    def state(self) -> FollowState:
+        """Return how the following goes."""
+        self._pace.looked_at()
+        return FollowState(
+            now_ms=self.now_ms,
+            since_ms=self._since_ms,
+            lag_ms=max(0, self.now_ms - self._last_ms) if self._pace.behind else 0,
+            behind=self._pace.behind,
+            events=self._events,
+            polls=self._polls,
+            trouble=self._trouble,
+            dead_letters_counted=self._chores.dead_letters_counted,
+            dead_letters_whole=self._chores.dead_letters_whole,
+            breaks=list(self._breaks),
+        )
+
+    def traffic(self, queue: str | None = None, seconds: int = 60) -> Traffic:
+        """Return what happened in the last seconds, in a queue or in all; over 5 minutes, in whole minutes."""
+        self._pace.looked_at()
+        record = self._records.all if queue is None else self._records.queues.get(queue)
+        first, last, covered = self._window(seconds)
+        return record.traffic(first, last, covered) if record else Traffic(seconds=covered)
+
+    def tasks(self, queue: str | None = None, seconds: int = 300) -> list[TaskTraffic]:
+        """Return what happened lately by task, in whole minutes, the busiest first."""
+        first, last, covered = self._window(seconds)
+        found = [
+            TaskTraffic(queue=name, task=task, traffic=record.traffic(first, last, covered))
+            for (name, task), record in self._records.tasks.items()
+            if queue in (None, name)
+        ]
+        return sorted(found, key=lambda each: (-each.traffic.started, each.queue, each.task or ""))
+
+    def chart(self, queue: str | None = None, step: Step = "second") -> Chart:
+        """Return columns of the last 5 minutes by second, or of the last 3 hours by minute."""
+        record = self._records.all if queue is None else self._records.queues.get(queue)
+        return (record or TrafficRecords().all).chart(step, self.now_ms // 1000, self._since_ms or self.now_ms)
+
+    def task_chart(self, queue: str, task: str | None) -> Chart:
+        """Return columns of the last 3 hours by minute, of one task."""
+        record = self._records.tasks.get((queue, task)) or TrafficRecords().task((queue, task))
+        return record.chart("minute", self.now_ms // 1000, self._since_ms or self.now_ms)
+
+    def depth(self, queue: str) -> DepthChart:
+        """Return the jobs of a queue by state, for each minute of the last 3 hours."""
+        return self._depths.chart(queue, self.now_ms)
+
+    def waiting(self, queue: str, minutes_ago: int) -> int | None:
+        """Return how many jobs of a queue waited so long ago; `None` when nobody looked then."""
+        return self._depths.waiting(queue, self.now_ms, minutes_ago)
+
+    def failures(self) -> list[FailureGroup]:
+        """Return errors by their signature, the most recent first."""
+        return self._failures.groups(self.now_ms)
+
+    def view(self, seconds: int = 60) -> RecentView:
+        """Return everything at a glance: the last seconds of each queue, 5 minutes of each task, failures."""
+        return RecentView(
+            state=self.state(),
+            all=self.traffic(None, seconds),
+            queues={name: self.traffic(name, seconds) for name in sorted(self._records.queues)},
+            tasks=self.tasks(),
+            failures=self.failures(),
+        )
+
+    def attention(
+        self,
+        queues: Sequence[QueueInfo] | None = None,
+        workers: Sequence[SessionInfo] | None = None,
+        *,
+        lake_lag_ms: int | None = None,
+        thresholds: Thresholds | None = None,
+    ) -> list[Concern]:
+        """Return what needs attention, the worst first; by the queues and workers given, or as last looked at."""
+        queues = self.queues if queues is None else queues
+        names = [info.name for info in queues]
+        seen = Seen(
+            now_ms=self.now_ms,
+            queues=queues,
+            workers=self.workers if workers is None else workers,
+            traffic={name: self.traffic(name, 300) for name in names},
+            tasks=self.tasks(),
+            waiting_before={name: self.waiting(name, 5) for name in names},
+            lake_lag_ms=lake_lag_ms,
+            state=self.state(),
+        )
+        return attention(seen, thresholds)
+
+    def _window(self, seconds: int) -> tuple[int, int, float]:
+        """Return the first and last second of the last so many, and how many of them were followed."""
+        now_ms = self.now_ms
+        since_ms = now_ms if self._since_ms is None else self._since_ms
+        covered = min(float(seconds), max(1.0, (now_ms - since_ms) / 1000))
+        return now_ms // 1000 - seconds + 1, now_ms // 1000, covered
