@@ -13,6 +13,9 @@ from .options import RecentOptions
 MESSAGES_AT_ONCE = 5
 """Jobs that are looked up for their message after a page of the log."""
 
+COUNTING_SHARE = 100
+"""Counting dead letters again waits so many times as long as it took."""
+
 
 class Chores:
     """Looks now and then, a little at a time."""
@@ -23,11 +26,13 @@ class Chores:
         self._failures = failures
         self._depths = depths
         self._ahead_ms = 0
-        self._looked_at = self._began_count_at = -1e9
+        self._looked_at = self._count_after = -1e9
         self._count: DeadLetterCount | None = None
         self._dead_then: int | None = None
         self.queues: list[QueueInfo] = []
         self.workers: list[SessionInfo] = []
+        self.dead_letters_changed = False
+        """Set when some of them were requeued, which leaves their number as it is."""
         self.dead_letters_counted = 0
         self.dead_letters_whole = False
 
@@ -60,10 +65,10 @@ class Chores:
         """Count a page of dead letters; begin anew when their number is another than at the last count."""
         if self._count is None:
             dead = sum(info.counts.get("failed", 0) for info in self.queues)
-            if dead == self._dead_then or now - self._began_count_at < self._options.count_every:
+            if now < self._count_after or (dead == self._dead_then and not self.dead_letters_changed):
                 return
             self._count = DeadLetterCount(self._store, self._options.dead_letters)
-            self._dead_then, self._began_count_at = dead, now
+            self._dead_then, self.dead_letters_changed = dead, False
         count = self._count
         if not count.over:
             await count.page()
@@ -71,3 +76,4 @@ class Chores:
             self._failures.count_dead(count.found)
             self.dead_letters_counted, self.dead_letters_whole = count.counted, count.whole
             self._count = None
+            self._count_after = now + max(self._options.count_every, COUNTING_SHARE * count.spent)

@@ -20,6 +20,7 @@ _BY_TRANSITION = {
     "snooze": 8,
     "requeue": 9,
 }
+REQUEUED = COUNTED.index("requeued")
 _STALLED = COUNTED.index("stalled")
 
 

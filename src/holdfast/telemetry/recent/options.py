@@ -27,5 +27,5 @@ class RecentOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How often queues and workers are looked at."""
     dead_letters: int = 10_000
     """How many dead letters are counted at most, the newest; 0: none."""
-    count_every: float = 300.0
-    """How often the dead letters are counted again, when their number has changed."""
+    count_every: float = 15.0
+    """How often the dead letters are counted again, when there are others; less often where that takes long."""

@@ -16,6 +16,7 @@ from .chores import Chores
 from .depth import Depths
 from .digest import digest
 from .failures import Failures
+from .kind import REQUEUED
 from .options import RecentOptions
 from .pace import Pace
 from .records import TrafficRecords
@@ -113,6 +114,7 @@ class Recent:
             added = digest(page.events, now_ms)
             self._records.add(added, now_ms // 1000)
             self._failures.add(added.errors)
+            self._chores.dead_letters_changed |= any(kind == REQUEUED for _, kind in added.counts)
             self._last_ms = page.events[-1].at_ms
         if self._since_ms is None:
             self._since_ms = min(now_ms, page.events[0].at_ms) if page.events else now_ms
