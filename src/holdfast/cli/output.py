@@ -31,10 +31,15 @@ def console(*, err: bool = False) -> Console:
     return Console(file=stream, width=width, markup=False, highlight=False, emoji=False)
 
 
+def state_style(word: str) -> str:
+    """Return the colour of a word that is a state; none for other words."""
+    return _STYLE.get(word, "")
+
+
 def cell(value: object) -> Text:
     """Return a value as a table shows it; words that are states have their colour."""
     text = "" if value is None else visible(str(value))
-    return Text(text, style=_STYLE.get(text, ""), overflow="fold")
+    return Text(text, style=state_style(text), overflow="fold")
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, header: bool = True) -> None:

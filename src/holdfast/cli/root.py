@@ -29,6 +29,7 @@ from .output import say
 from .queues import pause, queues, resume
 from .schedules import schedules
 from .tasks import settings, tasks
+from .top.top import top
 from .worker.worker import worker
 from .worker.workers import workers
 
@@ -118,7 +119,7 @@ def cli(ctx: click.Context) -> None:
 
 
 for _command in (
-    worker, enqueue, jobs, chains, queues, tasks, schedules, workers, events, cancel, requeue, promote, delete,
+    worker, enqueue, jobs, chains, queues, tasks, schedules, workers, top, events, cancel, requeue, promote, delete,
     pause, resume, settings, doctor, upkeep, migrate, lake,
 ):  # fmt: skip
     cli.add_command(_command)

@@ -45,21 +45,24 @@ class Chores:
         """Compare the clocks."""
         self._ahead_ms = await self._store.now_ms() - round(time.time() * 1000)
 
-    async def some(self) -> None:
-        """Do what is due."""
+    async def some(self) -> bool:
+        """Do what is due, a little of it; return whether there is more to do at once."""
         now = time.monotonic()
         if now - self._looked_at >= self._options.look_every:
-            await self._look(now)
-        for signature, sample in self._failures.without_message()[:MESSAGES_AT_ONCE]:
+            await self.look()
+        unknown = self._failures.without_message()
+        for signature, sample in unknown[:MESSAGES_AT_ONCE]:
             self._failures.looked_up(signature, await self._store.get(sample.queue, sample.id, sample.run))
         await self._count_some(now)
+        return len(unknown) > MESSAGES_AT_ONCE or self._count is not None
 
-    async def _look(self, now: float) -> None:
+    async def look(self) -> None:
+        """Look at the clock, the queues and the workers."""
         await self.set_clock()
         self.queues = await self._store.queues()
         self.workers = await self._store.sessions()
         self._depths.note(self.queues, self.now_ms)
-        self._looked_at = now
+        self._looked_at = time.monotonic()
 
     async def _count_some(self, now: float) -> None:
         """Count a page of dead letters; begin anew when their number is another than at the last count."""

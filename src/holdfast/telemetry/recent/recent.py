@@ -131,6 +131,19 @@ class Recent:
     def _note_break(self, found: LogBreak) -> None:
         self._breaks = [*self._breaks, found][-MOST_BREAKS:]
 
+    async def catch_up(self, patience: float) -> None:
+        """Read the log to its end, and all else that is looked at, for at most so many seconds: for one look."""
+        deadline = time.monotonic() + patience
+        while await self.poll() and time.monotonic() < deadline:
+            pass
+        await self.look()
+        while await self._chores.some() and time.monotonic() < deadline:
+            pass
+
+    async def look(self) -> None:
+        """Look at queues and workers now, and not only when it is time again."""
+        await self._chores.look()
+
     # --- reading
 
     @property

@@ -11,7 +11,7 @@ Step = Literal["second", "minute"]
 BreakKind = Literal["gap", "reset", "skipped"]
 
 
-class Spread(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Spread(msgspec.Struct, frozen=True, kw_only=True):
     """Durations at a glance. The percentiles are within 13 % of the truth; `max_ms` is exact."""
 
     count: int = 0

@@ -1,0 +1,1 @@
+"""`holdfast top`: queues, workers, rates and failures, live in the terminal."""
