@@ -17,7 +17,13 @@ from .data import JobDetail
 
 MOST_BYTES = 64 * 1024
 """A payload, result or traceback is shown up to so many bytes."""
-_INSTANTS = ("enqueued_at_ms", "run_at_ms", "started_at_ms", "finished_at_ms", "expires_at_ms")
+_INSTANTS = (
+    ("enqueued", "enqueued_at_ms"),
+    ("may run", "run_at_ms"),
+    ("started", "started_at_ms"),
+    ("finished", "finished_at_ms"),
+    ("expires", "expires_at_ms"),
+)
 
 
 def job_lines(app: Holdfast, detail: JobDetail | None, now_ms: int) -> list[Text]:
@@ -47,10 +53,10 @@ def _fields(record: JobRecord, now_ms: int) -> Iterator[Text]:
     for name in ("key", "worker", "priority"):
         if value := getattr(record, name):
             yield _line(name, value)
-    for name in _INSTANTS:
-        if (at := getattr(record, name)) is not None:
+    for name, field in _INSTANTS:
+        if (at := getattr(record, field)) is not None:
             ago = f"{duration(now_ms - at)} ago" if at <= now_ms else f"in {duration(at - now_ms)}"
-            yield _line(name.removesuffix("_at_ms").removesuffix("_ms"), f"{local_time(at)} ({ago})")
+            yield _line(name, f"{local_time(at)} ({ago})")
     counters = msgspec.to_builtins(record.counters)
     yield _line("counters", ", ".join(f"{count} {name}" for name, count in counters.items() if count) or "none")
     if record.progress is not None:

@@ -13,6 +13,7 @@ from ...core.visible import visible
 from ...telemetry.recent import Traffic
 from ..output import duration, local_time
 from .data import TopData
+from .layout import table_lines
 from .listing import Listing, ListRow, first_shown, place_of
 from .press import HELP
 from .spark import sparkline
@@ -20,6 +21,13 @@ from .state import VIEWS, TopState
 
 _SEVERITY = {"problem": "bold red", "warning": "yellow", "note": "blue"}
 MOST_CONCERNS = 3
+_HINTS = {
+    "queues": "Enter jobs  p pause/resume  r requeue failed  / filter  s sort",
+    "workers": "Enter its jobs  / filter  s sort",
+    "failures": "Enter sample  r requeue group  / filter  s sort",
+    "jobs": "Enter open  f state  n/b page  r requeue  c cancel  / filter  s sort",
+    "job": "Esc back  r requeue  c cancel",
+}
 
 
 class Canvas(NamedTuple):
@@ -94,7 +102,7 @@ def _title(data: TopData, state: TopState, interval: float) -> Text:
     marks = [f"every {interval:g} s"] if interval else []
     marks += ["read-only"] if state.read_only else []
     marks += ["stopped: Space goes on"] if state.frozen else []
-    return Text.assemble(("holdfast top", "bold"), f"  {visible(data.url)}  {at}  ", (", ".join(marks), "dim"))
+    return Text.assemble(("holdfast top", "bold"), f"  {at}  ", (", ".join(marks), "dim"), f"  {visible(data.url)}")
 
 
 def _rates(data: TopData, canvas: Canvas) -> Text:
@@ -115,7 +123,7 @@ def _rates(data: TopData, canvas: Canvas) -> Text:
         line.append(f"{duration(spread.p50_ms) or '-'}, p95 {duration(spread.p95_ms) or '-'}  ")
     room = canvas.width - line.cell_len
     if room > 10:
-        line.append(sparkline(data.done, min(60, room), ascii_only=canvas.ascii_only), "green")
+        line.append(sparkline(data.done[:-1], min(60, room), ascii_only=canvas.ascii_only), "green")
     return line
 
 
@@ -167,14 +175,9 @@ def _foot(state: TopState) -> Text:
         return Text(f"{name}: {visible(state.typed)}_", style="bold cyan")
     if state.message:
         return Text(visible(state.message), style="bold red" if state.is_error else "bold green")
-    own = {
-        "queues": "Enter jobs  p pause/resume  r requeue failed",
-        "workers": "Enter its jobs",
-        "failures": "Enter sample  r requeue group",
-        "jobs": "Enter open  f state  n/b page  r requeue  c cancel",
-        "job": "Esc back  r requeue  c cancel",
-    }[state.view]
-    return Text(f"{own}  / filter  s sort  o open id  ? help  q quit", style="dim")
+    if state.help:
+        return Text("any key goes back", style="dim")
+    return Text(f"{_HINTS[state.view]}  o open id  ? help  q quit", style="dim")
 
 
 def _body(state: TopState, parts: Parts, canvas: Canvas, height: int | None) -> list[str]:
@@ -202,20 +205,11 @@ def _help() -> Table:
     return table
 
 
-def _table(state: TopState, listing: Listing, rows: list[ListRow], canvas: Canvas, height: int | None) -> Table:
-    shown = [index for index, column in enumerate(listing.columns) if canvas.width >= column.from_width]
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0), expand=True)
-    for index in shown:
-        column = listing.columns[index]
-        title = column.title + (" ^" if state.tab.reverse else " v") * (state.tab.sort == index)
-        table.add_column(
-            Text(title), justify="right" if column.number else "left", no_wrap=True, overflow="ellipsis",
-            ratio=None if index else 1, min_width=min(len(title), 20),
-        )  # fmt: skip
+def _table(state: TopState, listing: Listing, rows: list[ListRow], canvas: Canvas, height: int | None) -> Text:
+    mark = " ^" if state.tab.reverse else " v"
+    titles = [column.title + mark * (state.tab.sort == at) for at, column in enumerate(listing.columns)]
     place = place_of(rows, state.tab.selected)
     room = len(rows) if height is None else max(1, height - 1)
     first = first_shown(place, len(rows), room)
-    for index, row in enumerate(rows[first : first + room], first):
-        style = "reverse" if index == place and height is not None else ""
-        table.add_row(*(row.cells[at] for at in shown), style=style)
-    return table
+    selected = None if height is None else place - first
+    return Text("\n").join(table_lines(listing.columns, titles, rows[first : first + room], canvas.width, selected))

@@ -21,6 +21,8 @@ class Column(msgspec.Struct, frozen=True):
     number: bool = False
     from_width: int = 0
     """How wide the terminal must be for it to be shown."""
+    fixed: bool = False
+    """Never cut, as numbers are."""
 
 
 class ListRow(msgspec.Struct, frozen=True):

@@ -27,7 +27,7 @@ def listing(data: TopData, state: TopState, *, ascii_only: bool = False) -> List
         return Listing(FAILURE_COLUMNS, [_failure(group, data.now_ms, ascii_only) for group in groups], "no failures")
     if state.view == "jobs":
         jobs = data.jobs.jobs if data.jobs else []
-        empty = "no such job" if data.jobs else "reading …" if not ascii_only else "reading ..."
+        empty = "no such job" if data.jobs else "reading"
         return Listing(JOB_COLUMNS, [_job(job, data.now_ms) for job in jobs], empty)
     return Listing(QUEUE_COLUMNS, [_queue(info, data, ascii_only) for info in data.queues], "no queue yet")
 
@@ -57,7 +57,7 @@ QUEUE_COLUMNS = (
     Column("queue"), Column("waiting", True), Column("active", True), Column("scheduled", True, 100),
     Column("blocked", True, 130), Column("failed", True), Column("in/s", True, 60), Column("done/s", True, 50),
     Column("wrong/s", True, 90), Column("wait p95", True, 80), Column("run p95", True, 110), Column("oldest", True, 70),
-    Column("workers", True, 95), Column("last 100 s", False, 140), Column("", False, 60),
+    Column("workers", True, 95), Column("last 100 s", False, 140, True), Column("", False, 60, True),
 )  # fmt: skip
 
 
@@ -65,7 +65,7 @@ def _queue(info: QueueInfo, data: TopData, ascii_only: bool) -> ListRow:
     traffic = data.view.queues.get(info.name) or Traffic(seconds=1)
     counts, oldest = info.counts, info.oldest_waiting_ms
     waiting = counts.get("waiting", 0)
-    done = added(data.done_by_queue.get(info.name, []), 5)
+    done = added(data.done_by_queue.get(info.name, [])[:-1], 5)
     mark = "paused" if info.settings.paused else "no worker" if waiting and not info.workers else ""
     return _row(
         (info.name,),
@@ -112,7 +112,7 @@ def _worker(info: SessionInfo, now_ms: int) -> ListRow:
 
 FAILURE_COLUMNS = (
     Column("error"), Column("dead", True), Column("failed", True), Column("retried", True, 70),
-    Column("last", True), Column("first", True, 90), Column("last hour", False, 110), Column("task", False, 60),
+    Column("last", True), Column("first", True, 90), Column("last hour", False, 110, True), Column("task", False, 60),
     Column("message", False, 80),
 )  # fmt: skip
 

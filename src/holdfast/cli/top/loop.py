@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
+from collections import deque
 from collections.abc import Iterator
 
 from ...app.app import Holdfast
@@ -24,6 +25,9 @@ from .terminal import Terminal
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
+FIRST_LOOK = 0.05
+"""Seconds between two looks until there is something to see."""
+
 
 class TopLoop:
     """One screen on one store."""
@@ -36,6 +40,7 @@ class TopLoop:
         self._interval = interval
         self._reader = TopReader(app, recent, shown(app.store.url))
         self._data = self._reader.now()
+        self._keys: deque[str] = deque()
         self._changed = asyncio.Event()
         self._look = asyncio.Event()
         self._anew = True
@@ -53,6 +58,8 @@ class TopLoop:
                     self._draw()
                     await self._changed.wait()
                     self._changed.clear()
+                    while self._keys:
+                        self._press(self._keys.popleft())
         finally:
             self._terminal.unlisten()
             for task in (looking, *self._doing):
@@ -68,7 +75,8 @@ class TopLoop:
                 self._data = await self._reader.read(self._state)
                 self._changed.set()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._look.wait(), self._interval)
+                pause = self._interval if self._recent.has_looked else min(FIRST_LOOK, self._interval)
+                await asyncio.wait_for(self._look.wait(), pause)
             self._look.clear()
 
     # --- drawing
@@ -88,7 +96,10 @@ class TopLoop:
     # --- keys and signals
 
     def _on_key(self, key: str) -> None:
+        self._keys.append(key)
         self._changed.set()
+
+    def _press(self, key: str) -> None:
         if key == "ctrl-l":
             self._anew = True
             return

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import tempfile
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self, TextIO
+from typing import IO, Any, Self, TextIO
 
 from ...errors import ConfigError
 from .keys import KeyParser
@@ -22,6 +23,8 @@ ENTER = "\x1b[?1049h\x1b[?25l\x1b[H\x1b[2J"
 LEAVE = "\x1b[0m\x1b[?25h\x1b[?1049l"
 BEGIN_FRAME, END_FRAME = "\x1b[?2026h", "\x1b[?2026l"
 """Terminals that know these show a frame at once; others ignore them."""
+MOST_KEPT = 4000
+"""Bytes of stderr that are shown at the end."""
 ESCAPE_PAUSE = 0.05
 """Seconds after which an escape was the key and not the beginning of a sequence."""
 
@@ -37,6 +40,36 @@ def must_have_keys() -> None:
         raise ConfigError("holdfast top needs a POSIX terminal; here, use holdfast top --once or --json")
 
 
+class KeptStderr:
+    """Keeps what is written to stderr meanwhile, by a log handler say, and shows the last of it at the end."""
+
+    def __init__(self) -> None:
+        self._fd: int | None = None
+        self._kept: IO[bytes] | None = None
+
+    def begin(self) -> None:
+        """Keep what is written from now on."""
+        if not sys.stderr.isatty():
+            return
+        sys.stderr.flush()
+        self._kept = tempfile.TemporaryFile()  # noqa: SIM115
+        self._fd = os.dup(2)
+        os.dup2(self._kept.fileno(), 2)
+
+    def end(self) -> None:
+        """Keep no more, and write the last lines of what was kept."""
+        if self._fd is None or self._kept is None:
+            return
+        sys.stderr.flush()
+        os.dup2(self._fd, 2)
+        os.close(self._fd)
+        size = self._kept.seek(0, os.SEEK_END)
+        self._kept.seek(max(0, size - MOST_KEPT))
+        os.write(2, self._kept.read())
+        self._kept.close()
+        self._fd = self._kept = None
+
+
 class Terminal:
     """Raw input and the alternate screen, from `__enter__` to `__exit__`, whatever happens in between."""
 
@@ -46,6 +79,7 @@ class Terminal:
         self._saved: list[Any] | None = None
         self._lines: list[str] = []
         self._parser = KeyParser()
+        self._stderr = KeptStderr()
         self._timer: asyncio.TimerHandle | None = None
         self._on_key: Callable[[str], None] | None = None
         self._on_lost: Callable[[], None] | None = None
@@ -53,6 +87,7 @@ class Terminal:
     def __enter__(self) -> Self:
         must_have_keys()
         self._saved = termios.tcgetattr(self._in)
+        self._stderr.begin()
         self.resume()
         return self
 
@@ -61,6 +96,7 @@ class Terminal:
     ) -> None:
         self.give_back()
         self._saved = None
+        self._stderr.end()
 
     def resume(self) -> None:
         """Take the terminal: keys without Enter and without echo (Ctrl-C still interrupts), another screen."""

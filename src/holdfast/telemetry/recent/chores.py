@@ -29,6 +29,7 @@ class Chores:
         self._looked_at = self._count_after = -1e9
         self._count: DeadLetterCount | None = None
         self._dead_then: int | None = None
+        self.has_looked = False
         self.queues: list[QueueInfo] = []
         self.workers: list[SessionInfo] = []
         self.dead_letters_changed = False
@@ -63,6 +64,7 @@ class Chores:
         self.workers = await self._store.sessions()
         self._depths.note(self.queues, self.now_ms)
         self._looked_at = time.monotonic()
+        self.has_looked = True
 
     async def _count_some(self, now: float) -> None:
         """Count a page of dead letters; begin anew when their number is another than at the last count."""

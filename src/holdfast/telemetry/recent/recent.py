@@ -152,6 +152,11 @@ class Recent:
         return self._chores.now_ms
 
     @property
+    def has_looked(self) -> bool:
+        """Whether queues and workers were looked at yet."""
+        return self._polls > 0 and self._chores.has_looked
+
+    @property
     def queues(self) -> list[QueueInfo]:
         """The queues, as last looked at: at most some seconds ago."""
         return self._chores.queues

@@ -1,0 +1,58 @@
+"""How wide each column of a list is, and its rows as lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from .listing import Column, ListRow
+
+GAP = 2
+NARROWEST = 6
+"""A column of words is cut to so many characters, and no further; numbers are never cut."""
+
+
+def widths(natural: Sequence[int], may_shrink: Sequence[bool], room: int) -> list[int]:
+    """Return the width of each column so that all fit: the widest of those that may be cut gives way first."""
+    found = list(natural)
+    over = sum(found) + GAP * max(0, len(found) - 1) - room
+    while over > 0:
+        able = [at for at, can in enumerate(may_shrink) if can and found[at] > NARROWEST]
+        if not able:
+            break
+        widest = max(able, key=lambda at: found[at])
+        others = max((found[at] for at in able if found[at] < found[widest]), default=NARROWEST)
+        less = min(over, max(1, found[widest] - others))
+        found[widest] -= less
+        over -= less
+    return found
+
+
+def table_lines(
+    columns: Sequence[Column], titles: Sequence[str], rows: Sequence[ListRow], room: int, selected: int | None
+) -> list[Text]:
+    """Return a header and rows as lines of at most so many characters."""
+    shown = [at for at, column in enumerate(columns) if room >= column.from_width]
+    natural = [max([len(titles[at]), *(row.cells[at].cell_len for row in rows)]) for at in shown]
+    fitted = widths(natural, [not (columns[at].number or columns[at].fixed) for at in shown], room)
+    header = _line([Text(titles[at], style="bold") for at in shown], columns, shown, fitted)
+    lines = [_line([row.cells[at] for at in shown], columns, shown, fitted) for row in rows]
+    for index, line in enumerate(lines):
+        line.truncate(room)
+        if index == selected:
+            line.pad_right(max(0, room - line.cell_len))
+            line.stylize("reverse")
+    return [header, *lines]
+
+
+def _line(cells: Sequence[Text], columns: Sequence[Column], shown: Sequence[int], fitted: Sequence[int]) -> Text:
+    line = Text(no_wrap=True)
+    for at, cell, width in zip(shown, cells, fitted, strict=True):
+        part = cell.copy()
+        part.truncate(width, overflow="ellipsis")
+        part.align("right" if columns[at].number else "left", width)
+        line.append_text(part)
+        line.append(" " * GAP)
+    line.rstrip()
+    return line
