@@ -22,10 +22,8 @@ def widths(natural: Sequence[int], may_shrink: Sequence[bool], room: int) -> lis
         if not able:
             break
         widest = max(able, key=lambda at: found[at])
-        others = max((found[at] for at in able if found[at] < found[widest]), default=NARROWEST)
-        less = min(over, max(1, found[widest] - others))
-        found[widest] -= less
-        over -= less
+        found[widest] -= 1
+        over -= 1
     return found
 
 

@@ -104,7 +104,10 @@ class PostgresInspect:
         limit: int = EVENTS_AT_ONCE,
     ) -> EventPage:
         """Return events after a position; `None` is the beginning, `"end"` the end."""
-        if back := before_end(position):
+        back = before_end(position)
+        if back == 0:
+            position = "end"
+        elif back is not None:
             end = Position.parse((await self.events("end")).position)
             position = str(Position(end.epoch, max(0, end.number - back)))
             return msgspec.structs.replace(await self.events(position, queue=queue, id=id, limit=limit), gap=0)

@@ -19,7 +19,7 @@ class RecentOptions(msgspec.Struct, frozen=True, kw_only=True):
     page: int = EVENTS_AT_ONCE
     back: int = 50_000
     """How many events before the end it begins, where the store can tell that place; else it begins at the end."""
-    share: float = 0.5
+    share: float = 0.7
     """How much of its time it spends reading at most, when there is more than it can read."""
     patience: float = 10.0
     """When it was behind for so long, and is by as much, it leaves events out and goes on at the end."""
