@@ -57,7 +57,7 @@ COMMANDS = [
     ["promote", HOSTILE, HOSTILE], ["delete", HOSTILE, f"{HOSTILE}3"], ["pause", HOSTILE],
     ["queues", "limit-key", HOSTILE, HOSTILE, "2"],
     ["enqueue", "--queue", HOSTILE, "--id", f"{HOSTILE}4", json.dumps(HOSTILE)],
-    ["jobs", "show", HOSTILE, "none\x9b"], [HOSTILE], ["jobs", f"--{HOSTILE}"],
+    ["top"], ["top", "--json"], ["jobs", "show", HOSTILE, "none\x9b"], [HOSTILE], ["jobs", f"--{HOSTILE}"],
     ["requeue", HOSTILE, "--queue", HOSTILE, "--yes"],
 ]  # fmt: skip
 

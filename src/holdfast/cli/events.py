@@ -23,7 +23,11 @@ PAGE = 1000
 @source_options
 @click.option("--follow", "-f", is_flag=True, help="Wait for more, until Ctrl-C.")
 @click.option("--queue", metavar="NAME", help="Of this queue.")
-@click.option("--after", metavar="POSITION|end", help="After this position; `end` is from now on. Default: all.")
+@click.option(
+    "--after",
+    metavar="POSITION|end|end-N",
+    help="After this position; `end` is from now on, `end-100` with the last 100. Default: all.",
+)
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="End after so many.")
 @json_option
 def events(

@@ -54,7 +54,7 @@ def _ascii(line: str) -> str:
     return line.replace("…", "~").replace("·", ".").encode("ascii", "backslashreplace").decode()
 
 
-class Parts(NamedTuple):
+class Middle(NamedTuple):
     """What is shown in the middle: a list with its rows in order, or lines of text."""
 
     listing: Listing | None = None
@@ -62,7 +62,7 @@ class Parts(NamedTuple):
     lines: list[Text] = []
 
 
-def frame(data: TopData, state: TopState, parts: Parts, canvas: Canvas, interval: float) -> list[str]:
+def frame(data: TopData, state: TopState, parts: Middle, canvas: Canvas, interval: float) -> list[str]:
     """Return the lines of a frame."""
     head = canvas.lines(_head(data, state, canvas, interval))
     foot = canvas.lines(_foot(state))[:1]
@@ -180,7 +180,7 @@ def _foot(state: TopState) -> Text:
     return Text(f"{_HINTS[state.view]}  o open id  ? help  q quit", style="dim")
 
 
-def _body(state: TopState, parts: Parts, canvas: Canvas, height: int | None) -> list[str]:
+def _body(state: TopState, parts: Middle, canvas: Canvas, height: int | None) -> list[str]:
     if state.help:
         return canvas.lines(_help())
     if parts.listing is None:

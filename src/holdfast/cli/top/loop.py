@@ -16,7 +16,7 @@ from ...telemetry.recent import Recent
 from .actions import carry_out
 from .data import TopData, TopReader
 from .detail import job_lines
-from .frame import Canvas, Parts, body_height, frame
+from .frame import Canvas, Middle, body_height, frame
 from .listing import arranged
 from .lists import listing
 from .press import press
@@ -85,7 +85,7 @@ class TopLoop:
         width, height = self._terminal.size()
         return Canvas(width, height, color="NO_COLOR" not in os.environ, ascii_only=self._terminal.ascii_only)
 
-    def _parts(self) -> Parts:
+    def _parts(self) -> Middle:
         return parts_of(self._app, self._data, self._state, ascii_only=self._terminal.ascii_only)
 
     def _draw(self) -> None:
@@ -170,10 +170,10 @@ class TopLoop:
                 loop.remove_signal_handler(number)
 
 
-def parts_of(app: Holdfast, data: TopData, state: TopState, *, ascii_only: bool) -> Parts:
+def parts_of(app: Holdfast, data: TopData, state: TopState, *, ascii_only: bool) -> Middle:
     """Return what the view on the screen shows in the middle."""
     if state.view == "job":
-        return Parts(lines=job_lines(app, data.detail, data.now_ms))
+        return Middle(lines=job_lines(app, data.detail, data.now_ms))
     found = listing(data, state, ascii_only=ascii_only)
     tab = state.tab
-    return Parts(found, arranged(found, tab.sort, reverse=tab.reverse, wanted=tab.wanted))
+    return Middle(found, arranged(found, tab.sort, reverse=tab.reverse, wanted=tab.wanted))
