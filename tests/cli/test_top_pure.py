@@ -10,7 +10,7 @@ from holdfast.cli.top.layout import GAP, NARROWEST, table_lines, widths
 from holdfast.cli.top.listing import Column, Listing, ListRow, arranged, first_shown, text
 from holdfast.cli.top.press import HELP, press
 from holdfast.cli.top.spark import added, sparkline
-from holdfast.cli.top.state import JobList, TopState
+from holdfast.cli.top.state import ListedJobs, TopState
 from holdfast.core.limit import QueueSettings
 from holdfast.store.contract import QueueInfo
 from holdfast.telemetry.recent import FollowState, RecentView, Traffic
@@ -155,7 +155,7 @@ def test_typed_words_are_no_commands() -> None:
 def test_the_way_back_from_the_jobs_of_a_worker_is_to_the_workers() -> None:
     state, data = TopState(), data_of()
     state.show("jobs")
-    state.jobs = JobList(worker="s1", worker_name="w1")
+    state.jobs = ListedJobs(worker="s1", worker_name="w1")
     press(state, "escape", [], data, 10)
     assert state.view == "workers"
 

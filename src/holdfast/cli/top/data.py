@@ -13,7 +13,7 @@ from ...core.state import State
 from ...core.visible import visible
 from ...store.contract import Filter, JobPage, QueueInfo, SessionInfo
 from ...telemetry.recent import Concern, Recent, RecentView
-from .state import JobList, JobRef, TopState
+from .state import JobRef, ListedJobs, TopState
 
 PAGE = 200
 MOST_EVENTS = 200
@@ -102,7 +102,7 @@ class TopReader:
         """Another list of jobs is opened."""
         self._jobs = None
 
-    async def _page(self, which: JobList) -> JobPage:
+    async def _page(self, which: ListedJobs) -> JobPage:
         states = (State(which.state),) if which.state else ()
         if which.worker is not None:
             return await self._app.store.jobs(Filter(holders=(which.worker,), states=(State.ACTIVE,)), limit=PAGE)

@@ -9,7 +9,7 @@ from ...core.state import FINISHED, UNFINISHED
 from ...core.visible import visible
 from .data import TopData
 from .listing import ListRow, place_of
-from .state import STATES, VIEWS, Intent, JobList, JobRef, TopState
+from .state import STATES, VIEWS, Intent, JobRef, ListedJobs, TopState
 
 READ_ONLY = "read-only: holdfast top was started with --read-only"
 MOVES = {"up": -1, "k": -1, "down": 1, "j": 1}
@@ -114,9 +114,9 @@ def _enter(state: TopState, rows: list[ListRow], data: TopData) -> Intent | None
         _, queue, id, run = row.key
         return _open(state, JobRef(queue, id, int(run)))
     if state.view == "workers":
-        state.jobs = JobList(worker=row.key[0], worker_name=row.key[1])
+        state.jobs = ListedJobs(worker=row.key[0], worker_name=row.key[1])
     else:
-        state.jobs = JobList(queue=row.key[0])
+        state.jobs = ListedJobs(queue=row.key[0])
     state.show("jobs")
     return Intent("refresh")
 
@@ -144,7 +144,7 @@ def _reverse(state: TopState, rows: list[ListRow], data: TopData) -> None:
 def _states(state: TopState, rows: list[ListRow], data: TopData) -> Intent | None:
     if state.view == "jobs" and state.jobs.worker is None:
         now = STATES[(STATES.index(state.jobs.state) + 1) % len(STATES)]
-        state.jobs = JobList(queue=state.jobs.queue, state=now)
+        state.jobs = ListedJobs(queue=state.jobs.queue, state=now)
         return Intent("refresh")
     return None
 

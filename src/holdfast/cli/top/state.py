@@ -24,7 +24,7 @@ class JobRef:
 
 
 @dataclass(frozen=True)
-class JobList:
+class ListedJobs:
     """Which jobs are listed."""
 
     queue: str | None = None
@@ -65,7 +65,7 @@ class TopState:
 
     view: ViewName = "queues"
     tabs: dict[str, Tab] = field(default_factory=dict)
-    jobs: JobList = field(default_factory=JobList)
+    jobs: ListedJobs = field(default_factory=ListedJobs)
     job: JobRef | None = None
     came_from: ViewName = "queues"
     """The view that a job was opened from."""
