@@ -25,6 +25,7 @@ WORKER_EVENTS = (
     "worker_error",
     "lease_lost",
     "store_lost",
+    "store_back",
     "lost",
     "wakeup_degraded",
     "wakeup_restored",

@@ -16,6 +16,7 @@ from ..core.policy import Retry
 from ..core.sandbox import Sandbox
 from ..errors import ConfigError
 from ..handler.middleware import Middleware
+from ..telemetry.observer import Observer
 
 Executor = Literal["inline", "thread", "process", "sandbox"]
 
@@ -116,9 +117,10 @@ class WorkerOptions(TypedDict, total=False):
     guard: bool
     middleware: Sequence[Middleware]
     logger: str | logging.Logger | None
+    observers: Sequence[Observer]
 
 
-OF_A_PROGRAM = frozenset({"middleware", "logger"})
+OF_A_PROGRAM = frozenset({"middleware", "logger", "observers"})
 """Options of a worker that are objects of its own process, so that no command has them."""
 WORKER_COMMAND_OPTIONS = tuple(name for name in WorkerOptions.__annotations__ if name not in OF_A_PROGRAM)
 """Options of a worker that are options of `holdfast worker`, under the same names."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -11,7 +13,7 @@ from msgspec import UNSET
 
 from ..app.hooks import HookEvent, Hooks
 from ..app.task import AnyTask
-from ..core.policy import COUNTER, Cause, Counters
+from ..core.policy import COUNTER, Cause, Counters, Retry
 from ..core.state import State
 from ..core.transition import Reply
 from ..store.contract import (
@@ -24,6 +26,7 @@ from ..store.contract import (
     Settled,
     Settlement,
 )
+from ..telemetry.observer import Ended, Observers
 from .attempts.attempt import Attempt
 from .attempts.handler_services import CurrentSession
 
@@ -59,19 +62,16 @@ class Report(msgspec.Struct, kw_only=True):
     """Why the worker ended unasked, or before all its outcomes were settled; `None` for a normal end."""
 
 
-class AttemptRecord(msgspec.Struct, frozen=True):
-    """What hooks may be told of one attempt, kept until its end is settled."""
+class AttemptRecord(Ended):
+    """What hooks and observers may be told of one attempt, kept until its end is settled."""
 
-    claimed: Claimed
     handler: AnyTask | None = None
-    ran: float | None = None
-    error: BaseException | None = None
     value: object = UNSET
     """What the handler returned, if it did so in this process."""
 
     def fields(self, name: str, entry: Settlement | None) -> dict[str, Any]:
         """Return the fields of `HookEvent` for a hook of this name, beside those that say which attempt it was."""
-        known: dict[str, Any] = {"task": self.claimed.task, "ran": self.ran, "waited": _waited(self.claimed)}
+        known: dict[str, Any] = {"task": self.claimed.task, "ran": self.ran, "waited": self.waited}
         known["counters"] = _counters(self.claimed, entry if name in COUNTED else None)
         if name in WITH_ERROR and not isinstance(self.error, asyncio.CancelledError):
             known["error"] = self.error
@@ -90,11 +90,9 @@ class AttemptRecord(msgspec.Struct, frozen=True):
 
 def _record_of(attempt: Attempt) -> AttemptRecord:
     """Return what is known of an attempt, which may still run."""
-    return AttemptRecord(attempt.claimed, attempt.handler, attempt.ran, attempt.error, attempt.value)
-
-
-def _waited(claimed: Claimed) -> float:
-    return max(0, claimed.claimed_at_ms - max(claimed.run_at_ms, claimed.enqueued_at_ms)) / 1000
+    return AttemptRecord(
+        attempt.claimed, attempt.ran, attempt.error, handler=attempt.handler, value=attempt.value
+    )  # fmt: skip
 
 
 def _counters(claimed: Claimed, entry: Settlement | None) -> Counters:
@@ -109,14 +107,23 @@ def _counters(claimed: Claimed, entry: Settlement | None) -> Counters:
 class Outcomes:
     """Keep the settlements of ended attempts for the next turn; count them and tell hooks once they are settled."""
 
-    def __init__(self, hooks: Hooks, current: CurrentSession) -> None:
+    def __init__(
+        self,
+        hooks: Hooks,
+        current: CurrentSession,
+        observer: Observers | None = None,
+        retry: Callable[[Claimed], Retry] | None = None,
+    ) -> None:
         self._hooks = hooks
         self._current = current
+        self._observer = observer
+        self._retry = retry
+        """Returns what limits a job, of which an observer is told when it comes back."""
         self.report = Report()
         self.unsettled: list[Settlement] = []
         """How attempts ended, for the next turn to settle."""
         self._records: dict[Lease, AttemptRecord] = {}
-        """What hooks will be told of attempts that have ended and are not settled."""
+        """What hooks and observers will be told of attempts that have ended and are not settled."""
 
     def take(self) -> list[Settlement]:
         """Return what is to be settled, which the caller settles or puts back."""
@@ -127,18 +134,53 @@ class Outcomes:
         """Keep settlements that a turn could not settle, before those that came since."""
         self.unsettled = settlements + self.unsettled
 
-    def remember(self, ended: Attempt | Claimed) -> None:
-        """Keep what hooks will want to know of the end of an attempt, if there are any hooks."""
-        if not ENDS.isdisjoint(self._hooks.wanted):
+    def remember(self, ended: Attempt | Claimed, settlement: Settlement | None = None) -> None:
+        """Keep what hooks and observers will want to know of the end of an attempt, if there are any."""
+        observer = self._observer
+        if (
+            observer is not None and (observer.keeps_completions or type(settlement) is not Complete)
+        ) or not ENDS.isdisjoint(self._hooks.wanted):
             record = _record_of(ended) if isinstance(ended, Attempt) else AttemptRecord(ended)
             self._records[record.claimed.lease] = record
 
     def lose(self, lease: Lease, why: str) -> None:
-        """Count an attempt whose end does not count, and tell hooks."""
+        """Count an attempt whose end does not count, and tell hooks and observers."""
         self.report.lost += 1
         record = self._records.pop(lease, None)
         if "lost" in self._hooks.wanted:
             self.tell("lost", lease, None, why, record)
+        if self._observer is not None and record is not None:
+            self._observer.lost([record], why)
+
+    def count_all(self, entries: Sequence[Settlement], settled: Sequence[Settled]) -> None:
+        """Count what the store settled, entry by entry, and tell hooks and observers."""
+        ended = self._ended(entries, settled) if self._observer is not None and self._records else ()
+        for entry, answer in zip(entries, settled, strict=True):
+            self.count(entry, answer)
+        if ended:
+            assert self._observer is not None
+            self._observer.settled(ended)
+
+    def _ended(self, entries: Sequence[Settlement], settled: Sequence[Settled]) -> list[Ended]:
+        """Return what observers are told of what was settled."""
+        known, ended = self._records.get, list[Ended]()
+        for entry, answer in zip(entries, settled, strict=True):
+            record = known(entry.lease)
+            if record is not None and answer.reply is Reply.OK:
+                record.settlement, record.settled = entry, answer
+                if type(entry) is Retried and answer.state is not State.FAILED:
+                    record.returns_in = self._returns_in(entry, record)
+                ended.append(record)
+        return ended
+
+    def _returns_in(self, entry: Retried, record: AttemptRecord) -> float | None:
+        """Return the seconds until a job that is retried may run again, as far as this worker knows."""
+        if entry.run_at_ms is not None:
+            return max(0.0, entry.run_at_ms / 1000 - time.time())
+        if entry.delay_ms is not None or self._retry is None:
+            return None if entry.delay_ms is None else entry.delay_ms / 1000
+        counted = getattr(_counters(record.claimed, entry), COUNTER[entry.cause])
+        return self._retry(record.claimed).backoff_ms(counted) / 1000
 
     def count(self, entry: Settlement, settled: Settled) -> None:
         """Count what the store settled, and tell hooks."""

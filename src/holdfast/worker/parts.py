@@ -49,8 +49,8 @@ def assemble(
 ) -> Parts:
     """Return the parts of a run, each made with those that it holds; `stop` stops the worker."""
     current, pending, wake_ups, claims = CurrentSession(), PendingTurns(), WakeUps(hooks), ClaimCounts()
-    outcomes = Outcomes(hooks, current)
     services = HandlerServices(store, registry, current)
+    outcomes = Outcomes(hooks, current, settings.observer, services.retry)
     pool = ProcessPool(settings.pool, [each.place for each in registry.resources], wake_ups.alarm.ring)
     executors = Executors(ThreadExecutor(settings.slots), pool, services.blocker_records, store.url)
     failing = FailingQueues(hooks, wake_ups.ask_again_in, time.monotonic)
@@ -58,7 +58,7 @@ def assemble(
     runner = Runner(
         registry=registry, hooks=hooks, slots=settings.slots, executors=executors, services=services,
         outcomes=outcomes, pending=pending, wake_ups=wake_ups, failing=failing, unknown=unknown, claims=claims,
-        middleware=settings.middleware,
+        middleware=settings.middleware, observer=settings.observer,
     )  # fmt: skip
     exit = WorkerExit(hooks, settings.name, runner, outcomes.report, stop)
     recovery = Recovery(store, hooks, runner, outcomes, wake_ups.alarm, exit.store_too_new)

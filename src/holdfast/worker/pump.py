@@ -20,7 +20,7 @@ from ..store.contract import Filter, Session, Store, Turn
 from ..telemetry import traces
 from .attempts.handler_services import CurrentSession
 from .outcomes import Outcomes
-from .recovery import FIRST_PAUSE, Recovery
+from .recovery import Recovery
 from .runner import DEAD, Runner
 from .turns.capacity import ClaimRequest
 from .turns.choice import NOTHING, ClaimChoice, PendingTurn, PendingTurns
@@ -232,7 +232,7 @@ class Pump:
             pauses = not pending.shares_failure
             return await self._recovery.after_failure(session, pending.settlements, error, pauses)
         self._pending.remove(pending)
-        self._recovery.pause = FIRST_PAUSE
+        self._recovery.answered()
         if turn.evicted:
             self._outcomes.put_back(pending.settlements)
             on_evicted()

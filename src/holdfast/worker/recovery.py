@@ -31,6 +31,13 @@ def tell_trouble(hooks: Hooks, error: Exception) -> None:
     hooks.tell(HookEvent(name="worker_error", error=error, detail=str(error)))
 
 
+def tell_back(hooks: Hooks, away_since: float) -> None:
+    """Log that the store answers again, and tell hooks."""
+    told = f"after {time.monotonic() - away_since:.1f} s"
+    log.warning("store_back: the store answers again %s", told)
+    hooks.tell(HookEvent(name="store_back", detail=told))
+
+
 class Recovery:
     """Lose no outcome of a handler and no claimed job when the store fails a turn."""
 
@@ -56,6 +63,8 @@ class Recovery:
         """Attempts that cannot be settled: their jobs come back when this session is over."""
         self.pause = FIRST_PAUSE
         """Seconds until the next try, twice as long each time; the first again once the store has answered a turn."""
+        self._away_since: float | None = None
+        """When the first turn failed that no other has followed with an answer."""
         self.last_try: float | None = None
         """When to stop trying to settle; set at the end of a shutdown."""
         self.gave_up = False
@@ -69,6 +78,8 @@ class Recovery:
         Turns that fail together pause once: until the store is asked again, what they claimed has no handler.
         """
         self.unsure = True
+        if self._away_since is None:
+            self._away_since = time.monotonic()
         if settlements and not isinstance(error, StoreError):
             log.error("outcome_unwritable: a turn could not be written, so each outcome is settled alone: %s", error)
             settlements = await self._settle_each(session, settlements)
@@ -85,6 +96,13 @@ class Recovery:
             await self._alarm.wait(self.pause * random.uniform(0.5, 1.0))
             self.pause = min(self.pause * 2, LONGEST_PAUSE)
         return True
+
+    def answered(self) -> None:
+        """Note that the store has answered a turn."""
+        self.pause = FIRST_PAUSE
+        if self._away_since is not None:
+            tell_back(self._hooks, self._away_since)
+            self._away_since = None
 
     def _give_up(self) -> None:
         self.gave_up = True
@@ -176,14 +194,19 @@ class Retrying:
 
     async def do(self, call: Callable[[], Awaitable[T]]) -> T:
         """Return what the call returns, however often it had to be repeated; or raise `Stopped`."""
-        pause = FIRST_PAUSE
+        pause, away_since = FIRST_PAUSE, None
         while not self._stopped.is_set():
             try:
-                return await self._once(call)
+                reply = await self._once(call)
             except StoreTooNew:
                 raise  # which no repetition cures
             except StoreError as error:
+                away_since = away_since or time.monotonic()
                 tell_trouble(self._hooks, error)
+            else:
+                if away_since is not None:
+                    tell_back(self._hooks, away_since)
+                return reply
             await self._rest(pause * random.uniform(0.5, 1.0))
             pause = min(pause * 2, LONGEST_PAUSE)
         raise Stopped

@@ -13,7 +13,9 @@ from ..app.hooks import HookEvent, Hooks
 from ..app.resource import opened
 from ..errors import StoreTooNew
 from ..log import logging_as
+from ..telemetry.observed_store import observed
 from .burst import until_empty
+from .observed import ViewOfRun
 from .outcomes import Report
 from .parts import assemble
 from .recovery import Retrying, Stopped
@@ -42,8 +44,10 @@ class WorkerRun:
     ) -> None:
         self._app, self._hooks, self._settings, self._served = app, hooks, settings, served
         self._stop_worker, self._begun = stop, begun
+        observer = settings.observer
+        self._store = app.store if observer is None else observed(app.store, observer)
         self.parts = assemble(
-            app.store, app.registry, hooks, settings, lambda drain, why: stop(drain=drain, why=why)
+            self._store, app.registry, hooks, settings, lambda drain, why: stop(drain=drain, why=why)
         )  # fmt: skip
         self._retrying = Retrying(hooks, settings.grace)
         self._declarations = Declarations(app, served, self._retrying)
@@ -68,6 +72,9 @@ class WorkerRun:
         """Work until told to stop; with `burst`, until nothing is left. Return what it did."""
         parts, registry, settings = self.parts, self._app.registry, self._settings
         self._served.refresh(registry)
+        view, observer = ViewOfRun(settings, self._served, parts.runner, self._app.store), settings.observer
+        if observer is not None:
+            observer.begin(view)
         try:
             self._times = settings.lease.times(registry, self._served.queues)
             prepare(
@@ -85,6 +92,8 @@ class WorkerRun:
                 self.stopping.cancel()
             parts.runner.close()
             await parts.pool.close()
+            if observer is not None:
+                observer.end(view)
 
     async def _serve_to_the_end(self, burst: bool, signals: bool) -> Report:
         with heard(stops(self._stop_worker)) if signals else nullcontext(), suppress(Stopped):
@@ -100,8 +109,8 @@ class WorkerRun:
         runner = self.parts.runner
         while True:
             self.life = SessionLife(
-                self._app, self._hooks, self.parts, settings=self._settings, times=self._times, served=self._served,
-                declarations=self._declarations, retrying=self._retrying, ticker=self._ticker(),
+                self._app, self._store, self._hooks, self.parts, settings=self._settings, times=self._times,
+                served=self._served, declarations=self._declarations, retrying=self._retrying, ticker=self._ticker(),
             )  # fmt: skip
             if not await self.life.run(self._begun, self._stop_when_empty() if burst else None):
                 return
@@ -116,11 +125,11 @@ class WorkerRun:
 
     def _ticker(self) -> Ticker:
         every = min(TICKER_INTERVAL, self._times.lease / 3)
-        return Ticker(self._app.store, self._app.registry, self._served.queues, self._hooks, every)
+        return Ticker(self._store, self._app.registry, self._served.queues, self._hooks, every)
 
     async def _stop_when_empty(self) -> None:
         is_complete = functools.partial(self._served.are, self._app.registry)
-        await until_empty(self._app.store, self.parts, is_complete, self._settings.poll)
+        await until_empty(self._store, self.parts, is_complete, self._settings.poll)
         self._stop_worker(why="burst")
 
     def stop(self, drain: bool, why: str) -> None:

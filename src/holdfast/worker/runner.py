@@ -18,6 +18,7 @@ from ..executor.at_work import Key, at_work
 from ..executor.shortage import CannotStart
 from ..handler.middleware import Middleware
 from ..store.contract import Abort, Claimed, Lease, Released, Settlement, Turn
+from ..telemetry.observer import Observers
 from .attempts.attempt import Attempt
 from .attempts.handler_services import HandlerServices
 from .outcomes import AttemptRecord, Outcomes
@@ -51,6 +52,7 @@ class Runner:
         unknown: UnknownTasks,
         claims: ClaimCounts,
         middleware: Sequence[Middleware] = (),
+        observer: Observers | None = None,
     ) -> None:
         self.registry = registry
         self.slots = slots
@@ -63,6 +65,7 @@ class Runner:
         self._failing = failing
         self._unknown = unknown
         self._claims = claims
+        self._observer = observer
         self._middleware = middleware
         """The worker's own, inside the app's."""
         self.running: dict[Lease, Attempt] = {}
@@ -104,9 +107,8 @@ class Runner:
         """Apply what a turn answered: count what was settled, stop handlers, and start what was claimed."""
         if turn.late:
             self._outcomes.warn_of_lateness()
-        count = self._outcomes.count
-        for entry, settled in zip(settlements, turn.settled, strict=True):
-            count(entry, settled)
+        if settlements:
+            self._outcomes.count_all(settlements, turn.settled)
         for lease, reason in turn.aborts:
             self.abort(lease, reason)
         if turn.claimed:
@@ -125,6 +127,7 @@ class Runner:
             middleware = [*middleware, *self._middleware]
         self.drained.clear()
         tasks, claims = self.registry.tasks, self._claims
+        begun = list[Claimed]()
         for claimed in jobs:
             queue = claimed.lease.queue
             claims.counts[queue] = count = claims.counts.get(queue, 0) + 1
@@ -144,7 +147,11 @@ class Runner:
             report.started += 1
             if hooked:
                 self._outcomes.tell("claim", claimed.lease, "active", record=AttemptRecord(claimed))
+            begun.append(claimed)
             attempt.start(loop, middleware, self.executors)
+        if self._observer is not None and begun:
+            self._observer.hears_completions()
+            self._observer.started(begun)
         self.note_drained()
 
     def note_drained(self) -> None:
@@ -205,9 +212,10 @@ class Runner:
             self._failing.failed(lease.queue, attempt.error)
         elif self._failing:
             self._failing.works(lease.queue)
-        outcomes.remember(attempt)
+        outcomes.remember(attempt, settlement)
         if attempt.done is not None:
-            outcomes.count(*attempt.done)  # the handler has told the store itself
+            entry, settled = attempt.done
+            outcomes.count_all([entry], [settled])  # the handler has told the store itself
         elif settlement is None:
             outcomes.lose(lease, f"{attempt.reason}: nothing that its handler says counts any more")
         else:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 
 from ..app.hooks import HookEvent, Hooks
 from ..guard.page import now
-from ..store.contract import Extended, Listener, Session
+from ..store.contract import Extended, Listener, Session, Store
 from .guard import Guard, guard_of
 from .heartbeat import MOMENT, Heartbeat
 from .new_queues import NewQueues
@@ -33,6 +33,7 @@ class SessionLife:
     def __init__(
         self,
         app: WorkerApp,
+        store: Store,
         hooks: Hooks,
         parts: Parts,
         *,
@@ -43,7 +44,7 @@ class SessionLife:
         retrying: Retrying,
         ticker: Ticker,
     ) -> None:
-        self._app, self._store, self._hooks, self._parts = app, app.store, hooks, parts
+        self._app, self._store, self._hooks, self._parts = app, store, hooks, parts
         self._settings, self._times, self._served = settings, times, served
         self._declarations, self._retrying, self._ticker = declarations, retrying, ticker
         self.is_evicted = False

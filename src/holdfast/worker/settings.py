@@ -19,6 +19,7 @@ from ..executor import PoolOptions
 from ..handler.middleware import Middleware
 from ..schedule import Schedules
 from ..store.contract import Store
+from ..telemetry.observer import Observers
 
 SHORTEST_BEAT = 0.05
 
@@ -106,6 +107,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     guarded: bool
     middleware: Sequence[Middleware]
     logger: logging.Logger | None
+    observer: Observers | None
 
 
 def task_leases(registry: Registry, queues: Iterable[str]) -> list[tuple[int, str]]:

@@ -19,7 +19,9 @@ from ..core.word import check_text
 from ..errors import ConfigError
 from ..handler.middleware import Middleware, check_middleware
 from ..log import check_logger, logging_as
+from ..telemetry.observer import Observer, Observers, check_observers
 from .background import Background, Ending
+from .observed import tell_of_life
 from .outcomes import Report
 from .run import WorkerRun
 from .session import GRACE
@@ -52,6 +54,7 @@ class Worker:
         guard: bool = False,
         middleware: Sequence[Middleware] = (),
         logger: str | logging.Logger | None = None,
+        observers: Sequence[Observer] = (),
     ) -> None:
         check_count(slots, "slots")
         if type(guard) is not bool:
@@ -85,8 +88,11 @@ class Worker:
             logger=check_logger(logger) or app.logger,
             pool=pool_options(pool, recycle_jobs, recycle_memory, drain_seconds, grace_seconds),
             guarded=guard,
+            observer=Observers(checked) if (checked := check_observers(observers)) else None,
         )
         self.hooks = Hooks(app.hooks)
+        if self._settings.observer is not None:
+            tell_of_life(self._settings.observer, self.hooks)
         self._run: WorkerRun | None = None
         """The run that is under way."""
         self._loop: asyncio.AbstractEventLoop | None = None
