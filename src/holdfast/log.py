@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
+import re
 import traceback
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +15,8 @@ from .core.visible import indented, visible
 from .errors import ConfigError
 
 LOGGER = "holdfast"
+_EVENT = re.compile(r"([a-z][a-z0-9_]*): ")
+"""The first word of a line: a stable name of what it tells."""
 _given: ContextVar[logging.Logger | None] = ContextVar("holdfast_logger", default=None)
 
 
@@ -34,9 +37,11 @@ class _Named(logging.Logger):
 
 
 class _Visible(logging.Filter):
-    """Makes every record of the `holdfast` logger one line, with its traceback indented below."""
+    """Makes every record of the `holdfast` logger one line, with its traceback below, and names its event."""
 
     def filter(self, record: logging.LogRecord) -> bool:
+        if "event" not in record.__dict__ and isinstance(record.msg, str) and (found := _EVENT.match(record.msg)):
+            record.event = found[1]
         try:
             told = record.getMessage()
         except Exception:
@@ -86,6 +91,16 @@ def check_logger(given: object) -> logging.Logger | None:
         raise ConfigError(f"logger={given!r}: the name of a logger, or a logging.Logger")
     logger = logging.getLogger(given) if isinstance(given, str) else given
     return None if logger is logging.getLogger(LOGGER) else logger
+
+
+def target() -> logging.Logger:
+    """Return the logger to which Holdfast's lines go here."""
+    return _given.get() or logging.getLogger(LOGGER)
+
+
+def is_plain(logger: logging.Logger) -> bool:
+    """Return whether nothing of the program's own looks at the records of this logger before its handlers do."""
+    return all(isinstance(each, _Visible) for each in logger.filters)
 
 
 @contextmanager

@@ -89,7 +89,7 @@ def test_a_retry_says_when_the_job_comes_back_and_a_failure_that_it_failed() -> 
         raise ValueError("broken")
 
     recorder = run(ran(made(break_down, retry=Retry(failures=3, initial=0.01, multiplier=2))))
-    told = [(each.transition, each.cause, each.returns_in) for each in recorder.ended]
+    told = [(each.transition, each.cause, each.retry_in) for each in recorder.ended]
     assert told == [("retry", "failure", 0.01), ("retry", "failure", 0.02), ("fail", "failure", None)]
     assert all(isinstance(each.error, ValueError) for each in recorder.ended)
 

@@ -117,6 +117,7 @@ class WorkerOptions(TypedDict, total=False):
     guard: bool
     middleware: Sequence[Middleware]
     logger: str | logging.Logger | None
+    log_jobs: bool
     observers: Sequence[Observer]
 
 

@@ -9,10 +9,11 @@ import msgspec
 
 from ..app.app import Holdfast
 from ..errors import ConfigError
-from ..log import to_stderr
 from ..store import shown
+from ..telemetry.line_handler import FormatName
 from ..worker import Maintained
 from .command import Command, Source, json_option, source_options
+from .logs import log_format_option, set_up_logs
 from .output import json_line, say
 from .parse import as_names, as_seconds
 
@@ -26,8 +27,16 @@ from .parse import as_names, as_seconds
 @click.option(
     "--interval", callback=as_seconds, default="5", show_default=True, metavar="S", help="Time between two sweeps."
 )
+@log_format_option
 @json_option
-def upkeep(source: Source, queues: tuple[str, ...] | None, once: bool, interval: float, as_json: bool) -> None:
+def upkeep(
+    source: Source,
+    queues: tuple[str, ...] | None,
+    once: bool,
+    interval: float,
+    log_format: FormatName,
+    as_json: bool,
+) -> None:
     """Look after queues, and run no job, until told to stop.
 
     Jobs of vanished workers are put back, what has expired is removed, logs are trimmed, and schedules fired. Every
@@ -39,7 +48,7 @@ def upkeep(source: Source, queues: tuple[str, ...] | None, once: bool, interval:
       holdfast upkeep --app shop:app --queues mail,reports
       holdfast upkeep --app shop:app --once
     """
-    to_stderr("INFO", "%(asctime)s %(levelname)s %(name)s: %(message)s")
+    set_up_logs("info", log_format)
 
     async def work(app: Holdfast) -> Maintained:
         maintainer = app.maintainer(queues, interval=interval)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 
 import click
@@ -20,6 +20,7 @@ _STYLE = {
     "failed": "red", "cancelled": "bright_black", "ok": "green", "problem": "bold red",
     "alive": "green", "gone": "red",
 }  # fmt: skip
+_note: Callable[[str], str] | None = None
 WIDE = 10_000
 """The width of a file or a pipe, where lines are not cut."""
 
@@ -75,7 +76,16 @@ def json_text(value: object) -> str:
 
 def say(text: str, *, err: bool = False) -> None:
     """Print one line, with control characters of names and ids made visible."""
-    click.echo(visible(text), err=err)
+    if err and _note is not None:
+        click.echo(_note(text), nl=False, err=True)
+    else:
+        click.echo(visible(text), err=err)
+
+
+def write_notes_as(note: Callable[[str], str] | None) -> None:
+    """Have what is said on stderr written as this function returns it: as lines of a log, where the log is JSON."""
+    global _note
+    _note = note
 
 
 def say_note(text: str) -> None:

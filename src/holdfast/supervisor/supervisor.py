@@ -36,7 +36,7 @@ class WorkerProcesses:
         *,
         burst: bool = False,
         quiet: bool = True,
-        say: Callable[[str], None] = log.warning,
+        say: Callable[[str], None] = lambda text: log.warning("worker_process: %s", text),
         words: Sequence[str] = (),
         **options: Unpack[WorkerOptions],
     ) -> None:

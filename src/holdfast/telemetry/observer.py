@@ -7,7 +7,7 @@ What an observer raises is logged, and harms no job.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -44,7 +44,7 @@ class Ended(msgspec.Struct):
     """What the worker asked of the store; `None` when it had nothing to ask, as its lease was gone."""
     settled: Settled | None = None
     """What the store answered."""
-    returns_in: float | None = None
+    retry_in: float | None = None
     """Of a retry: the seconds until it may run again. Where its policy has jitter, those without it."""
 
     @property
@@ -54,7 +54,7 @@ class Ended(msgspec.Struct):
 
     @property
     def transition(self) -> str:
-        """What happened to the job: complete, retry, fail, snooze, release or cancel. A retry at its limit is a fail."""
+        """What happened to the job: complete, retry, fail, snooze, release, cancel. A retry at its limit is a fail."""
         state = self.settled.state if self.settled is not None else None
         name = _BY_STATE.get(state) if state is not None else None
         return name or (TRANSITION_OF[type(self.settlement)] if self.settlement is not None else "")
@@ -123,6 +123,10 @@ class WorkerView(Protocol):
     @property
     def store_url(self) -> str:
         """The store, without a password."""
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """What it did so far, by the names of `Report`: started, completed, retried, …"""
 
 
 class Observer:

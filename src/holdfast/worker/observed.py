@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+import msgspec
 
 from ..app.hooks import WORKER_EVENTS, HookEvent, Hooks
 from ..store.contract import Store
 from ..store.shown import shown
 from ..telemetry.observer import Observer, WorkerEvent
+from .outcomes import Report
 from .runner import Runner
 from .settings import WorkerSettings
 from .startup import ServedQueues
@@ -24,6 +28,7 @@ class ViewOfRun:
     _served: ServedQueues
     _runner: Runner
     _store: Store
+    _report: Report
 
     @property
     def name(self) -> str:
@@ -48,6 +53,11 @@ class ViewOfRun:
     @property
     def store_url(self) -> str:
         return shown(self._store.url)
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        found = msgspec.structs.asdict(self._report)
+        return {name: count for name, count in found.items() if isinstance(count, int)}
 
 
 def tell_of_life(observer: Observer, hooks: Hooks) -> None:

@@ -151,6 +151,8 @@ class Outcomes:
             self.tell("lost", lease, None, why, record)
         if self._observer is not None and record is not None:
             self._observer.lost([record], why)
+        else:
+            log.warning("attempt_lost: %s/%s: %s", lease.queue, lease.id, why)
 
     def count_all(self, entries: Sequence[Settlement], settled: Sequence[Settled]) -> None:
         """Count what the store settled, entry by entry, and tell hooks and observers."""
@@ -169,11 +171,11 @@ class Outcomes:
             if record is not None and answer.reply is Reply.OK:
                 record.settlement, record.settled = entry, answer
                 if type(entry) is Retried and answer.state is not State.FAILED:
-                    record.returns_in = self._returns_in(entry, record)
+                    record.retry_in = self._retry_in(entry, record)
                 ended.append(record)
         return ended
 
-    def _returns_in(self, entry: Retried, record: AttemptRecord) -> float | None:
+    def _retry_in(self, entry: Retried, record: AttemptRecord) -> float | None:
         """Return the seconds until a job that is retried may run again, as far as this worker knows."""
         if entry.run_at_ms is not None:
             return max(0.0, entry.run_at_ms / 1000 - time.time())
@@ -191,9 +193,7 @@ class Outcomes:
             return
         name = str(type(entry).__struct_config__.tag)
         if settled.reply is not Reply.OK:
-            why = f"its {name} came too late: {settled.reply}"
-            log.warning("attempt_lost: %s/%s: %s", entry.lease.queue, entry.lease.id, why)
-            self.lose(entry.lease, why)
+            self.lose(entry.lease, f"its {name} came too late: {settled.reply}")
             return
         record = self._records.pop(entry.lease, None)
         state = str(settled.state)

@@ -44,8 +44,7 @@ class WorkerRun:
     ) -> None:
         self._app, self._hooks, self._settings, self._served = app, hooks, settings, served
         self._stop_worker, self._begun = stop, begun
-        observer = settings.observer
-        self._store = app.store if observer is None else observed(app.store, observer)
+        self._store = observed(app.store, settings.observer)
         self.parts = assemble(
             self._store, app.registry, hooks, settings, lambda drain, why: stop(drain=drain, why=why)
         )  # fmt: skip
@@ -72,9 +71,11 @@ class WorkerRun:
         """Work until told to stop; with `burst`, until nothing is left. Return what it did."""
         parts, registry, settings = self.parts, self._app.registry, self._settings
         self._served.refresh(registry)
-        view, observer = ViewOfRun(settings, self._served, parts.runner, self._app.store), settings.observer
-        if observer is not None:
-            observer.begin(view)
+        view, observer = (
+            ViewOfRun(settings, self._served, parts.runner, self._app.store, self.report),
+            settings.observer,
+        )
+        observer.begin(view)
         try:
             self._times = settings.lease.times(registry, self._served.queues)
             prepare(
@@ -92,8 +93,7 @@ class WorkerRun:
                 self.stopping.cancel()
             parts.runner.close()
             await parts.pool.close()
-            if observer is not None:
-                observer.end(view)
+            observer.end(view)
 
     async def _serve_to_the_end(self, burst: bool, signals: bool) -> Report:
         with heard(stops(self._stop_worker)) if signals else nullcontext(), suppress(Stopped):

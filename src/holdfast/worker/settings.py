@@ -107,7 +107,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     guarded: bool
     middleware: Sequence[Middleware]
     logger: logging.Logger | None
-    observer: Observers | None
+    observer: Observers
 
 
 def task_leases(registry: Registry, queues: Iterable[str]) -> list[tuple[int, str]]:
@@ -126,6 +126,12 @@ def pool_options(count: int | None, jobs: int | None, memory: int | None, drain:
             check_count(value, name, most=2**62 if name == "recycle_memory" else MOST_COUNT)
     count = count or os.cpu_count() or 1
     return PoolOptions(count=count, recycle_jobs=jobs, recycle_memory=memory, drain=drain, grace=grace)
+
+
+def check_switch(value: object, name: str) -> None:
+    """Raise when an option is neither on nor off."""
+    if type(value) is not bool:
+        raise ConfigError(f"{name}={value!r}: True or False")
 
 
 def check_choice(value: object, name: str, *choices: str) -> None:

@@ -17,15 +17,18 @@ from ..core.duration import Duration, to_ms
 from ..core.limit import check_count
 from ..core.word import check_text
 from ..errors import ConfigError
+from ..handler.job import _current
 from ..handler.middleware import Middleware, check_middleware
 from ..log import check_logger, logging_as
+from ..telemetry.context import records_with_jobs
+from ..telemetry.logs import JobLog
 from ..telemetry.observer import Observer, Observers, check_observers
 from .background import Background, Ending
 from .observed import tell_of_life
 from .outcomes import Report
 from .run import WorkerRun
 from .session import GRACE
-from .settings import LeaseOptions, WorkerApp, WorkerSettings, check_choice, pool_options
+from .settings import LeaseOptions, WorkerApp, WorkerSettings, check_choice, check_switch, pool_options
 from .startup import ServedQueues
 
 
@@ -54,11 +57,12 @@ class Worker:
         guard: bool = False,
         middleware: Sequence[Middleware] = (),
         logger: str | logging.Logger | None = None,
+        log_jobs: bool = True,
         observers: Sequence[Observer] = (),
     ) -> None:
         check_count(slots, "slots")
-        if type(guard) is not bool:
-            raise ConfigError(f"guard={guard!r}: True or False")
+        check_switch(guard, "guard")
+        check_switch(log_jobs, "log_jobs")
         if name is not None:
             check_text(name, "name", "a worker's name")
         check_choice(on_evicted, "on_evicted", "restart", "exit")
@@ -88,11 +92,10 @@ class Worker:
             logger=check_logger(logger) or app.logger,
             pool=pool_options(pool, recycle_jobs, recycle_memory, drain_seconds, grace_seconds),
             guarded=guard,
-            observer=Observers(checked) if (checked := check_observers(observers)) else None,
+            observer=Observers([JobLog(jobs=log_jobs), *check_observers(observers)]),
         )
         self.hooks = Hooks(app.hooks)
-        if self._settings.observer is not None:
-            tell_of_life(self._settings.observer, self.hooks)
+        tell_of_life(self._settings.observer, self.hooks)
         self._run: WorkerRun | None = None
         """The run that is under way."""
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -168,7 +171,7 @@ class Worker:
         return self._run_to_the_end(burst, signals)
 
     async def _run_to_the_end(self, burst: bool, signals: bool) -> Report:
-        with logging_as(self._settings.logger):
+        with logging_as(self._settings.logger), records_with_jobs(_current.get):
             if self._run is not None:
                 raise ConfigError("this worker runs already")
             if self._background is not None and not self._background.is_current:

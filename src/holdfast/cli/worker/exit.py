@@ -9,6 +9,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from ..output import say_note
+
 LEFT = 1
 """The exit code of a process that had to be ended with handlers in it."""
 _grace: list[float] = []
@@ -44,7 +46,7 @@ def end_soon() -> None:
 
 def _end(left: list[str]) -> None:
     names = ", ".join(left or _threads()) or "a coroutine that does not heed being cancelled"
-    sys.stderr.write(f"holdfast: the worker has stopped, and what does not end by itself ends with it: {names}\n")
+    say_note(f"the worker has stopped, and what does not end by itself ends with it: {names}")
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     os._exit(LEFT)

@@ -28,7 +28,8 @@ def run_fleet(command: WorkerCommand) -> None:
     command.note_unknown(app)
     made = fleet(
         command.app_path, master=command.master, queues=command.queues, workers=command.processes, slots=command.slots,
-        lease=command.lease, drain=command.drain, name=command.name,
+        lease=command.lease, drain=command.drain, name=command.name, log_jobs=command.log_jobs,
+        log_level=command.log_level, log_format=command.log_format,
     )  # fmt: skip
     told = {"fleet": made.name, "url": shown(app.store.url), "queues": list(made.queues), "workers": command.processes}
     if command.as_json:

@@ -10,6 +10,7 @@ from ...app.app import Holdfast
 from ...app.loader import load_app
 from ...app.options import WORKER_COMMAND_OPTIONS, WorkerOptions
 from ...errors import ConfigError
+from ...telemetry.line_handler import FormatName
 from ...worker.worker import Worker
 from ..command import GivenOptions
 from ..output import say_note
@@ -47,6 +48,8 @@ class WorkerCommand:
     claim_interval: float = 0.0
     guard: bool = True
     quiet: bool = False
+    log_jobs: bool = True
+    log_format: FormatName = "human"
 
     @property
     def options(self) -> WorkerOptions:
@@ -80,7 +83,8 @@ class WorkerCommand:
     def words(self) -> list[str]:
         """The words of the command line of each of several processes, besides its options."""
         uvloop = [] if self.uvloop is None else ["--uvloop" if self.uvloop else "--no-uvloop"]
-        return ["--log-level", self.log_level, *uvloop, *["--json"] * self.as_json]
+        logs = ["--log-level", self.log_level, "--log-format", self.log_format]
+        return [*logs, *uvloop, *["--json"] * self.as_json]
 
 
 def parse_command(given: GivenOptions) -> WorkerCommand:

@@ -12,13 +12,13 @@ import msgspec
 
 from ...app.app import Holdfast
 from ...errors import ConfigError, HoldfastError, MissingExtra
-from ...log import to_stderr
 from ...store import shown
 from ...supervisor import WorkerProcesses
 from ...supervisor.child import Parent
 from ...worker.outcomes import Report
 from ...worker.worker import Worker
 from ..command import Command, OptionValue
+from ..logs import log_format_option, set_up_logs
 from ..output import json_line, say
 from ..parse import as_bytes, as_names, as_seconds
 from .exit import close
@@ -93,6 +93,11 @@ SWITCH_INTERVAL = 0.0005
     "--log-level", default="info", show_default=True, help="How much to log on stderr.",
     type=click.Choice(["debug", "info", "warning", "error"]),
 )  # fmt: skip
+@log_format_option
+@click.option(
+    "--log-jobs/--no-log-jobs", default=True, show_default=True,
+    help="A line for each attempt, at the level info. What goes wrong is logged all the same.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print start and stop as lines of JSON.")
 @click.option("--quiet", is_flag=True, help="Print nothing at start and stop.")
 def worker(**given: OptionValue) -> None:
@@ -111,7 +116,7 @@ def worker(**given: OptionValue) -> None:
       holdfast worker shop:app --on spark --workers 20 --master spark://head:7077 --drain
     """
     command = parse_command(given)
-    to_stderr(command.log_level.upper(), "%(asctime)s %(levelname)s %(name)s: %(message)s")
+    set_up_logs(command.log_level, command.log_format)
     if command.processes < 1:
         raise ConfigError(f"--processes={command.processes}: a whole number from 1")
     if command.on == "spark":

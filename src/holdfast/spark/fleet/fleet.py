@@ -21,6 +21,7 @@ from ...app.loader import load_app
 from ...core.duration import Duration, to_ms
 from ...errors import ConfigError, StoreError
 from ...store import Store
+from ...telemetry.line_handler import FormatName
 from ...worker import Report
 from ..app_code import absolute_path, send_app
 from ..errors import first_line
@@ -208,15 +209,19 @@ def fleet(
     lease: Duration | None = None,
     drain: Duration = 30.0,
     name: str | None = None,
+    log_jobs: bool = True,
+    log_level: str | None = None,
+    log_format: FormatName = "human",
 ) -> Fleet:
     """Return a fleet of workers of `app="module:app"` that runs on Spark; `stop`, `drain` or `with` end it.
 
-    Each worker takes one core of the cluster while it runs. `drain` is the time that handlers have at a stop.
+    Each worker takes one core of the cluster while it runs. `drain` is the time that handlers have at a stop. With
+    `log_level`, workers log to the stderr of their executors.
     """
     if type(workers) is not int or workers < 1:
         raise ConfigError(f"workers={workers!r}: a whole number from 1")
     found = load_app(app)
-    worker = found.worker(queues, slots=slots, lease=lease, drain=drain)
+    worker = found.worker(queues, slots=slots, lease=lease, drain=drain, log_jobs=log_jobs)
     with ExitStack() as opened:
         loop = opened.enter_context(LoopThread(found.store.url))  # a store that is away is noticed before Spark starts
         session = spark or any_session(master)
@@ -226,7 +231,8 @@ def fleet(
         settings = FleetSettings(
             app=absolute_path(app), fleet=name or f"fleet-{uuid4().hex[:8]}", queues=worker.queues, slots=slots,
             lease=None if lease is None else to_ms(lease, "lease") / 1000, drain=to_ms(drain, "drain") / 1000,
-            folder=os.getcwd(), local=is_local(session.sparkContext.master),
+            folder=os.getcwd(), local=is_local(session.sparkContext.master), log_jobs=log_jobs,
+            log_level=log_level, log_format=log_format,
         )  # fmt: skip
         made = Fleet(session, loop, settings, workers)
         opened.pop_all()  # the fleet closes the loop itself, when it has ended

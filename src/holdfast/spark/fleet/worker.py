@@ -13,6 +13,7 @@ import msgspec
 
 from ...app.app import Holdfast
 from ...errors import ConfigError, StoreError
+from ...telemetry.line_handler import FormatName, log_to_stderr
 from ...worker import Report, Worker
 from ..app_code import app_in_executor
 from ..records import read_record
@@ -44,6 +45,10 @@ class FleetSettings:
     drain: float
     folder: str
     local: bool
+    log_jobs: bool = True
+    log_level: str | None = None
+    """From which level on its workers log to the stderr of their executor; `None` leaves logs as they are there."""
+    log_format: FormatName = "human"
 
     @property
     def record(self) -> str:
@@ -65,6 +70,8 @@ def run_worker(settings: FleetSettings, number: int) -> Iterator[bytes]:
     if settings.local:
         os.chdir(settings.folder)  # the same machine: relative paths mean what they mean to the driver
     host = socket.gethostname()
+    if settings.log_level is not None:
+        log_to_stderr(settings.log_level.upper(), settings.log_format)
     try:
         app = app_in_executor(settings.app, settings.folder)
         worker = app.worker(
@@ -73,6 +80,7 @@ def run_worker(settings: FleetSettings, number: int) -> Iterator[bytes]:
             lease=settings.lease,
             drain=settings.drain,
             name=f"{settings.fleet}-{number}",
+            log_jobs=settings.log_jobs,
         )
         did = asyncio.run(_work(app, worker, settings))
     except ConfigError as error:
