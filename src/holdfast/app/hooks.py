@@ -97,7 +97,7 @@ class Hooks:
             except KeyboardInterrupt:
                 raise
             except BaseException:  # also a CancelledError, which would end the worker as if it had been cancelled
-                log.exception("a hook for %s raised", happening.name)
+                log.exception("hook_failed: a hook for %s raised", happening.name)
 
     def _start(self, name: str, outcome: Awaitable[object]) -> None:
         async def run() -> None:
@@ -109,7 +109,7 @@ class Hooks:
                 task = asyncio.current_task()
                 if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
                     raise  # the program ends
-                log.exception("a hook for %s raised", name)
+                log.exception("hook_failed: a hook for %s raised", name)
 
         task = asyncio.get_running_loop().create_task(run())
         self._running.add(task)

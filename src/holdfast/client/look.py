@@ -208,9 +208,9 @@ def _whole(value: int, name: str) -> int:
 
 def _warn_of_gap(missed: int | None) -> None:
     if missed is None:
-        log.warning("the event log is another one than the position was made for: reading it from its start")
+        log.warning("log_reset: the event log is another one than the position was made for: reading it from its start")
     else:
-        log.warning("%d events were trimmed before they could be read", missed)
+        log.warning("log_gap: %d events were trimmed before they could be read", missed)
 
 
 def missing(queue: str, id: str, run: int | None = None) -> JobMissing:

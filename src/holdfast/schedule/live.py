@@ -162,7 +162,7 @@ class Schedules:
             for name, plan in ((name, plan) for (place, name), plan in declared.items() if place == queue):
                 found = readable(rows[name]) if name in rows else None
                 if isinstance(found, ConfigError):  # by a newer worker, say, which knows what it is doing
-                    log.error("%s; this worker leaves it alone", found)
+                    log.error("schedule_conflict: %s; this worker leaves it alone", found)
                     continue
                 decide = _declaring(queue, name, plan, self._registry.version)
                 if found is None or decide(found, 0) != found:

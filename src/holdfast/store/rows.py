@@ -187,7 +187,9 @@ def readable_settings(queue: str, *layers: bytes | str) -> QueueSettings:
             msgspec.convert(given, QueueSettings)
             known = given
         except (msgspec.MsgspecError, TypeError) as error:
-            log.warning("settings of queue %s cannot be read and do not count; set them again: %s", queue, error)
+            log.warning(
+                "setting_unread: settings of queue %s cannot be read and do not count; set them again: %s", queue, error
+            )
     return msgspec.convert(known, QueueSettings)
 
 
@@ -198,7 +200,9 @@ def readable_policy(queue: str, task: str, declared: bytes | str) -> Policy:
     try:
         return msgspec.json.decode(declared, type=Policy)
     except (msgspec.MsgspecError, TypeError) as error:
-        log.warning("the policy of %s in queue %s cannot be read and does not count: %s", task, queue, error)
+        log.warning(
+            "setting_unread: the policy of %s in queue %s cannot be read and does not count: %s", task, queue, error
+        )
         return Policy()
 
 
@@ -207,7 +211,9 @@ def readable_adjustment(queue: str, task: str, policy: Policy, operator: bytes |
     try:
         return adjusted(policy, msgspec.json.decode(operator, type=dict[str, object]))
     except (msgspec.MsgspecError, TypeError, ConfigError) as error:
-        log.warning("what was set of %s in queue %s cannot be read and does not count: %s", task, queue, error)
+        log.warning(
+            "setting_unread: what was set of %s in queue %s cannot be read and does not count: %s", task, queue, error
+        )
         return policy
 
 

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from ..store.contract import Claimed
+
 FIELDS = ("job_id", "run", "attempt", "task", "queue", "trace_id")
 """The fields of a record that say to which job it belongs."""
 TRACEPARENT = "traceparent"
@@ -55,18 +57,13 @@ def fields_of(job: LoggedJob) -> dict[str, object]:
     }  # fmt: skip
 
 
-class JobFields(logging.Filter):
-    """Gives a record that belongs to no job the fields of one, so that a format may name them: `%(job_id)s`."""
-
-    def __init__(self, default: object = "-") -> None:
-        super().__init__()
-        self._default = default
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        for name in FIELDS:
-            if getattr(record, name, None) is None:
-                setattr(record, name, self._default)
-        return True
+def fields_of_claimed(claimed: Claimed) -> dict[str, object]:
+    """Return the fields of a record that belongs to a job that was given to this worker."""
+    lease = claimed.lease
+    return {
+        "job_id": lease.id, "run": lease.run, "attempt": lease.attempt, "task": claimed.task, "queue": lease.queue,
+        "trace_id": trace_id(claimed.envelope.headers),
+    }  # fmt: skip
 
 
 class _MakeRecord:

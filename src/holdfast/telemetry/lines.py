@@ -6,15 +6,15 @@ import logging
 import time
 import traceback
 from datetime import UTC, datetime
-from typing import Any
+from typing import TypeVar
 
 import msgspec
 
 from ..core.visible import indented, visible, visible_json
-from ..store.contract import Claimed
-from .context import FIELDS, trace_id
+from ..store.contract import Claimed, Lease
+from .context import trace_id
 
-_encode = msgspec.json.Encoder(enc_hook=repr).encode
+_encode = msgspec.json.Encoder(enc_hook=lambda value: _shown(value)).encode
 MOST_TEXT = 16_000
 """What a line shows of an error's message or of a traceback at most, in characters."""
 
@@ -49,7 +49,7 @@ class JobLine(msgspec.Struct):
 
     def text(self) -> str:
         """Return the message of a record."""
-        return f"{self.event}: {named(self.claimed)}{self.words()}"
+        return f"{self.event}: {named(self.claimed.task, self.claimed.lease)}{self.words()}"
 
     def fields(self) -> dict[str, object]:
         """Return the fields of a record, all of them by name; those that do not apply are left out."""
@@ -65,10 +65,9 @@ class JobLine(msgspec.Struct):
         return {name: value for name, value in found.items() if value is not None}
 
 
-def named(claimed: Claimed) -> str:
+def named(task: str | None, lease: Lease) -> str:
     """Return how lines name a job: its task, queue and id."""
-    lease = claimed.lease
-    return f"{claimed.task} {lease.queue}/{lease.id}" if claimed.task else f"{lease.queue}/{lease.id}"
+    return f"{task} {lease.queue}/{lease.id}" if task else f"{lease.queue}/{lease.id}"
 
 
 class HumanFormat(logging.Formatter):
@@ -140,8 +139,8 @@ class JsonFormat(logging.Formatter):
             "message": record.getMessage(),
         }  # fmt: skip
         for name, value in record.__dict__.items():
-            if name in _SHOWN and value is not None:
-                found[name] = value
+            if name not in _STANDARD and value is not None:
+                found.setdefault(name, value)
         if "traceback" not in found:
             found |= _error_of(record)
         return _json(found)
@@ -186,26 +185,8 @@ class JsonFormat(logging.Formatter):
 
 
 LineFormat = HumanFormat | JsonFormat
-EXTRA = (
-    "event",
-    "worker",
-    "waited",
-    "ran",
-    "cause",
-    "retry_in",
-    "error_type",
-    "error_message",
-    "detail",
-    "queues",
-    "slots",
-    "store",
-    "counts",
-    "stream",
-    "pid",
-    "traceback",
-)
-"""Fields of Holdfast's own records, beside those of a job."""
-_SHOWN = frozenset({*FIELDS, *EXTRA})
+_STANDARD = frozenset({*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"})
+"""What every record has. All else is shown: fields of a job, Holdfast's own, and the program's `extra`."""
 
 
 def format_of(name: str) -> LineFormat:
@@ -219,10 +200,10 @@ def worker_name(name: str) -> str:
 
 
 MOST_NAMES = 1_000
-_T = dict[tuple[str | None, str], Any]
+_T = TypeVar("_T")
 
 
-def _kept(names: _T, key: tuple[str | None, str], value: Any) -> Any:
+def _kept(names: dict[tuple[str | None, str], _T], key: tuple[str | None, str], value: _T) -> _T:
     """Return the value, kept for the next line: tasks and queues are few, but a store may say anything."""
     if len(names) >= MOST_NAMES:
         names.clear()
@@ -252,11 +233,23 @@ def _iso(seconds: float) -> str:
 def _json(value: object) -> str:
     try:
         return visible_json(_encode(value).decode())
-    except UnicodeEncodeError:  # half a surrogate pair, which is no text
-        return _json(_whole(value))
+    except (UnicodeEncodeError, TypeError, ValueError, RecursionError):  # half a surrogate pair, or odd keys
+        return visible_json(_encode(_plain(value)).decode())
 
 
-def _whole(value: object) -> object:
-    if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode()
-    return {name: _whole(each) for name, each in value.items()} if isinstance(value, dict) else value
+def _plain(value: object) -> object:
+    """Return what can be encoded in any case, and says the same to people."""
+    if isinstance(value, dict):
+        return {
+            str(_plain(name)): _plain(each) if isinstance(each, str) else _shown(each) for name, each in value.items()
+        }
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else _shown(value)
+
+
+def _shown(value: object) -> object:
+    if value is None or isinstance(value, int | float):
+        return value
+    try:
+        return repr(value).encode("utf-8", "backslashreplace").decode()
+    except Exception:
+        return f"<{type(value).__name__}>"

@@ -11,12 +11,13 @@ from collections.abc import Sequence
 
 from ..core.limit import QueueSettings
 from ..core.policy import Cause, Policy
+from ..core.state import State
 from ..core.visible import indented
 from ..log import target
-from ..store.contract import Complete, Released, Retried
+from ..store.contract import Complete, Reaped, Released, Retried
 from .changes import changed_fields
 from .line_handler import LineHandler, sole_handler
-from .lines import JobLine, worker_name
+from .lines import JobLine, named, worker_name
 from .observer import Ended, Observer, WorkerEvent, WorkerView
 
 log = logging.getLogger("holdfast")
@@ -84,6 +85,19 @@ class JobLog(Observer):
     def lost(self, ended: Sequence[Ended], why: str) -> None:
         for each in ended:
             self._log(JobLine(logging.WARNING, "attempt_lost", each.claimed, each.waited, each.ran, detail=why))
+
+    def reaped(self, queue: str, reaped: Reaped) -> None:
+        for job in reaped.jobs:
+            lease, failed = job.lease, job.state is State.FAILED
+            extra = self._of_worker | {
+                "job_id": lease.id, "run": lease.run, "attempt": lease.attempt, "task": job.task, "queue": lease.queue,
+                "state": str(job.state), "ran": job.ran_ms / 1000,
+            }  # fmt: skip
+            log.log(
+                logging.ERROR if failed else logging.WARNING,
+                "job_reaped: %s run %d attempt %d ran %.3f s: its worker vanished, and it is %s now",
+                named(job.task, lease), lease.run, lease.attempt, job.ran_ms / 1000, job.state, extra=extra,
+            )  # fmt: skip
 
     # --- the worker
 

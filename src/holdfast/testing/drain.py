@@ -102,8 +102,8 @@ class _Recorded(Outcomes):
             queue=lease.queue, id=lease.id, run=lease.run, attempt=lease.attempt, task=claimed.task
         )
 
-    def remember(self, ended: Attempt | Claimed) -> None:
-        super().remember(ended)
+    def remember(self, ended: Attempt | Claimed, settlement: Settlement | None = None) -> None:
+        super().remember(ended, settlement)
         if isinstance(ended, Attempt):
             self._handlers[ended.lease] = ended.handler
             self.ran[ended.lease.run, ended.lease.attempt].error = ended.error

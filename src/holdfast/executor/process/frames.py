@@ -186,6 +186,8 @@ class LogLine(_Frame, frozen=True):
     message: str
     trace: str = ""
     """The traceback that belongs to it."""
+    number: int = 0
+    """The job whose handler logged it; 0 for none."""
 
 
 class Left(_Frame, frozen=True):

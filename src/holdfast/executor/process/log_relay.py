@@ -6,7 +6,8 @@ import logging
 from collections.abc import Callable
 
 from ...core.visible import indented, visible
-from ...handler.job import _current
+from ...store.contract import Claimed
+from ...telemetry.context import fields_of_claimed
 from . import frames
 
 MOST_NAME = 200
@@ -14,16 +15,20 @@ MOST_LINE = 16_000
 """What a line says at most, in characters; the rest of it is cut off."""
 
 
-def repeat(line: frames.LogLine) -> None:
-    """Log a process's line here, under the name of its logger.
+def repeat(line: frames.LogLine, claimed: Claimed | None = None, *, sandboxed: bool = False) -> None:
+    """Log a process's line here, under the name of its logger and with the fields of the job that made it.
 
     It is one line, whatever the process wrote, and a traceback stands indented below it. No logger is made for it,
-    as those stay for ever: a sandbox could have as many as it likes.
+    as those stay for ever: a sandbox could have as many as it likes. What it logs under our own name is not ours.
     """
     name = visible(line.logger[:MOST_NAME])
+    if sandboxed and name.partition(".")[0] == "holdfast":
+        name = f"sandbox.{name}"
     logger = _nearest(name)
     if logger.isEnabledFor(line.level):
-        record = logger.makeRecord(name, line.level, "", 0, "%s", (visible(line.message[:MOST_LINE]),), None)
+        fields = fields_of_claimed(claimed) if claimed is not None else None
+        # Without arguments, so that nothing in it is taken for a format.
+        record = logger.makeRecord(name, line.level, "", 0, visible(line.message[:MOST_LINE]), (), None, extra=fields)
         record.exc_text = indented(line.trace[-MOST_LINE:]) if line.trace else None
         logger.handle(record)
 
@@ -39,21 +44,20 @@ def _nearest(name: str) -> logging.Logger:
 
 
 class LogForwarder(logging.Handler):
-    """Sends log records to the worker as lines of its log."""
+    """Sends log records to the worker as lines of its log; `current` returns the number of the job that logs."""
 
-    def __init__(self, send: Callable[[frames.FromProcess], None]) -> None:
+    def __init__(self, send: Callable[[frames.FromProcess], None], current: Callable[[], int]) -> None:
         super().__init__()
         self.setFormatter(logging.Formatter("%(message)s"))
         self._send = send
+        self._current = current
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            job = _current.get()
-            where = f" [{job.queue}/{job.id}]" if job is not None else ""
             message = record.getMessage()
             trace = self.format(record)[len(message) :].strip("\n")
             line = frames.LogLine(
-                record.name[:MOST_NAME], record.levelno, message[:MOST_LINE] + where, trace[-MOST_LINE:]
+                record.name[:MOST_NAME], record.levelno, message[:MOST_LINE], trace[-MOST_LINE:], self._current()
             )
             self._send(line)
         except Exception:  # as in any handler of `logging`: a bad record is told on stderr, and harms no job

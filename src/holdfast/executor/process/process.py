@@ -10,11 +10,12 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from ...core.sandbox import Sandbox
-from ...store.contract import Abort
+from ...store.contract import Abort, Claimed
 from ..failure import describe
 from ..shortage import CannotStart
 from . import frames
 from .exit import LEASE_OVER, Evacuated, ProcessDied, Unstartable, how_it_ended
+from .handler_output import HandlerOutput
 from .job import ProcessJob, RunningJob
 from .link import FrameLink
 from .log_relay import repeat
@@ -47,6 +48,7 @@ class Process:
         self._idle.set()
         self._life = asyncio.get_running_loop().create_task(self._live())
         self._broken: frames.StartFailed | None = None
+        self._output = HandlerOutput(self._only_job)
         self._below: list[SeenProcess] = []
         """What it had started when it was told to end."""
         self._meter: Meter | None = None
@@ -148,6 +150,7 @@ class Process:
             if frame.number not in self.runs:
                 return  # it was not asked
             self.usage = frame.usage
+            self._output.read()  # what it printed was there before this answer
             if running := self._over(frame.number):
                 running.done.set_result(frame)
             self._changed(self)
@@ -166,11 +169,18 @@ class Process:
                 self.ready = True
                 self._changed(self)
         elif isinstance(frame, frames.LogLine):
-            repeat(frame)
+            repeat(frame, self._claimed(frame.number), sandboxed=self.sandbox is not None)
         elif isinstance(frame, frames.StartFailed):
             self._broken = frame
         elif isinstance(frame, frames.Left):
             self._left.set()
+
+    def _claimed(self, number: int) -> Claimed | None:
+        return self.runs[number].order.claimed if number in self.runs else None
+
+    def _only_job(self) -> Claimed | None:
+        """Return the job that runs in it, if there is only one."""
+        return next(iter(self.runs.values())).order.claimed if len(self.runs) == 1 else None
 
     def _held_up(self, by: int | None) -> None:
         """Note that its event loop does not move, or moves again."""
@@ -179,8 +189,8 @@ class Process:
             lease = self.runs[by].order.claimed.lease if by in self.runs else None
             whose = f"{lease.queue}/{lease.id}" if lease else "a handler"
             log.warning(
-                "process %s: %s blocks its event loop, so that others in it cannot go on: make it a `def` handler, "
-                "or give it a process to itself", self.pid, whose,
+                "loop_blocked: process %s: %s blocks its event loop, so that others in it cannot go on: make it a "
+                "`def` handler, or give it a process to itself", self.pid, whose,
             )  # fmt: skip
 
     def _over(self, number: int) -> RunningJob | None:
@@ -206,8 +216,9 @@ class Process:
             self._end_of(code)
 
     async def _spawned(self) -> int:
-        child, ours = await self._start(self._hello)
+        child, ours, output = await self._start(self._hello)
         self._child = child
+        self._output.open(output)
         self._spawning.set()
         if self._doomed:
             kill_tree(child.pid, self._hello.mark)
@@ -222,6 +233,7 @@ class Process:
         with suppress(TimeoutError):  # another process holds its line, and will be killed below
             await asyncio.wait_for(self._silent.wait(), LAST_WORDS)
         link.close()
+        self._output.close()
         kill_group(child.pid, signal.SIGKILL)
         kill_all(self._below)
         if self._hello.mark:

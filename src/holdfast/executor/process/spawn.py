@@ -21,10 +21,18 @@ class Kind(NamedTuple):
 
 
 class Spawned(NamedTuple):
-    """An interpreter that waits for its `Hello`, and our end of its line."""
+    """An interpreter that waits for its `Hello`, our end of its line, and where what it prints can be read."""
 
     child: asyncio.subprocess.Process
     line: socket.socket
+    output: tuple[int, ...] = ()
+    """Descriptors of its standard output and standard error; none of a sandbox, whose output is nobody's."""
+
+    def close(self) -> None:
+        """Close our ends."""
+        self.line.close()
+        for fd in self.output:
+            os.close(fd)
 
 
 def search_path() -> list[str]:
@@ -44,19 +52,24 @@ def kind_of(hello: frames.Hello) -> Kind:
 async def spawn(kind: Kind, deadline: int) -> Spawned:
     """Return an interpreter in a session of its own."""
     ours, theirs = socket.socketpair()
-    output = asyncio.subprocess.DEVNULL if kind.silent else None
+    pipes = [] if kind.silent else [os.pipe(), os.pipe()]
+    output = [write for _, write in pipes] or [asyncio.subprocess.DEVNULL] * 2
     try:
         child = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "holdfast.executor.process.child", str(theirs.fileno()), str(deadline), *_stores(),
-            stdin=asyncio.subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=(theirs.fileno(), deadline),
+            stdin=asyncio.subprocess.DEVNULL, stdout=output[0], stderr=output[1], pass_fds=(theirs.fileno(), deadline),
             env=dict(kind.environment), start_new_session=True,
         )  # fmt: skip
     except BaseException:
         ours.close()
+        for read, _ in pipes:
+            os.close(read)
         raise
     finally:
         theirs.close()
-    return Spawned(child, ours)
+        for _, write in pipes:
+            os.close(write)
+    return Spawned(child, ours, tuple(read for read, _ in pipes))
 
 
 def _stores() -> list[str]:
@@ -86,7 +99,7 @@ class Spares:
             spawned = await starting
             if spawned.child.returncode is None:
                 return spawned
-            spawned.line.close()
+            spawned.close()
         return await spawn(kind, deadline)
 
     async def close(self) -> None:
@@ -94,6 +107,6 @@ class Spares:
         starting, self._starting = list(self._starting.values()), {}
         for outcome in await asyncio.gather(*starting, return_exceptions=True):
             if isinstance(outcome, Spawned):  # or it could not even start, as the next job that needs one will hear
-                outcome.line.close()
+                outcome.close()
                 kill_tree(outcome.child.pid)
                 await outcome.child.wait()

@@ -241,7 +241,9 @@ def _readable(what: str, text: str | None, type: type[T]) -> T | None:
     try:
         return None if text is None else msgspec.json.decode(text, type=type)
     except msgspec.MsgspecError as error:
-        log.warning("what was set of %s cannot be read and does not count; set it again: %s", what, error)
+        log.warning(
+            "setting_unread: what was set of %s cannot be read and does not count; set it again: %s", what, error
+        )
         return None
 
 
@@ -250,6 +252,8 @@ def _adjustment(task: str, text: str | None) -> Settings | None:
     try:
         adjusted(Policy(), operator or {})
     except ConfigError as error:
-        log.warning("what was set of %s cannot be read and does not count; set it again: %s", task, error)
+        log.warning(
+            "setting_unread: what was set of %s cannot be read and does not count; set it again: %s", task, error
+        )
         return None
     return operator

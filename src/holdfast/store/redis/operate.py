@@ -131,7 +131,7 @@ def _readable(text: bytes, type: type[T]) -> T | None:
     try:
         return msgspec.json.decode(text, type=type)
     except msgspec.MsgspecError as error:
-        log.warning("a setting cannot be read and does not count; set it again: %s", error)
+        log.warning("setting_unread: it cannot be read and does not count; set it again: %s", error)
         return None
 
 
@@ -140,7 +140,7 @@ def _adjustment(task: str, text: bytes) -> Settings | None:
     try:
         adjusted(Policy(), operator or {})
     except ConfigError as error:
-        log.warning("what was set of task %s cannot be read and does not count: %s", task, error)
+        log.warning("setting_unread: what was set of task %s cannot be read and does not count: %s", task, error)
         return None
     return operator
 

@@ -14,6 +14,8 @@ from ...app.registry import check_queue_name
 from ...core.duration import Duration, to_ms
 from ...errors import ConfigError, StoreError
 from ...log import logging_as
+from ...telemetry.logs import JobLog
+from ...telemetry.observed_store import observed
 from ..background import Background, Ending
 from ..settings import WorkerApp
 from ..signals import heard
@@ -150,7 +152,7 @@ class Maintainer:
         return max(leases, default=0.0)
 
     async def _chores(self) -> tuple[Upkeep, Ticker]:
-        store, hooks, queues = self._app.store, self._app.hooks, await self._queues()
+        store, hooks, queues = observed(self._app.store, JobLog()), self._app.hooks, await self._queues()
         return Upkeep(store, queues, self._interval, hooks), Ticker(store, None, queues, hooks, self._interval)
 
     async def _queues(self) -> Sequence[str]:

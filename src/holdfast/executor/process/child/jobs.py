@@ -6,8 +6,10 @@ import asyncio
 import inspect
 import itertools
 import logging
+import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Literal, cast
 
 from ....app.sync import Openable
@@ -149,7 +151,13 @@ class ChildJobs:
         job = task.get_context().get(_current)  # of a handler that began a task of its own
         return next((number for number, each in list(self._jobs.items()) if each is job), 0)
 
+    def current(self) -> int:
+        """Return the number of the job whose handler asks, in whatever thread; 0 for none."""
+        job = _current.get()
+        return 0 if job is None else next((number for number, each in list(self._jobs.items()) if each is job), 0)
+
     def _tell(self, frame: frames.RunJob, job: Job, ended: frames.FromProcess) -> None:
+        _flush_output()  # before the worker hears that the job is over: what was printed is the job's
         self._jobs.pop(frame.number, None)
         self._coroutines.pop(frame.number, None)
         self._transactions.pop(frame.number)
@@ -253,3 +261,9 @@ class ChildJobs:
     def _answer(self, call: int, found: Any) -> None:
         if (answer := self._answers.pop(call, None)) is not None and not answer.done():
             answer.set_result(found)
+
+
+def _flush_output() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):  # a handler may have closed it, or put something else in its place
+            stream.flush()

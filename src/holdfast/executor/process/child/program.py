@@ -19,6 +19,8 @@ from importlib import import_module
 from typing import NoReturn
 
 from ....app.plain import load
+from ....handler.job import _current
+from ....telemetry.context import records_with_jobs
 from ...failure import describe
 from ...shortage import is_shortage
 from .. import frames
@@ -41,8 +43,9 @@ async def serve(line: socket.socket, deadline: int, hello: frames.Hello, explain
     shift = ChildJobs(say, explain, memory, _end_programs if programs else lambda: None)
     link = FrameLink(frames.to_process, shift.heard, lambda error: _end(WORKER_GONE, programs=programs))
     watch(deadline, lambda: shift.is_at_work, lambda: _end(LEASE_OVER, programs=programs))
-    logging.basicConfig(level=hello.level, handlers=[LogForwarder(say)], force=True)
+    logging.basicConfig(level=hello.level, handlers=[LogForwarder(say, shift.current)], force=True)
     async with AsyncExitStack() as resources:
+        resources.enter_context(records_with_jobs(_current.get))
         try:
             for place in hello.resources:
                 resource = load(place)
@@ -109,6 +112,8 @@ def main() -> None:
     bind_to_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is the worker's to handle
     memory = resident()
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
     _import_ahead(line)
     hello = _receive(line)
     sys.path[:] = hello.path
