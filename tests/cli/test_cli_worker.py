@@ -7,6 +7,7 @@ import contextlib
 import inspect
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -39,6 +40,11 @@ def start(shop: Shop) -> Iterator[Start]:
         yield lambda *words: stack.enter_context(closing(Process(shop.folder, *words)))
 
 
+def events(log: str) -> list[str]:
+    """Return the names of the events in a log, in their order."""
+    return re.findall(r"^\d\S+ \S+ [A-Z]+ holdfast: (\w+): ", log, re.MULTILINE)
+
+
 # --- one worker
 
 
@@ -46,7 +52,8 @@ def test_a_burst_does_all_there_is_and_says_so(shop: Shop, start: Start) -> None
     shop.ok("enqueue", "send", "to=ann")
     shop.ok("enqueue", "boom")
     code, out, err = start("worker", "--burst", "--name", "w", "--slots", "3").end()
-    assert (code, err) == (0, "")
+    assert code == 0
+    assert events(err) == ["worker_started", "job_completed", "job_failed", "worker_stopping", "worker_stopped"]
     assert out.splitlines() == [
         "worker w serves mail, orders, slow with 3 slots on sqlite:///jobs.db",
         "worker w stopped: 2 started, 1 completed, 1 failed",
@@ -150,7 +157,9 @@ def test_an_interrupt_stops_an_idle_worker_without_a_traceback(start: Start) -> 
     process = start("worker", "--name", "w")
     process.line("serves")
     process.signal(signal.SIGINT)
-    assert process.end() == (0, "worker w stopped: no job came\n", "")
+    code, out, err = process.end()
+    assert (code, out) == (0, "worker w stopped: no job came\n")
+    assert events(err) == ["worker_started", "worker_stopping", "worker_stopped"]
 
 
 @pytest.mark.parametrize("module", ["click", "shop"])
@@ -218,7 +227,8 @@ def test_a_burst_of_several_processes_ends_when_all_have_ended(shop: Shop, start
     code, out, err = start("worker", "--processes", "2", "--burst", "--json", "--name", "w").end()
     lines = [json.loads(line) for line in out.splitlines()]
     stopped = {line["worker"]: line["completed"] for line in lines if line["event"] == "stopped"}
-    assert (code, err, set(stopped), sum(stopped.values())) == (0, "", {"w-1", "w-2"}, 5)
+    assert (code, set(stopped), sum(stopped.values())) == (0, {"w-1", "w-2"}, 5)
+    assert events(err).count("job_completed") == 5
 
 
 def test_a_process_that_is_killed_is_replaced_and_sigterm_ends_all(start: Start) -> None:

@@ -45,7 +45,7 @@ Current = Callable[[], LoggedJob | None]
 def trace_id(headers: Mapping[str, str]) -> str | None:
     """Return the trace that a job's headers name by W3C's rules; `None` for none."""
     given = headers.get(TRACEPARENT) if headers else None
-    found = _TRACE.match(given) if given is not None else None
+    found = _TRACE.fullmatch(given) if given is not None else None
     return found[1] if found is not None else None
 
 

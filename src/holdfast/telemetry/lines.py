@@ -86,8 +86,8 @@ class HumanFormat(logging.Formatter):
         told = record.message
         if not hasattr(record, "event") and (job := getattr(record, "job_id", None)) is not None:
             told += f" [{getattr(record, 'queue', None)}/{job}]"
-        record.message = visible(told)
-        return super().formatMessage(record)
+        record.message = told
+        return visible(super().formatMessage(record))
 
     def formatStack(self, stack_info: str) -> str:
         return indented(stack_info)
@@ -96,7 +96,7 @@ class HumanFormat(logging.Formatter):
         """Return how lines of this moment begin."""
         now = time.time()
         stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
-        return f"{stamp},{int(now % 1 * 1000):03d} {logging.getLevelName(level)} {logger}: "
+        return f"{stamp},{int(now % 1 * 1000):03d} {logging.getLevelName(level)} {visible(logger)}: "
 
     def completed(self, head: str, worker: str, claimed: Claimed, waited: float, ran: float) -> str:
         """Return the line of a job that was completed, at the lowest cost."""

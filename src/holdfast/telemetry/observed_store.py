@@ -30,7 +30,7 @@ class _Observed:
         self._store, self._tell, self._look = store, tell, look
         for name, method in inspect.getmembers(store, inspect.iscoroutinefunction):
             if not name.startswith("_") and name not in UNTIMED:
-                setattr(self, name, functools.wraps(method)(self._timed(name, method)))
+                setattr(self, name, functools.wraps(method)(self._timed(name)))
 
     def __getattr__(self, name: str) -> Any:  # whatever else a store has: it is the contract's type that counts
         return getattr(self._store, name)
@@ -45,13 +45,13 @@ class _Observed:
 
         return cast(Store, _Observed(self._store.twin(), pass_on, _nothing))
 
-    def _timed(self, name: str, call: Callable[..., Awaitable[object]]) -> Callable[..., Awaitable[object]]:
-        tell, look = self._tell, self._look
+    def _timed(self, name: str) -> Callable[..., Awaitable[object]]:
+        store, tell, look = self._store, self._tell, self._look
 
         async def timed(*args: Any, **kwargs: Any) -> object:
             began = perf_counter()
             try:
-                reply = await call(*args, **kwargs)
+                reply = await getattr(store, name)(*args, **kwargs)
             except Exception as error:
                 tell(StoreCall(name, perf_counter() - began, error=error))
                 raise

@@ -14,13 +14,13 @@ from ...store.contract import Claimed
 from ...telemetry.context import fields_of_claimed
 from ...telemetry.line_handler import sole_handler
 from .log_relay import MOST_LINE
+from .spawn import STREAMS
 
 log = logging.getLogger("holdfast")
 AT_ONCE = 8192
 """How much is read at once, so that a handler that prints much does not hold up the worker: it waits itself."""
 MOST_LEFT = 65536
 """How much of it a pipe may hold, and is read when a job ends."""
-STREAMS = ("stdout", "stderr")
 
 
 class HandlerOutput:

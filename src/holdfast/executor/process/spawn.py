@@ -6,11 +6,15 @@ import asyncio
 import os
 import socket
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
 from . import frames
 from .process_tree import kill_tree
+
+STREAMS = ("stdout", "stderr")
+"""What a process prints to."""
 
 
 class Kind(NamedTuple):
@@ -51,25 +55,26 @@ def kind_of(hello: frames.Hello) -> Kind:
 
 async def spawn(kind: Kind, deadline: int) -> Spawned:
     """Return an interpreter in a session of its own."""
-    ours, theirs = socket.socketpair()
-    pipes = [] if kind.silent else [os.pipe(), os.pipe()]
-    output = [write for _, write in pipes] or [asyncio.subprocess.DEVNULL] * 2
-    try:
+    with ExitStack() as ours, ExitStack() as theirs:  # a process that is out of descriptors leaves none open
+        line, far = socket.socketpair()
+        ours.callback(line.close)
+        theirs.callback(far.close)
+        pipes = [_pipe(ours, theirs) for _ in (() if kind.silent else STREAMS)]
+        output = [write for _, write in pipes] or [asyncio.subprocess.DEVNULL] * 2
         child = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "holdfast.executor.process.child", str(theirs.fileno()), str(deadline), *_stores(),
-            stdin=asyncio.subprocess.DEVNULL, stdout=output[0], stderr=output[1], pass_fds=(theirs.fileno(), deadline),
+            sys.executable, "-m", "holdfast.executor.process.child", str(far.fileno()), str(deadline), *_stores(),
+            stdin=asyncio.subprocess.DEVNULL, stdout=output[0], stderr=output[1], pass_fds=(far.fileno(), deadline),
             env=dict(kind.environment), start_new_session=True,
         )  # fmt: skip
-    except BaseException:
-        ours.close()
-        for read, _ in pipes:
-            os.close(read)
-        raise
-    finally:
-        theirs.close()
-        for _, write in pipes:
-            os.close(write)
-    return Spawned(child, ours, tuple(read for read, _ in pipes))
+        ours.pop_all()
+    return Spawned(child, line, tuple(read for read, _ in pipes))
+
+
+def _pipe(ours: ExitStack, theirs: ExitStack) -> tuple[int, int]:
+    read, write = os.pipe()
+    ours.callback(os.close, read)
+    theirs.callback(os.close, write)
+    return read, write
 
 
 def _stores() -> list[str]:
