@@ -14,11 +14,11 @@ from ..core.policy import Cause, Policy
 from ..core.state import State
 from ..core.visible import indented
 from ..log import target
-from ..store.contract import Complete, Reaped, Released, Retried
+from ..store.contract import Reaped, Released, Retried
 from .changes import changed_fields
 from .line_handler import LineHandler, sole_handler
 from .lines import JobLine, named, worker_name
-from .observer import Ended, Observer, WorkerEvent, WorkerView
+from .observer import Ended, Observer, WorkerEvent, WorkerView, waited
 
 log = logging.getLogger("holdfast")
 EVENT_OF = {
@@ -72,9 +72,9 @@ class JobLog(Observer):
         form, worker, lines = handler.form, self._worker_json, list[str]()
         head, completed = form.head(logging.INFO, logger.name), form.completed
         for each in ended:
-            if type(each.settlement) is Complete and each.ran is not None and each.transition == "complete":
+            if each.ran is not None and each.settled is not None and each.settled.state is State.COMPLETED:
                 if info:
-                    lines.append(completed(head, worker, each.claimed, each.waited, each.ran))
+                    lines.append(completed(head, worker, each.claimed, waited(each.claimed), each.ran))
                 continue
             line = job_line(each)
             if (info or line.level > logging.INFO) and logger.isEnabledFor(line.level):

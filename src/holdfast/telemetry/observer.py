@@ -32,7 +32,7 @@ log = logging.getLogger("holdfast")
 _BY_STATE = {State.FAILED: "fail", State.CANCELLED: "cancel"}
 
 
-class Ended(msgspec.Struct):
+class Ended(msgspec.Struct, gc=False):  # one a job: what it refers to does not refer to it
     """An attempt that has ended, and what became of it."""
 
     claimed: Claimed

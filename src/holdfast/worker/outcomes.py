@@ -17,6 +17,7 @@ from ..core.policy import COUNTER, Cause, Counters, Retry
 from ..core.state import State
 from ..core.transition import Reply
 from ..store.contract import (
+    TRANSITION_OF,
     Claimed,
     Complete,
     Failed,
@@ -122,7 +123,7 @@ class Outcomes:
         self.report = Report()
         self.unsettled: list[Settlement] = []
         """How attempts ended, for the next turn to settle."""
-        self._records: dict[Lease, AttemptRecord] = {}
+        self._records: dict[Lease, Ended] = {}
         """What hooks and observers will be told of attempts that have ended and are not settled."""
 
     def take(self) -> list[Settlement]:
@@ -136,17 +137,22 @@ class Outcomes:
 
     def remember(self, ended: Attempt | Claimed, settlement: Settlement | None = None) -> None:
         """Keep what hooks and observers will want to know of the end of an attempt, if there are any."""
-        observer = self._observer
-        if (
-            observer is not None and (observer.keeps_completions or type(settlement) is not Complete)
-        ) or not ENDS.isdisjoint(self._hooks.wanted):
-            record = _record_of(ended) if isinstance(ended, Attempt) else AttemptRecord(ended)
-            self._records[record.claimed.lease] = record
+        if not ENDS.isdisjoint(self._hooks.wanted):
+            record: Ended = _record_of(ended) if isinstance(ended, Attempt) else AttemptRecord(ended)
+        elif (observer := self._observer) is not None and (
+            observer.keeps_completions or type(settlement) is not Complete
+        ):
+            record = Ended(ended.claimed, ended.ran, ended.error) if isinstance(ended, Attempt) else Ended(ended)
+        else:
+            return
+        self._records[record.claimed.lease] = record
 
     def lose(self, lease: Lease, why: str) -> None:
         """Count an attempt whose end does not count, and tell hooks and observers."""
+        self._lose(lease, why, self._records.pop(lease, None))
+
+    def _lose(self, lease: Lease, why: str, record: Ended | None) -> None:
         self.report.lost += 1
-        record = self._records.pop(lease, None)
         if "lost" in self._hooks.wanted:
             self.tell("lost", lease, None, why, record)
         if self._observer is not None and record is not None:
@@ -156,26 +162,26 @@ class Outcomes:
 
     def count_all(self, entries: Sequence[Settlement], settled: Sequence[Settled]) -> None:
         """Count what the store settled, entry by entry, and tell hooks and observers."""
-        ended = self._ended(entries, settled) if self._observer is not None and self._records else ()
+        if self._observer is None or not self._records:
+            for entry, answer in zip(entries, settled, strict=True):
+                self.count(entry, answer)
+            return
+        take, quick, ended = self._records.pop, "complete" not in self._hooks.wanted, list[Ended]()
         for entry, answer in zip(entries, settled, strict=True):
-            self.count(entry, answer)
-        if ended:
-            assert self._observer is not None
-            self._observer.settled(ended)
-
-    def _ended(self, entries: Sequence[Settlement], settled: Sequence[Settled]) -> list[Ended]:
-        """Return what observers are told of what was settled."""
-        known, ended = self._records.get, list[Ended]()
-        for entry, answer in zip(entries, settled, strict=True):
-            record = known(entry.lease)
+            record = take(entry.lease, None)
             if record is not None and answer.reply is Reply.OK:
                 record.settlement, record.settled = entry, answer
+                ended.append(record)
+                if quick and answer.state is State.COMPLETED:
+                    self.report.completed += 1
+                    continue
                 if type(entry) is Retried and answer.state is not State.FAILED:
                     record.retry_in = self._retry_in(entry, record)
-                ended.append(record)
-        return ended
+            self._count(entry, answer, record)
+        if ended:
+            self._observer.settled(ended)
 
-    def _retry_in(self, entry: Retried, record: AttemptRecord) -> float | None:
+    def _retry_in(self, entry: Retried, record: Ended) -> float | None:
         """Return the seconds until a job that is retried may run again, as far as this worker knows."""
         if entry.run_at_ms is not None:
             return max(0.0, entry.run_at_ms / 1000 - time.time())
@@ -186,16 +192,17 @@ class Outcomes:
 
     def count(self, entry: Settlement, settled: Settled) -> None:
         """Count what the store settled, and tell hooks."""
+        record = self._records.pop(entry.lease, None) if self._records else None
         if settled.state is State.COMPLETED and "complete" not in self._hooks.wanted:
             self.report.completed += 1
-            if self._records:
-                self._records.pop(entry.lease, None)
-            return
-        name = str(type(entry).__struct_config__.tag)
+        else:
+            self._count(entry, settled, record)
+
+    def _count(self, entry: Settlement, settled: Settled, record: Ended | None) -> None:
+        name = TRANSITION_OF[type(entry)]
         if settled.reply is not Reply.OK:
-            self.lose(entry.lease, f"its {name} came too late: {settled.reply}")
+            self._lose(entry.lease, f"its {name} came too late: {settled.reply}", record)
             return
-        record = self._records.pop(entry.lease, None)
         state = str(settled.state)
         counted = _COUNT_OF_STATE.get(state) or _COUNT_OF[name]
         setattr(self.report, counted, getattr(self.report, counted) + 1)
@@ -206,12 +213,12 @@ class Outcomes:
             self.tell(transition, entry.lease, state, detail, record, entry)
 
     def tell(
-        self, name: str, lease: Lease, state: str | None, detail: str = "", record: AttemptRecord | None = None,
+        self, name: str, lease: Lease, state: str | None, detail: str = "", record: Ended | None = None,
         entry: Settlement | None = None,
     ) -> None:  # fmt: skip
         """Tell hooks of one attempt."""
         session = self._current.session
-        known = record.fields(name, entry) if record is not None else {}
+        known = record.fields(name, entry) if isinstance(record, AttemptRecord) else {}
         self._hooks.tell(
             HookEvent(
                 name=name, queue=lease.queue, id=lease.id, run=lease.run, attempt=lease.attempt, state=state,
