@@ -14,6 +14,7 @@ import msgspec
 from ..core.policy import Counters
 from ..core.transition import TRANSITIONS
 from ..errors import ConfigError
+from ..telemetry.observer import Observer, WorkerEvent
 
 log = logging.getLogger("holdfast")
 
@@ -114,3 +115,23 @@ class Hooks:
         task = asyncio.get_running_loop().create_task(run())
         self._running.add(task)
         task.add_done_callback(self._running.discard)
+
+
+TOLD_OTHERWISE = frozenset({"lost"})
+"""Hooks of attempts, of which observers hear many at once."""
+
+
+def tell_of_life(observer: Observer, hooks: Hooks) -> None:
+    """Have the observer hear what these hooks hear of a worker's life."""
+
+    def tell(event: HookEvent) -> None:
+        observer.happened(
+            WorkerEvent(
+                name=event.name, worker=event.worker, queue=event.queue, id=event.id, run=event.run,
+                detail=event.detail, error=event.error,
+            )
+        )  # fmt: skip
+
+    for name in WORKER_EVENTS:
+        if name not in TOLD_OTHERWISE:
+            hooks.add(name, tell)

@@ -6,19 +6,23 @@ import asyncio
 import functools
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
+from dataclasses import dataclass
+
+import msgspec
 
 from ..app.hooks import HookEvent, Hooks
 from ..app.resource import opened
 from ..errors import StoreTooNew
 from ..log import logging_as
+from ..store import Store, shown
 from ..telemetry.observed_store import observed
 from .burst import until_empty
-from .observed import ViewOfRun
 from .outcomes import Report
 from .parts import assemble
 from .recovery import Retrying, Stopped
+from .runner import Runner
 from .session import SessionLife
 from .settings import LeaseTimes, WorkerApp, WorkerSettings
 from .signals import heard, stops
@@ -28,6 +32,46 @@ from .upkeep.ticker import Ticker
 log = logging.getLogger("holdfast")
 TICKER_INTERVAL = 5.0
 """After so many seconds at the latest, a worker knows of schedules that others have changed."""
+
+
+@dataclass(frozen=True)
+class ViewOfRun:
+    """A run of a worker, as its observers see it."""
+
+    _settings: WorkerSettings
+    _served: ServedQueues
+    _runner: Runner
+    _store: Store
+    _report: Report
+
+    @property
+    def name(self) -> str:
+        return self._settings.name
+
+    @property
+    def queues(self) -> tuple[str, ...]:
+        return self._served.queues
+
+    @property
+    def slots(self) -> int:
+        return self._settings.slots
+
+    @property
+    def free(self) -> int:
+        return self._runner.free
+
+    @property
+    def running(self) -> int:
+        return len(self._runner.running)
+
+    @property
+    def store_url(self) -> str:
+        return shown(self._store.url)
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        found = msgspec.structs.asdict(self._report)
+        return {name: count for name, count in found.items() if isinstance(count, int)}
 
 
 class WorkerRun:

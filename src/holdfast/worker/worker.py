@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Literal
 
-from ..app.hooks import Hook, Hooks
+from ..app.hooks import Hook, Hooks, tell_of_life
 from ..app.registry import check_queue_name
 from ..core.duration import Duration, to_ms
 from ..core.limit import check_count
@@ -24,7 +24,6 @@ from ..telemetry.context import records_with_jobs
 from ..telemetry.logs import JobLog
 from ..telemetry.observer import Observer, Observers, check_observers
 from .background import Background, Ending
-from .observed import tell_of_life
 from .outcomes import Report
 from .run import WorkerRun
 from .session import GRACE
