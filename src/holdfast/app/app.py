@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from ..client import Client, OnGap
 from ..client.handle import CoroutineOf
 from ..codec import Signature
+from ..core.action import acting_as
 from ..core.bound import ASKED_AT_ONCE, CANCELLED_AT_ONCE, MOST_COUNTED
 from ..core.chain import ChainRef, OnBlockerFailed
 from ..core.duration import Duration
@@ -272,6 +273,12 @@ class Holdfast:
         from ..worker import Maintainer
 
         return Maintainer(self, _names(queues), interval=interval)
+
+    # --- acting
+
+    def acting_as(self, name: str) -> AbstractContextManager[None]:
+        """Return a block in which what is done is done by `name`: `with app.acting_as("ann"):`. Events have it."""
+        return acting_as(name)
 
     # --- looking, over all queues
 

@@ -9,7 +9,7 @@ from ..core.state import State
 from ..core.transition import Reply
 from ..store.contract import ChainRecord, DeleteResult
 from . import json_form
-from .command import CommandGroup, NotDone, OptionValue, Source, json_option, source_options
+from .command import CommandGroup, NotDone, OptionValue, Source, acting_options, json_option, source_options
 from .jobs import timed
 from .json_form import JsonObject
 from .output import duration, json_out, say, say_more, table
@@ -105,7 +105,7 @@ def _print(detail: JsonObject) -> None:
 @click.argument("queue")
 @click.argument("job_id", metavar="ID")
 @click.argument("result", default="null")
-@source_options
+@acting_options
 @json_option
 def complete(source: Source, queue: str, job_id: str, result: str, as_json: bool) -> None:
     """Complete a chain, or a single job, from outside.
@@ -128,7 +128,7 @@ def complete(source: Source, queue: str, job_id: str, result: str, as_json: bool
 @chains.command()
 @click.argument("queue")
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
-@source_options
+@acting_options
 @click.option("--cascade", is_flag=True, help="Delete chains that wait for them as well.")
 @json_option
 def delete(source: Source, queue: str, ids: tuple[str, ...], cascade: bool, as_json: bool) -> None:

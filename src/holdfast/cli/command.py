@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import difflib
 import functools
+import getpass
 import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -14,6 +16,8 @@ import click
 
 from ..app.app import Holdfast
 from ..app.loader import load_app
+from ..core.action import acting_as, check_actor
+from ..core.bound import MOST_NAME_BYTES
 from ..errors import ConfigError, HoldfastError
 from ..store import shown
 
@@ -87,6 +91,8 @@ class Source:
 
     target: str | None = None
     url: str | None = None
+    actor: str | None = None
+    """Who acts, as events have it; by default `cli:` and the name of the user."""
 
     def app(self) -> Holdfast:
         """Return the app, or a bare one on the URL."""
@@ -121,7 +127,8 @@ class Source:
             async with app:
                 return await work(app)
 
-        return asyncio.run(opened())
+        with acting_as(self.actor or user_name()):
+            return asyncio.run(opened())
 
     def _chosen(self) -> tuple[str | None, str | None]:
         if self.target and self.url:
@@ -141,6 +148,15 @@ async def must_exist(app: Holdfast) -> None:
         )
 
 
+def user_name() -> str:
+    """Return who acts where nobody says so: `cli:ann`."""
+    try:
+        name = getpass.getuser()
+    except (OSError, KeyError):  # an id without a name, as in containers
+        name = str(os.getuid())
+    return f"cli:{name}"[:MOST_NAME_BYTES]
+
+
 def source_options(command: Function) -> Function:
     """Give a command the options --app and --url, and call it with a `source`."""
 
@@ -151,6 +167,20 @@ def source_options(command: Function) -> Function:
         return command(*args, source=Source(target, url), **options)
 
     return with_source
+
+
+def acting_options(command: Function) -> Function:
+    """Give a command that changes something the options --app, --url and --as, and call it with a `source`."""
+
+    @source_options
+    @click.option("--as", "actor", metavar="NAME", help="Who does it, for the event log. [default: cli:USER]")
+    @functools.wraps(command)
+    def with_actor(*args: OptionValue, source: Source, actor: str | None, **options: OptionValue) -> object:
+        if actor is not None:
+            check_actor(actor)
+        return command(*args, source=dataclasses.replace(source, actor=actor), **options)
+
+    return with_actor
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

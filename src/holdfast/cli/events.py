@@ -8,6 +8,7 @@ import sys
 import click
 
 from ..app.app import Holdfast
+from ..core.action import OPERATE
 from ..core.event import Event
 from ..core.visible import visible
 from ..store.contract import EventPage
@@ -92,7 +93,10 @@ def _line(event: Event) -> str:
         ("error", event.error_type),
         ("key", event.key),
         ("worker", event.worker),
+        ("by", event.actor),
     ]
     shown = " ".join(f"{name}={str(value).replace(' ', '')}" for name, value in facts if value is not None)
-    job = f"{event.queue}/{event.id}#{event.run}"
-    return visible(f"{local_time(event.at_ms)} {event.transition:<9} {event.state or 'gone':<9} {job} {shown}").rstrip()
+    said = f" {event.message}" if event.message else ""
+    job = f"{event.queue}/{event.id}#{event.run}" if event.run else event.queue
+    state = "-" if event.transition == OPERATE else event.state or "gone"
+    return visible(f"{local_time(event.at_ms)} {event.transition:<9} {state:<9} {job} {shown}{said}").rstrip()

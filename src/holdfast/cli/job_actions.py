@@ -17,7 +17,7 @@ from ..app.queue import AnyQueue
 from ..core.transition import Reply
 from ..errors import ConfigError
 from ..store.contract import CancelResult, Filter
-from .command import Command, NotDone, OptionValue, Source, json_option, source_options
+from .command import Command, NotDone, OptionValue, Source, acting_options, json_option
 from .output import console, json_out, say, table
 from .parse import as_instant
 
@@ -29,7 +29,7 @@ CHUNK = 200
 @click.command(cls=Command)
 @click.argument("queue")
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
-@source_options
+@acting_options
 @click.option(
     "--running", type=click.Choice(["refuse", "signal", "kill"]), default="refuse", show_default=True,
     help="What happens to one that runs: leave it, tell its handler to stop, or kill its process.",
@@ -106,7 +106,7 @@ class JobSelection:
 
 @click.command(cls=Command)
 @click.argument("ids", nargs=-1, metavar="[ID]...")
-@source_options
+@acting_options
 @click.option("--queue", metavar="NAME", help="Of this queue.")
 @click.option("--task", metavar="NAME", help="Of this task.")
 @click.option(
@@ -191,7 +191,7 @@ def _jobs(count: int) -> str:
 @click.command(cls=Command)
 @click.argument("queue")
 @click.argument("job_id", metavar="ID")
-@source_options
+@acting_options
 @json_option
 def promote(source: Source, queue: str, job_id: str, as_json: bool) -> None:
     """Let a scheduled job run now.
@@ -207,7 +207,7 @@ def promote(source: Source, queue: str, job_id: str, as_json: bool) -> None:
 @click.command(cls=Command)
 @click.argument("queue")
 @click.argument("job_id", metavar="ID")
-@source_options
+@acting_options
 @json_option
 def delete(source: Source, queue: str, job_id: str, as_json: bool) -> None:
     """Remove a job and its result.

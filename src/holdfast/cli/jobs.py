@@ -196,7 +196,7 @@ def _print_timeline(timeline: list[JsonObject]) -> None:
     click.echo()
     rows = [
         (each["at"], each["transition"], each["state"], each["attempt"], each["cause"], duration(each["wait_ms"]),
-         duration(each["run_ms"]), each["error_type"], each["worker"])
+         duration(each["run_ms"]), each["error_type"], each["worker"], each["actor"])
         for each in timeline
     ]  # fmt: skip
-    table(("at", "what", "state", ">attempt", "cause", ">waited", ">ran", "error", "worker"), rows)
+    table(("at", "what", "state", ">attempt", "cause", ">waited", ">ran", "error", "worker", "by"), rows)

@@ -165,6 +165,8 @@ def event(each: Event) -> JsonObject:
         "run_ms": each.run_ms,
         "error_type": each.error_type,
         "error_signature": each.error_signature,
+        "actor": each.actor,
+        "message": each.message,
         "payload": None if each.payload is None else _untyped("json", each.payload),
     }
 

@@ -16,7 +16,7 @@ from ..core.limit import QueueSettings, Rate
 from ..errors import ConfigError
 from ..store.contract import KeyInfo, KeyOrder, QueueInfo
 from . import json_form
-from .command import Command, CommandGroup, Source, json_option, source_options
+from .command import Command, CommandGroup, Source, acting_options, json_option, source_options
 from .output import duration, json_out, say, say_note, table
 from .parse import json_or_text, pairs, rate, seconds
 
@@ -107,7 +107,7 @@ def _setting(name: str, text: str) -> Any:
 @queues.command("set")
 @click.argument("name")
 @click.argument("words", nargs=-1, metavar="SETTING=VALUE...")
-@source_options
+@acting_options
 @click.option("--clear", multiple=True, metavar="SETTING", help="Back to what the workers declare; may be repeated.")
 @json_option
 def set_(source: Source, name: str, words: tuple[str, ...], clear: tuple[str, ...], as_json: bool) -> None:
@@ -191,7 +191,7 @@ def _key_row(info: KeyInfo, now: int) -> tuple[object, ...]:
 @click.argument("name")
 @click.argument("key")
 @click.argument("limit", metavar="N|none")
-@source_options
+@acting_options
 @json_option
 def limit_key(source: Source, name: str, key: str, limit: str, as_json: bool) -> None:
     """Give one concurrency key a limit of its own; `none` takes it away.
@@ -218,7 +218,7 @@ def limit_key(source: Source, name: str, key: str, limit: str, as_json: bool) ->
 
 @click.command(cls=Command)
 @click.argument("queue")
-@source_options
+@acting_options
 @json_option
 def pause(source: Source, queue: str, as_json: bool) -> None:
     """Stop claiming from a queue.
@@ -234,7 +234,7 @@ def pause(source: Source, queue: str, as_json: bool) -> None:
 
 @click.command(cls=Command)
 @click.argument("queue")
-@source_options
+@acting_options
 @json_option
 def resume(source: Source, queue: str, as_json: bool) -> None:
     """Claim from a queue again.

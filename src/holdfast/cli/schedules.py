@@ -11,7 +11,7 @@ from ..core.schedule import Schedule
 from ..errors import ConfigError
 from ..schedule import CHANGEABLE
 from . import json_form
-from .command import CommandGroup, OptionValue, Source, json_option, source_options
+from .command import CommandGroup, OptionValue, Source, acting_options, json_option, source_options
 from .json_form import JsonObject
 from .output import iso, json_out, local_time, say, table
 from .schedule_options import call_of, rule_options, rules_of, spec_of
@@ -36,7 +36,7 @@ queue_option = click.option("--queue", metavar="NAME", help="Its queue, where se
 
 def command_on_one(work: Callable[..., None]) -> click.Command:
     """Make a command of the group that takes a schedule's name, and its queue where that is needed."""
-    return schedules.command()(click.argument("name")(source_options(queue_option(json_option(work)))))
+    return schedules.command()(click.argument("name")(acting_options(queue_option(json_option(work)))))
 
 
 @schedules.command("list")
@@ -72,7 +72,11 @@ def _row(found: Schedule) -> tuple[object, ...]:
     return found.name, found.queue, task, f"{found.spec}{star}", due, last, found.fired
 
 
-@command_on_one
+@schedules.command()
+@click.argument("name")
+@source_options
+@queue_option
+@json_option
 def show(source: Source, name: str, queue: str | None, as_json: bool) -> None:
     """Show one schedule, with its next five ticks.
 
@@ -103,7 +107,7 @@ def _print(detail: JsonObject, as_json: bool) -> None:
 @schedules.command()
 @click.argument("name")
 @click.argument("words", nargs=-1, metavar="TASK [NAME=VALUE | JSON]...")
-@source_options
+@acting_options
 @rule_options
 @click.option("--queue", metavar="NAME", help="A plain payload for this queue, in place of a task.")
 @json_option
@@ -138,7 +142,7 @@ def add(
 @schedules.command("set")
 @click.argument("name")
 @click.argument("words", nargs=-1, metavar="[TASK [NAME=VALUE | JSON]...]")
-@source_options
+@acting_options
 @rule_options
 @queue_option
 @click.option(

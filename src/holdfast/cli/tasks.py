@@ -14,7 +14,7 @@ from ..app.settings import Resolved
 from ..app.task import AnyTask, Task
 from ..core.policy import ADJUSTABLE, Policy
 from ..errors import ConfigError
-from .command import Command, CommandGroup, Source, json_option, source_options
+from .command import Command, CommandGroup, Source, acting_options, json_option, source_options
 from .json_form import JsonObject
 from .output import json_out, say_note, table
 from .parse import json_or_text, pairs, seconds
@@ -76,7 +76,7 @@ def _setting(name: str, text: str) -> Any:
 @click.argument("queue")
 @click.argument("task")
 @click.argument("words", nargs=-1, metavar="SETTING=VALUE...")
-@source_options
+@acting_options
 @click.option("--clear", multiple=True, metavar="SETTING", help="Back to what the workers declare; may be repeated.")
 @json_option
 def set_(source: Source, queue: str, task: str, words: tuple[str, ...], clear: tuple[str, ...], as_json: bool) -> None:

@@ -79,11 +79,15 @@ class Client:
         elif (sending := traces.sending()) is not None:
             return await self._traced(sending, queue, jobs, conflict)
         answers = await self.store.enqueue(queue, jobs, conflict, _request(jobs))
+        self.tell_enqueued(queue, answers)
+        return answers
+
+    def tell_enqueued(self, queue: str, answers: Sequence[Answer]) -> None:
+        """Tell hooks what became of jobs that were enqueued."""
         if not ENQUEUE_EVENTS.isdisjoint(self.hooks.wanted):
             for answer in answers:
                 if answer.status in ("queued", "requeued", "updated", "successor"):
                     self.hooks.tell(_enqueued(queue, answer))
-        return answers
 
     async def _traced(
         self, sending: traces.Sending, queue: str, jobs: Sequence[NewJob], conflict: Conflict

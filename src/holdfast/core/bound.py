@@ -123,6 +123,8 @@ MOST_ID_BYTES = 1024
 """Bytes of an id, of a key or of another word by which jobs are found."""
 MOST_NAME_BYTES = 255
 """Bytes of the name of a queue or a schedule."""
+MOST_ACTION_BYTES = 2000
+"""Bytes that the event of an action has to say what was changed."""
 MOST_CALL_BYTES = 16 * 1024 * 1024
 """Bytes that one call brings to a store, but for a single job that has more."""
 SMALL_BYTES = 64 * 1024

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from ..errors import ConfigError, PolicyConflict
+from . import action
+from .action import Action
 from .bound import ALL_WORKERS, LARGEST_NUMBER
 from .limit import LIVE_SETTINGS, QueueSettings
 from .policy import ADJUSTABLE, Policy, adjusted
@@ -83,6 +85,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     """Look again which keys may start a job: the one above, or all of the queue."""
     wake: int = 0
     """Wake workers for so many jobs."""
+    action: Action | None = None
+    """What the log says of it."""
 
     def __bool__(self) -> bool:
         return self.queue or bool(self.tasks) or self.key is not None
@@ -106,8 +110,9 @@ def declare(view: View, declaration: Declaration) -> Change:
         after = msgspec.structs.replace(after, version=declaration.version, declared=settings)
     changed = bool(tasks) or after.declared != view.declared
     return Change(
-        view=after, queue=settings is not None, tasks=tuple(tasks), recheck=changed, wake=_room(after) if changed else 0
-    )
+        view=after, queue=settings is not None, tasks=tuple(tasks), recheck=changed,
+        wake=_room(after) if changed else 0, action=_redeclared(view, after, declaration.version),
+    )  # fmt: skip
 
 
 def configure(view: View, set: Mapping[str, object], clear: Sequence[str] = ()) -> Change:
@@ -120,7 +125,8 @@ def configure(view: View, set: Mapping[str, object], clear: Sequence[str] = ()) 
         wake = _room(after)
     except msgspec.ValidationError as error:
         raise ConfigError(f"queue {view.queue!r}: {error}") from None
-    return Change(view=after, queue=True, recheck=_key_settings(view) != _key_settings(after), wake=wake)
+    done = action.configured(set, clear)
+    return Change(view=after, queue=True, recheck=_key_settings(view) != _key_settings(after), wake=wake, action=done)
 
 
 def adjust(view: View, task: str, set: Mapping[str, object], clear: Sequence[str] = ()) -> Change:
@@ -131,7 +137,7 @@ def adjust(view: View, task: str, set: Mapping[str, object], clear: Sequence[str
     adjusted(_DEFAULT, operator)
     others = {name: known for name, known in view.adjusted.items() if name != task}
     after = msgspec.structs.replace(view, adjusted={**others, task: operator} if operator else others)
-    return Change(view=after, tasks=(task,))
+    return Change(view=after, tasks=(task,), action=action.adjusted(task, set, clear))
 
 
 def limit_key(view: View, key: str, concurrency: int | None) -> Change:
@@ -140,7 +146,10 @@ def limit_key(view: View, key: str, concurrency: int | None) -> Change:
         raise ConfigError(
             f"key {key!r}: concurrency={concurrency!r}: a whole number from 1, or None for the queue's own"
         )
-    return Change(view=view, key=key, key_concurrency=concurrency, recheck=True, wake=concurrency or ALL_WORKERS)
+    return Change(
+        view=view, key=key, key_concurrency=concurrency, recheck=True, wake=concurrency or ALL_WORKERS,
+        action=action.key_limited(key, concurrency),
+    )  # fmt: skip
 
 
 def check_version(version: object) -> int:
@@ -187,6 +196,13 @@ def _is_news(what: str, stored: DeclaredTask | None, policy: Policy, version: in
     if stored.policy == policy:
         return version > stored.version
     return wins(what, stored.policy, stored.version, policy, version)
+
+
+def _redeclared(before: View, after: View, version: int) -> Action | None:
+    """Return what the log says of a declaration; nothing where it changed no value that was declared before."""
+    settings = bool(before.declared) and before.declared != after.declared
+    tasks = sorted(task for task, known in before.tasks.items() if after.tasks[task].policy != known.policy)
+    return action.declared(version, settings, tasks) if settings or tasks else None
 
 
 def _above(stored: Mapping[str, object], set: Mapping[str, object], clear: Sequence[str]) -> Settings:

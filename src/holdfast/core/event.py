@@ -1,4 +1,4 @@
-"""What happened: one event for each transition."""
+"""What happened: one event for each transition, and for each action that is none."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ def before_end(position: str | None) -> int | None:
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One transition of one run, as the log keeps it. `state` is the state afterwards, `None` when gone."""
+    """One transition of one run, as the log keeps it. `state` is the state afterwards, `None` when gone.
+
+    With the transition `operate` it is an action of an operator on the queue, or on what is named: `cause` says which.
+    It is of no run then, and `state` says nothing.
+    """
 
     position: str
     at_ms: int
@@ -46,10 +50,13 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     progress: float | None = None
     """How far the handler said that it is; set by `progress`."""
     message: str | None = None
+    """What the handler said of its progress; set by `progress`. Of an action: what was changed, as JSON."""
     payload: bytes | None = None
     """Kept only by queues with `history="payloads"`."""
     envelope: Envelope = EMPTY
     """What the job carries; set by `enqueue`, `update` and `requeue`."""
+    actor: str | None = None
+    """Who asked for it, if they said so."""
 
     @property
     def tags(self) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from ..app.bulk import Call
 from ..app.registry import Registry
 from ..client import Handle, new_id
 from ..core import schedule as core
+from ..core.action import scheduled
 from ..core.duration import Duration
 from ..core.schedule import CatchUp, Overlap, Plan, Schedule
 from ..core.tick import Spec
@@ -86,7 +87,7 @@ class Schedules:
                 )
             return found or _coming(core.change(Schedule(queue=call.queue, name=name), wanted, (), now_ms))
 
-        return await self._decided(call.queue, name, decide)
+        return await self._decided(call.queue, name, decide, "add")
 
     async def change(
         self,
@@ -113,7 +114,7 @@ class Schedules:
             changed = core.change(found, changed_fields(found, spec, call, given), cleared, now_ms)
             return changed if spec is None else _coming(changed)
 
-        return await self._decided(row.queue, name, decide)
+        return await self._decided(row.queue, name, decide, "change")
 
     async def pause(self, name: str, *, queue: str | None = None) -> Schedule:
         """Nothing fires until `resume`; workers that declare it again do not change that."""
@@ -129,7 +130,8 @@ class Schedules:
                 raise ScheduleMissing(f"schedule {name!r} was removed meanwhile")
             return core.pause(found, paused, now_ms)
 
-        return await self._decided((await self._find(name, queue)).queue, name, decide)
+        place = (await self._find(name, queue)).queue
+        return await self._decided(place, name, decide, "pause" if paused else "resume")
 
     async def remove(self, name: str, *, queue: str | None = None) -> Schedule | None:
         """The schedule is gone; return what it was, `None` where that cannot be read here.
@@ -138,7 +140,9 @@ class Schedules:
         """
         row = await self._find(name, queue)
         for _ in range(MOST_TRIES):
-            change = ScheduleChange(queue=row.queue, name=name, expected=row.revision, revision=new_id())
+            change = ScheduleChange(
+                queue=row.queue, name=name, expected=row.revision, revision=new_id(), action=scheduled(name, "remove")
+            )
             if (await self._store.put_schedule(change)).reply is not Reply.STALE:
                 was = readable(row)
                 return was if isinstance(was, Schedule) else None
@@ -147,12 +151,20 @@ class Schedules:
 
     async def trigger(self, name: str, *, queue: str | None = None) -> Handle[object]:
         """One more job of the schedule is enqueued now, by its rule for overlaps; its ticks go on as before."""
-        schedule = await self.get(name, queue=queue)
-        jobs, conflict = jobs_of(schedule, [None])
-        answers = await self._registry.client.enqueue(schedule.queue, jobs, conflict)
-        return Handle(
-            self._registry.client, schedule.queue, answers[0], self._registry.decoder(schedule.queue, schedule.task)
-        )
+        client, row = self._registry.client, await self._find(name, queue)
+        for _ in range(MOST_TRIES):
+            schedule = read(row)
+            jobs, conflict = jobs_of(schedule, [None])
+            change = ScheduleChange(
+                queue=row.queue, name=name, expected=row.revision, revision=new_id(), next_at_ms=row.next_at_ms,
+                body=row.body, action=scheduled(name, "trigger"),
+            )  # fmt: skip
+            fired = await self._store.put_schedule(change, jobs, conflict)
+            if fired.reply is Reply.OK:
+                client.tell_enqueued(row.queue, fired.answers)
+                return Handle(client, row.queue, fired.answers[0], self._registry.decoder(row.queue, schedule.task))
+            row = await self._find(name, row.queue)
+        raise _contended(row.queue, name)
 
     async def declare(self, queues: Iterable[str]) -> None:
         """What the code declares of these queues is in the store, unless a higher version is there already."""
@@ -166,10 +178,13 @@ class Schedules:
                     continue
                 decide = _declaring(queue, name, plan, self._registry.version)
                 if found is None or decide(found, 0) != found:
-                    await self._decided(queue, name, decide)
+                    await self._decided(queue, name, decide, "declare")
 
-    async def _decided(self, queue: str, name: str, decide: Decide) -> Schedule:
-        """Return the schedule as `decide` wants it, written if it was not changed meanwhile, else decided again."""
+    async def _decided(self, queue: str, name: str, decide: Decide, word: str) -> Schedule:
+        """Return the schedule as `decide` wants it, written if it was not changed meanwhile, else decided again.
+
+        The log tells of it by the word, but for one that code declares for the first time.
+        """
         store = self._store
         for _ in range(MOST_TRIES):
             row = next(iter(await store.schedules(queue, name)), None)
@@ -178,7 +193,9 @@ class Schedules:
             if wanted == found:
                 return wanted
             wanted = replace(wanted, revision=new_id())
-            if (await store.put_schedule(change_of(wanted, row.revision if row else None))).reply is Reply.OK:
+            action = None if word == "declare" and found is None else scheduled(name, word)
+            change = change_of(wanted, row.revision if row else None, action)
+            if (await store.put_schedule(change)).reply is Reply.OK:
                 self._ring()
                 return wanted
         raise _contended(queue, name)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from ..core import schedule as core
+from ..core.action import Action
 from ..core.schedule import Schedule
 from ..errors import ConfigError
 from ..store.contract import ScheduleChange, ScheduleRow
 
 
-def change_of(schedule: Schedule, expected: str | None) -> ScheduleChange:
+def change_of(schedule: Schedule, expected: str | None, action: Action | None = None) -> ScheduleChange:
     """Return what the store is to write, if the schedule is still as expected."""
     return ScheduleChange(
         queue=schedule.queue, name=schedule.name, expected=expected, revision=schedule.revision,
-        next_at_ms=schedule.next_at_ms, body=core.body(schedule),
+        next_at_ms=schedule.next_at_ms, body=core.body(schedule), action=action,
     )  # fmt: skip
 
 

@@ -91,6 +91,7 @@ def event(row: Row, position: str) -> Event:
         message=row["message"],
         payload=row["payload"],
         envelope=readable(row["envelope"]) if row["envelope"] else EMPTY,
+        actor=row["actor"],
     )
 
 

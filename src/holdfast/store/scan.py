@@ -29,7 +29,7 @@ Columns = Mapping[str, Sequence[Any]]
 EVENT_COLUMNS = (
     "epoch", "sequence", "at_ms", "queue", "id", "run", "attempt", "transition", "state", "cause", "task", "worker",
     "key", "priority", "run_at_ms", "failures", "stalls", "timeouts", "releases", "wait_ms", "run_ms", "error_type",
-    "error_signature", "progress", "message", "payload", "envelope",
+    "error_signature", "progress", "message", "payload", "envelope", "actor",
 )  # fmt: skip
 JOB_COLUMNS = (
     "queue", "id", "run", "task", "state", "priority", "key", "run_at_ms", "enqueued_at_ms", "started_at_ms",

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from ..core.action import OPERATE
 from ..core.event import Event
 from ..core.job import JobRecord
 from ..core.policy import COUNTER, Cause, Counters
@@ -72,6 +73,8 @@ class Replay:
     def add(self, event: Event) -> None:
         """Take the next event."""
         self.events += 1
+        if event.transition == OPERATE:
+            return  # an action is of no run
         run = (event.queue, event.run)
         before = self.runs.get(run)
         if before is not None or (self._whole or starts(event)):

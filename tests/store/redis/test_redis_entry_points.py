@@ -52,11 +52,11 @@ def test_the_lua_writes_no_reply_that_is_not_described() -> None:
 
 
 def test_no_entry_point_has_too_many_arguments() -> None:
-    assert max(len(entry.__struct_fields__) for entry in ENTRY_POINTS) <= 9
+    assert max(len(entry.__struct_fields__) for entry in ENTRY_POINTS) <= 10
 
 
 def test_arguments_are_packed_behind_the_time_and_nothing_is_an_empty_text() -> None:
-    assert CancelCall(request="r", id=b"j", running="kill").packed("5") == ["5", "r", b"j", "kill"]
+    assert CancelCall(request="r", id=b"j", running="kill", actor=None).packed("5") == ["5", "r", b"j", "kill", ""]
     assert KeepRunsCall(first=1, last=2, ttl_ms=None).packed("") == ["", 1, 2, ""]
     turn = TurnCall(
         shift=0, session="s", lease_ms=9, room=2, held=0, only_suspects=True, parks="", seed=3, received=None
@@ -65,7 +65,7 @@ def test_arguments_are_packed_behind_the_time_and_nothing_is_an_empty_text() -> 
 
 
 def test_replies_have_names() -> None:
-    call = CancelCall(request="", id=b"j", running="refuse")
+    call = CancelCall(request="", id=b"j", running="refuse", actor=None)
     assert call.answer([b"ok", b"waiting", 3, None, 1]) == CancelReply(b"ok", b"waiting", 3, None, 1)
     assert call.answer(None) is None
     with pytest.raises(TypeError):

@@ -11,9 +11,11 @@ from collections.abc import Sequence
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from ...core.action import OPERATE
 from .delta_table import DataFile, LakeTable
 from .frames import from_sql, read
 
+OF_A_RUN = f"transition <> '{OPERATE}'"
 MINUTE = "date_trunc('minute', at)"
 ADD = {"ended": "t.ended + s.ended", "busy_ms": "t.busy_ms + s.busy_ms"}
 
@@ -28,7 +30,7 @@ def touching(events: LakeTable, new: Sequence[DataFile]) -> list[DataFile]:
 def frames(spark: SparkSession, events: LakeTable, batch: DataFrame, new: Sequence[DataFile]) -> dict[str, DataFrame]:
     """Return the new rows of each gold table, by name, as frames that are not computed yet."""
     files = touching(events, new)
-    chosen = read(spark, events, files).selectExpr("*", f"{MINUTE} AS minute")
+    chosen = read(spark, events, files).where(OF_A_RUN).selectExpr("*", f"{MINUTE} AS minute")
     if len(files) > len(new):
         touched = batch.selectExpr("queue", f"{MINUTE} AS minute").distinct()
         chosen = chosen.join(touched, ["queue", "minute"], "left_semi")

@@ -132,8 +132,8 @@ class Lake:
         return missing
 
     def _derive(self, number: int, new: list[DataFile]) -> None:
-        """Bring silver and gold up to date with the batch."""
-        batch = read(self._spark, self._events, new).where(f"batch = {number}")
+        """Bring silver and gold up to date with the batch. Actions of operators are of no run, and stay in bronze."""
+        batch = read(self._spark, self._events, new).where(f"batch = {number} AND {gold.OF_A_RUN}")
         behind = [silver for silver in self._silver if silver.table.batch < number]
         needed = [table for table in self._gold if table.batch < number]
         touched = shelves(batch, new) if behind else set()

@@ -90,13 +90,14 @@ EVENTS = StructType(
         _may("error_type", _TEXT, "the exception's class"),
         _may("error_signature", _TEXT, "the same for errors of the same kind from the same place"),
         _may("progress", DoubleType(), "the fraction that the handler reported; set by progress"),
-        _may("message", _TEXT, "the text that the handler reported; set by progress"),
+        _may("message", _TEXT, "the text that the handler reported; of operate, what was changed, as JSON"),
         _may("payload", _BYTES, "the arguments; kept only by queues with history=payloads"),
         _must("tags", _WORDS, "the job's tags; set by enqueue, update and requeue, else empty"),
+        _may("actor", _TEXT, "who asked for it, if they said so"),
         _may("missing", _WHOLE, "of the transition gap: how many events are missing; null when that is not known"),
     ]
 )
-"""One row for each transition of a run."""
+"""One row for each transition of a run, and for each action of an operator (`operate`)."""
 
 JOBS = StructType(
     [

@@ -7,6 +7,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from ...core.action import Action
 from ...core.bound import DUE_AT_ONCE
 from ...core.limit import QueueSettings
 from ...core.policy import Policy
@@ -48,6 +49,8 @@ class ScheduleChange(msgspec.Struct, frozen=True, kw_only=True):
     next_at_ms: int | None = None
     body: bytes | None = None
     """`None`: the schedule is removed."""
+    action: Action | None = None
+    """What the log says of the change; `None` when it is that a tick was fired."""
 
 
 class Fired(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from ...core import declaration as core
+from ...core.action import signed
 from ...core.declaration import Change, Declaration, DeclaredTask, Settings, View
 from ...core.limit import QueueSettings
 from ...core.policy import Policy, adjusted
@@ -46,6 +47,7 @@ ON CONFLICT (queue, task) DO UPDATE SET version = excluded.version, declared = e
     timeout_ms = excluded.timeout_ms, on_failure_queue = excluded.on_failure_queue,
     on_failure_task = excluded.on_failure_task, on_failure_priority = excluded.on_failure_priority
 """
+_ACTION = "SELECT holdfast.append_action(holdfast.clock(%s::bigint), %s, %s::jsonb)"
 
 
 class PostgresOperate:
@@ -161,6 +163,8 @@ class OperateTransaction:
             await self._put_task(view, task)
         if change.key is not None:
             await self._put_limit(queue, change.key, change.key_concurrency)
+        if change.action is not None:
+            await self._run(_ACTION, (self._now, queue, signed(change.action)))
         if change.recheck:
             await self._recheck(queue, change.key)
         if change.wake:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from ...core.action import actor
 from ...core.bound import CANCELLED_AT_ONCE, SWEPT_AT
 from ...core.chain import ChainRef
 from ...core.job import run_number
@@ -53,13 +54,14 @@ class PostgresProduce:
     ) -> CancelResult:
         """Cancel a job and its successor; leave or signal an active one."""
         found = await self._caller.value(
-            "cancel", queue=queue, id=id, running=running, request=request, repeatable=request is not None
-        )
+            "cancel", queue=queue, id=id, running=running, request=request, actor=actor(),
+            repeatable=request is not None,
+        )  # fmt: skip
         return msgspec.convert(found, CancelResult)
 
     async def promote(self, queue: str, id: str) -> Reply:
         """Make a scheduled job claimable now."""
-        return Reply(await self._caller.value("promote", queue=queue, id=id))
+        return Reply(await self._caller.value("promote", queue=queue, id=id, actor=actor()))
 
     async def requeue(
         self, which: Filter, *, limit: int = CANCELLED_AT_ONCE, dry_run: bool = False, request: str | None = None
@@ -70,7 +72,7 @@ class PostgresProduce:
         which = msgspec.structs.replace(which, states=which.states or (State.FAILED,))
         found = await self._caller.value(
             "requeue", **selection(which), runs=await self._runs(which, limit), limit=limit, dry=dry_run,
-            request=request, repeatable=request is not None or dry_run,
+            request=request, actor=actor(), repeatable=request is not None or dry_run,
         )  # fmt: skip
         return msgspec.convert(found, list[tuple[str, str, int]])
 
@@ -86,11 +88,11 @@ class PostgresProduce:
 
     async def delete(self, queue: str, id: str) -> Reply:
         """Delete a job, in every state."""
-        return Reply(await self._caller.value("delete", queue=queue, id=id, repeatable=False))
+        return Reply(await self._caller.value("delete", queue=queue, id=id, actor=actor(), repeatable=False))
 
     async def set_result_ttl(self, queue: str, id: str, ttl_ms: int) -> Reply:
         """Keep a finished job's result for so long from now; an unfinished one's from its end."""
-        return Reply(await self._caller.value("set_result_ttl", queue=queue, id=id, ttl=ttl_ms))
+        return Reply(await self._caller.value("set_result_ttl", queue=queue, id=id, ttl=ttl_ms, actor=actor()))
 
     async def keep_runs(self, queue: str, first: int, last: int, ttl_ms: int | None) -> None:
         """Set the TTL of all runs of a queue with these numbers."""
@@ -108,14 +110,14 @@ class PostgresProduce:
         """Complete a chain from outside, with this result."""
         reply = await self._caller.value(
             "complete_chain", queue=queue, id=id, run=run_number(run), result=blob(result), ttl=result_ttl_ms,
-            request=request, repeatable=request is not None,
+            request=request, actor=actor(), repeatable=request is not None,
         )  # fmt: skip
         return Reply(reply)
 
     async def delete_chain(self, queue: str, id: str, run: int | None = None, cascade: bool = False) -> DeleteResult:
         """Delete every job of a chain; with `cascade` also the chains that wait for it."""
         (row,) = await self._caller.call(
-            "delete_chain", queue=queue, id=id, run=run_number(run), cascade=cascade, repeatable=False
+            "delete_chain", queue=queue, id=id, run=run_number(run), cascade=cascade, actor=actor(), repeatable=False
         )
         refused = row["waiting"] if row["reply"] == Reply.WRONG_STATE else None
         waiting = tuple(ChainRef(*each) for each in refused or ())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...core.action import signed
 from ...core.bound import DUE_AT_ONCE
 from ...core.transition import Reply
 from ..contract import KEEP, Conflict, Due, Fired, NewJob, ScheduleChange, ScheduleRow
@@ -27,6 +28,7 @@ class PostgresSchedules:
         values = {
             "clock": caller.now(), "queue": change.queue, "name": change.name, "expected": change.expected,
             "revision": change.revision, "next_at": change.next_at_ms, "body": blob(change.body),
+            "action": signed(change.action),
         }  # fmt: skip
         put, enqueue = caller.statement("put_schedule"), caller.statement("enqueue")
         request = f"{change.revision}/jobs"

@@ -12,6 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from ...core import declaration as core
+from ...core.action import signed
 from ...core.declaration import Change, Declaration, DeclaredTask, Settings, View
 from ...core.limit import QueueSettings
 from ...core.policy import Policy, adjusted
@@ -78,6 +79,7 @@ class RedisOperate:
             wake=change.wake,
             recheck="" if not change.recheck else "all" if change.key is None else "one",
             key=None if change.key is None else f"={change.key}",
+            action=signed(change.action),
             count=len(writes),
         )
         return await self._caller.call(queue, call, [part for write in writes for part in write]) == b"ok"

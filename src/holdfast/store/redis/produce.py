@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from ...core.action import actor
 from ...core.bound import MOST_CALL_BYTES
 from ...core.chain import ChainRef
 from ...core.job import JobRecord, run_number
@@ -123,7 +124,7 @@ class RedisProduce:
         self, queue: str, id: str, running: Running = "refuse", request: str | None = None
     ) -> CancelResult:
         """Cancel a job that has not started; refuse or signal one that runs."""
-        call = CancelCall(request=request or "", id=short(id), running=running)
+        call = CancelCall(request=request or "", id=short(id), running=running, actor=actor())
         found = await self._caller.call(queue, call)
         await self._outbox.try_to_deliver(queue)
         return CancelResult(
@@ -136,7 +137,7 @@ class RedisProduce:
 
     async def promote(self, queue: str, id: str) -> Reply:
         """Let a scheduled job wait from now on."""
-        return await self._caller.word(queue, PromoteCall(id=short(id)))
+        return await self._caller.word(queue, PromoteCall(id=short(id), actor=actor()))
 
     async def requeue(
         self, which: Filter, limit: int, dry_run: bool, request: str | None
@@ -159,7 +160,7 @@ class RedisProduce:
         runs = [job.run for job in found.jobs[:limit]]
         if not runs and not request:
             return []
-        call = RequeueCall(request=request, dry_run=dry_run)
+        call = RequeueCall(request=request, dry_run=dry_run, actor=actor())
         flat = await self._caller.call(queue, call, [rid(run) for run in reversed(runs)])
         if flat and not dry_run:
             await self._outbox.try_to_deliver(queue)
@@ -167,13 +168,13 @@ class RedisProduce:
 
     async def delete(self, queue: str, id: str) -> Reply:
         """Delete a job, and the chain that it began."""
-        reply = await self._caller.word(queue, DeleteCall(id=short(id)))
+        reply = await self._caller.word(queue, DeleteCall(id=short(id), actor=actor()))
         await self._outbox.try_to_deliver(queue)
         return reply
 
     async def set_result_ttl(self, queue: str, id: str, ttl_ms: int) -> Reply:
         """Keep the result of one job for so long."""
-        return await self._caller.word(queue, SetResultTtlCall(id=short(id), ttl_ms=ttl_ms))
+        return await self._caller.word(queue, SetResultTtlCall(id=short(id), ttl_ms=ttl_ms, actor=actor()))
 
     async def keep_runs(self, queue: str, first: int, last: int, ttl_ms: int | None) -> None:
         """Keep the results of a range of runs for so long, or as the queue says."""
@@ -196,8 +197,9 @@ class RedisProduce:
                 return Reply.MISSING
             for at in dict.fromkeys((chain.ref, chain.current)):  # at home it is found, if it is there, in one step
                 call = CompleteChainCall(
-                    request=request or "", id=short(at.id), run=at.run, result=result, ttl_ms=result_ttl_ms
-                )
+                    request=request or "", id=short(at.id), run=at.run, result=result, ttl_ms=result_ttl_ms,
+                    actor=actor(),
+                )  # fmt: skip
                 word = await self._caller.call(at.queue, call)
                 if word == b"ok":
                     await self._outbox.try_to_deliver(at.queue)
@@ -211,7 +213,8 @@ class RedisProduce:
 
     async def delete_chain(self, queue: str, id: str, run: int | None = None, cascade: bool = False) -> DeleteResult:
         """Delete every job of a chain, or say which jobs wait for it."""
-        found = await self._caller.call(queue, DeleteChainCall(id=short(id), run=run_number(run), cascade=cascade))
+        call = DeleteChainCall(id=short(id), run=run_number(run), cascade=cascade, actor=actor())
+        found = await self._caller.call(queue, call)
         if found.elsewhere is not None:
             name, first, number = found.elsewhere
             return await self.delete_chain(name.decode(), first.decode(), number, cascade)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from ...core.action import signed
 from ...core.transition import Reply
 from ..contract import KEEP, Conflict, Due, Fired, NewJob, ScheduleChange, ScheduleRow
 from .arguments.enqueue import answers_to, conflict_argument, job_arguments
@@ -41,6 +42,7 @@ class RedisSchedules:
             body=change.body,
             history=self._caller.server.address.history,
             conflict=conflict_argument(conflict),
+            action=signed(change.action),
             count=len(jobs),
         )
         found = await self._caller.call(queue, call, job_arguments(jobs))

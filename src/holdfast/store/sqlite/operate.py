@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -12,7 +12,7 @@ from ...core.limit import QueueSettings
 from ...core.policy import Policy
 from .database import Database
 from .transition.claim import lane
-from .tx import Tx
+from .tx import Tx, acting
 
 _json = msgspec.json.Encoder(order="sorted").encode
 
@@ -25,21 +25,23 @@ class SqliteOperate:
 
     async def declare(self, declarations: Sequence[Declaration]) -> None:
         """Put in force what workers declare of queues and tasks, unless a higher version is there already."""
-        await self._database.write(_declare, declarations)
+        await self._database.write(acting(_declare), declarations)
 
     async def configure(self, queue: str, set: Mapping[str, object], clear: Sequence[str] = ()) -> QueueSettings:
         """Put an operator's settings of a queue in force, above what workers declare."""
-        change = await self._database.write(lambda tx: apply(tx, core.configure(read(tx, queue), set, clear)))
-        return change.settings()
+        return (await self._change(lambda tx: core.configure(read(tx, queue), set, clear))).settings()
 
     async def adjust(self, queue: str, task: str, set: Mapping[str, object], clear: Sequence[str] = ()) -> Policy:
         """Put an operator's settings of a task in force, above what workers declare."""
-        change = await self._database.write(lambda tx: apply(tx, core.adjust(read(tx, queue, task), task, set, clear)))
+        change = await self._change(lambda tx: core.adjust(read(tx, queue, task), task, set, clear))
         return change.policy(task)
 
     async def limit_key(self, queue: str, key: str, concurrency: int | None) -> None:
         """Give one key a concurrency of its own, or take it away."""
-        await self._database.write(lambda tx: apply(tx, core.limit_key(read(tx, queue), key, concurrency)))
+        await self._change(lambda tx: core.limit_key(read(tx, queue), key, concurrency))
+
+    async def _change(self, decide: Callable[[Tx], Change]) -> View:
+        return await self._database.write(acting(lambda tx: apply(tx, decide(tx))))
 
 
 def _declare(tx: Tx, declarations: Sequence[Declaration]) -> None:
@@ -79,6 +81,8 @@ def apply(tx: Tx, change: Change) -> View:
         _put_limit(tx, queue, change.key, change.key_concurrency)
     if change:
         tx.run("queue", "touch", queue=queue)
+    if change.action is not None:
+        tx.append_action(queue, change.action)
     if change.recheck:
         lane.recheck_queue(tx, queue) if change.key is None else lane.recheck(tx, queue, change.key)
     if change.wake:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
+from ...core.action import ttl_set
 from ...core.bound import CANCELLED_AT_ONCE, SMALL_BYTES, SWEPT_AT
 from ...core.state import State
 from ...core.transition import Reply
@@ -21,7 +22,7 @@ from .transition.delete import delete, delete_chain
 from .transition.enqueue import enqueue, run_of_id
 from .transition.expire import sweep
 from .transition.requeue import requeue
-from .tx import Tx
+from .tx import Tx, acting
 
 
 class SqliteProduce:
@@ -56,25 +57,27 @@ class SqliteProduce:
         self, queue: str, id: str, running: Running = "refuse", request: str | None = None
     ) -> CancelResult:
         """Cancel a job and its successor; an active job is left alone, or its handler is told to stop."""
-        return await self._database.write_once(request, CancelResult, cancel, queue, id, running, small=True)
+        return await self._database.write_once(request, CancelResult, acting(cancel), queue, id, running, small=True)
 
     async def promote(self, queue: str, id: str) -> Reply:
         """Promote a scheduled job, so that it may be claimed now."""
-        return await self._database.write(promote, queue, id)
+        return await self._database.write(acting(promote), queue, id)
 
     async def requeue(
         self, which: Filter, *, limit: int = CANCELLED_AT_ONCE, dry_run: bool = False, request: str | None = None
     ) -> list[tuple[str, str, int]]:
         """Requeue the finished jobs that match: (queue, id, new run) of each; with `dry_run`, of what would be."""
-        return await self._database.write_once(request, list[tuple[str, str, int]], requeue, which, limit, dry_run)
+        return await self._database.write_once(
+            request, list[tuple[str, str, int]], acting(requeue), which, limit, dry_run
+        )
 
     async def delete(self, queue: str, id: str) -> Reply:
         """Delete a job, in whatever state."""
-        return await self._database.write(delete, queue, id)
+        return await self._database.write(acting(delete), queue, id)
 
     async def set_result_ttl(self, queue: str, id: str, ttl_ms: int) -> Reply:
         """Keep a finished job's result for so long from now, an unfinished one's from its end."""
-        return await self._database.write(_set_result_ttl, queue, id, ttl_ms)
+        return await self._database.write(acting(_set_result_ttl), queue, id, ttl_ms)
 
     async def keep_runs(self, queue: str, first: int, last: int, ttl_ms: int | None) -> None:
         """Keep the results of the runs with these numbers for so long; `None` is as the queue says."""
@@ -91,12 +94,12 @@ class SqliteProduce:
     ) -> Reply:
         """Complete a chain from outside with this result."""
         return await self._database.write_once(
-            request, Reply, complete_chain, queue, id, run, result, result_ttl_ms, small=True
+            request, Reply, acting(complete_chain), queue, id, run, result, result_ttl_ms, small=True
         )
 
     async def delete_chain(self, queue: str, id: str, run: int | None = None, cascade: bool = False) -> DeleteResult:
         """Delete a chain, and with `cascade` every chain that waits for it; without, refuse while one waits."""
-        return await self._database.write(delete_chain, queue, id, run, cascade)
+        return await self._database.write(acting(delete_chain), queue, id, run, cascade)
 
 
 def _set_result_ttl(tx: Tx, queue: str, id: str, ttl_ms: int) -> Reply:
@@ -105,6 +108,7 @@ def _set_result_ttl(tx: Tx, queue: str, id: str, ttl_ms: int) -> Reply:
         return Reply.MISSING
     kept = tx.queue(queue).settings.retention.kept_ms(outcome(row))
     tx.run("job", "set_ttl", run=row["run"], now=tx.now, ttl=ttl_ms, kept=kept)
+    tx.append_action(queue, ttl_set(id, row["run"], ttl_ms))
     return Reply.OK
 
 

@@ -10,7 +10,7 @@ from ..contract import KEEP, Conflict, Due, Fired, NewJob, ScheduleChange, Sched
 from .connection.at_once import SMALL
 from .database import Database
 from .transition.enqueue import enqueue
-from .tx import Tx
+from .tx import Tx, acting
 
 
 class SqliteSchedules:
@@ -24,7 +24,7 @@ class SqliteSchedules:
     ) -> Fired:
         """Change a schedule and enqueue the jobs of its ticks, or do neither and say why."""
         return await self._database.write_once(
-            change.revision, Fired, _put, change, jobs, conflict, small=len(jobs) <= SMALL
+            change.revision, Fired, acting(_put), change, jobs, conflict, small=len(jobs) <= SMALL
         )
 
     async def schedules(self, queue: str | None = None, name: str | None = None) -> list[ScheduleRow]:
@@ -49,6 +49,8 @@ def _put(tx: Tx, change: ScheduleChange, jobs: Sequence[NewJob], conflict: Confl
             "schedule", "put", queue=queue, schedule=name, revision=change.revision, next_at=change.next_at_ms,
             body=change.body,
         )  # fmt: skip
+    if change.action is not None:
+        tx.append_action(queue, change.action)
     return Fired(reply=Reply.OK, answers=enqueue(tx, queue, jobs, conflict) if jobs else [])
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar, TypeVarTuple
 
 import msgspec
 
+from ...core import action
+from ...core.action import Action
 from ...core.bound import KEPT_FOR_WATCHERS_MS, MOST_WOKEN
 from ...core.chain import BlockerRef
 from ...core.job import ErrorRecord
@@ -20,6 +22,8 @@ from ..contract import Finished, Lease
 from ..rows import readable_adjustment, readable_policy, readable_settings
 from .notify import After, notify, wake
 
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 _EMPTY = Policy()
 _SETS_ENVELOPE = frozenset({"enqueue", "update", "requeue"})
 """Transitions whose events have the envelope of the job."""
@@ -57,7 +61,7 @@ class Statements(Protocol):
 class Tx:
     """One transaction, as transitions use it."""
 
-    __slots__ = ("_after", "_cache", "_connection", "_sql", "_views", "dependants", "now")
+    __slots__ = ("_after", "_cache", "_connection", "_sql", "_views", "actor", "dependants", "now")
 
     def __init__(
         self,
@@ -73,6 +77,8 @@ class Tx:
         self._after = after
         self._views: dict[str, QueueView] = {}
         self.now = now
+        self.actor: str | None = None
+        """Who asked for it, of an action (`acting`)."""
         self.dependants: dict[int, tuple[int, BlockerRef | None]] = {}
         """Blocked runs of which some blockers are done: how many, and one that failed; for `unblock_dependants`."""
 
@@ -149,8 +155,16 @@ class Tx:
             error_signature=error.signature if error else None,
             payload=payload,
             envelope="successor" if successor else "own" if transition in _SETS_ENVELOPE else None,
+            actor=None if self.actor is None else action.attributed(self.actor, transition, cause),
             runs=json.dumps(runs),
         )
+
+    def append_action(self, queue: str, done: Action) -> None:
+        """Append the event of an action that is no transition."""
+        self.run(
+            "event", "append_action", now=self.now, queue=queue, id=done.id, run=done.run, cause=done.name,
+            task=done.task, worker=done.worker, key=done.key, message=done.message, actor=self.actor,
+        )  # fmt: skip
 
     def queue(self, name: str) -> QueueView:
         """Return the queue's settings and policies as they stand in this transaction."""
@@ -236,6 +250,17 @@ class Tx:
         for run, address in self.run("session", "watching", queue=lease.queue, id=lease.id, run=lease.run).fetchall():
             news = Finished(lease.queue, lease.id, run, State.ACTIVE)
             self._after.append(partial(notify, address, news))
+
+
+def acting(work: Callable[[Tx, *Ts], T]) -> Callable[[Tx, *Ts], T]:
+    """Return the work as that of whoever acts now: the transaction may be in another thread, and later."""
+    who = action.actor()
+
+    def act(tx: Tx, *values: *Ts) -> T:
+        tx.actor = who
+        return work(tx, *values)
+
+    return act
 
 
 def named(cursor: sqlite3.Cursor, row: Sequence[Any]) -> Row:

@@ -16,6 +16,7 @@ from .effect import EffectCases  # noqa: E402
 from .grid import GridCases  # noqa: E402
 from .harness import Clock, Harness  # noqa: E402
 from .machine import MachineCases, StoreMachine  # noqa: E402
+from .operate.action import ActionCases  # noqa: E402
 from .operate.limit import LimitCases  # noqa: E402
 from .operate.log import LogCases  # noqa: E402
 from .operate.look import LookCases  # noqa: E402
@@ -56,6 +57,7 @@ class StoreContract(
     LimitCases,
     LogCases,
     LookCases,
+    ActionCases,
     LookupCases,
     OddCases,
     SpoilCases,

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from ...core.action import OPERATE
 from ...core.envelope import Envelope
 from ...core.event import Event
 from ...core.job import ErrorRecord, JobRecord
@@ -212,7 +213,7 @@ class Bench:
 
     async def told(self, id: str) -> list[str]:
         """Return the names of the transitions of an id, in order."""
-        return [event.transition for event in await self.events(id)]
+        return [event.transition for event in await self.events(id) if event.transition != OPERATE]
 
     # --- the end
 

@@ -30,7 +30,7 @@ UNSELECTABLE = {"holds_id", "cancel_requested", "successor", "progress", "error"
 """Columns of a job by which it cannot be chosen here."""
 TEXTS = {
     "queue", "id", "transition", "state", "cause", "task", "worker", "key", "error_type", "error_signature", "message",
-    "chain_state",
+    "chain_state", "actor",
 }  # fmt: skip
 
 

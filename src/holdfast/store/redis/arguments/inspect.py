@@ -301,6 +301,7 @@ class OperateCall(ServerCall[bytes]):
     """Write settings and policies, if the queue still has the revision on which they were decided.
 
     Then the lanes of `all` keys, or of `one`, are checked, and workers are woken for so many jobs (-1: all).
+    `action` is what the log says of it, as JSON.
     """
 
     flag, takes = DRAINS, (WriteArguments,)
@@ -309,6 +310,7 @@ class OperateCall(ServerCall[bytes]):
     wake: int
     recheck: str
     key: str | None
+    action: str | None
     count: int
 
 

@@ -68,6 +68,7 @@ class CancelCall(ServerCall[CancelReply]):
     request: str
     id: bytes
     running: str
+    actor: str | None
 
 
 class PromoteCall(ServerCall[bytes]):
@@ -75,6 +76,7 @@ class PromoteCall(ServerCall[bytes]):
 
     flag = DRAINS
     id: bytes
+    actor: str | None
 
 
 class RunArguments(NamedTuple):
@@ -96,6 +98,7 @@ class RequeueCall(ServerCall[Flat]):
     reply, takes, gives = list, (RunArguments,), (RequeuedFields,)
     request: str
     dry_run: bool
+    actor: str | None
 
 
 class DeleteCall(ServerCall[bytes]):
@@ -103,6 +106,7 @@ class DeleteCall(ServerCall[bytes]):
 
     flag = DRAINS
     id: bytes
+    actor: str | None
 
 
 class SetResultTtlCall(ServerCall[bytes]):
@@ -111,6 +115,7 @@ class SetResultTtlCall(ServerCall[bytes]):
     flag = DRAINS
     id: bytes
     ttl_ms: int
+    actor: str | None
 
 
 class KeepRunsCall(ServerCall[bytes]):
@@ -130,6 +135,7 @@ class CompleteChainCall(ServerCall[bytes]):
     run: int | None
     result: bytes
     ttl_ms: int | None
+    actor: str | None
 
 
 class WaitingFields(NamedTuple):
@@ -156,6 +162,7 @@ class DeleteChainCall(ServerCall[DeleteChainReply]):
     id: bytes
     run: int | None
     cascade: bool
+    actor: str | None
 
 
 class MessageFields(NamedTuple):
@@ -198,7 +205,10 @@ class PutScheduleReply(NamedTuple):
 
 
 class PutScheduleCall(ServerCall[PutScheduleReply]):
-    """Write a schedule, if it still has the expected revision, and take in the jobs of its ticks."""
+    """Write a schedule, if it still has the expected revision, and take in the jobs of its ticks.
+
+    `action` is what the log says of it, as JSON.
+    """
 
     reply, takes = PutScheduleReply, (JobArguments,)
     queue: str
@@ -209,6 +219,7 @@ class PutScheduleCall(ServerCall[PutScheduleReply]):
     body: bytes | None
     history: int
     conflict: bytes
+    action: str | None
     count: int
 
 

@@ -6,6 +6,7 @@ import struct
 
 import msgspec
 
+from ....core.action import OPERATE
 from ....core.bound import LOWEST_PRIORITY
 from ....core.envelope import readable
 from ....core.event import Event
@@ -17,6 +18,8 @@ from .job import STATES, UNREADABLE
 EVENT = struct.Struct(">c6sI7s7sH6s6sH")
 EVENT_FIELDS = ("letter", "run", "attempt", "when", "run_at", "priority", "wait", "ran", "task_size")
 """The fixed part of an event, which comes after its transition's name."""
+TELLING = frozenset({"progress", OPERATE})
+"""Events whose message is theirs, and not that of an error."""
 _from_bytes = int.from_bytes
 
 
@@ -31,6 +34,7 @@ class EventRest(msgspec.Struct, frozen=True):
     message: str | None = None
     progress: float | None = None
     envelope: str | None = None
+    actor: str | None = None
 
 
 event_rest = msgspec.msgpack.Decoder(EventRest).decode
@@ -71,16 +75,17 @@ def event(queue: str, position: str, fields: dict[bytes, bytes]) -> Event:
         worker=worker or None,
         key=rest.key,
         priority=priority + LOWEST_PRIORITY,
-        run_at_ms=_from_bytes(run_at, "big"),
+        run_at_ms=None if transition == OPERATE else _from_bytes(run_at, "big"),
         counters=Counters(attempts=attempt, failures=failures, stalls=stalls, timeouts=timeouts, releases=releases),
         wait_ms=waited - 1 if waited else None,
         run_ms=took - 1 if took else None,
         error_type=rest.error_type,
         error_signature=signature,
         progress=rest.progress,
-        message=rest.message if transition == "progress" else None,
+        message=rest.message if transition in TELLING else None,
         payload=fields.get(b"p"),
         envelope=readable(rest.envelope),
+        actor=rest.actor,
     )
 
 

@@ -7,11 +7,12 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
+from ....core.action import OPERATE
 from ....core.bound import LOWEST_PRIORITY
 from ....core.job import ErrorRecord
 from ....errors import MissingExtra
 from ..keys import long
-from ..record.event import EVENT, EVENT_FIELDS, EventRest, event_rest
+from ..record.event import EVENT, EVENT_FIELDS, TELLING, EventRest, event_rest
 from ..record.job import LETTERS
 
 try:
@@ -93,7 +94,7 @@ def event_columns(queue: str, epoch: str, entries: Sequence[LogEntry]) -> dict[s
         "task": [words[word] for word in page.text(page.task, page.worker - 2)],
         "worker": [words[word] for word in page.text(page.worker, page.end)],
         "priority": pa.array(page.number("priority") + LOWEST_PRIORITY),
-        "run_at_ms": pa.array(page.number("run_at")),
+        "run_at_ms": _run_at(page.number("run_at"), transitions),
         "wait_ms": _one_less(page.number("wait")),
         "run_ms": _one_less(page.number("ran")),
         "payload": [fields[5] if len(fields) > 4 else None for _, fields in entries],
@@ -106,16 +107,16 @@ def _rest_columns(rests: list[tuple[int, EventRest]], transitions: list[str | No
     counters = np.zeros((4, count), np.int64)
     columns: dict[str, list[Any]] = {
         name: [None] * count
-        for name in ("key", "cause", "error_type", "error_signature", "progress", "message", "envelope")
+        for name in ("key", "cause", "error_type", "error_signature", "progress", "message", "envelope", "actor")
     }
     for index, each in rests:
         counters[:, index] = each.counters
         columns["key"][index], columns["cause"][index] = each.key, each.cause
-        columns["progress"][index] = each.progress
+        columns["progress"][index], columns["actor"][index] = each.progress, each.actor
         columns["envelope"][index] = None if each.envelope is None else each.envelope.encode()
         if each.error_type:
             columns["error_type"][index], columns["error_signature"][index] = each.error_type, _signature(each)
-        if transitions[index] == "progress":
+        if transitions[index] in TELLING:
             columns["message"][index] = each.message
     numbers = zip(("failures", "stalls", "timeouts", "releases"), map(pa.array, counters), strict=True)
     return {**columns, **dict(numbers)}
@@ -129,6 +130,13 @@ def _signature(rest: EventRest) -> str | None:
 
 def _id(stored: bytes) -> str:
     return stored[1:].hex() if stored[:1] == b"\1" else long(stored)
+
+
+def _run_at(values: Any, transitions: list[str | None]) -> Any:
+    """Return when jobs may run; an action has no such time."""
+    if OPERATE not in transitions:
+        return pa.array(values)
+    return pa.array(values, mask=np.fromiter((each == OPERATE for each in transitions), bool, len(transitions)))
 
 
 def _one_less(values: Any) -> Any:

@@ -41,7 +41,7 @@ TABLES: dict[str, dict[str, str]] = {
         "state": "state?", "cause": "text?", "task": "text?", "worker": "text?", "key": "text?", "priority": "int",
         "run_at_ms": "int?", "failures": "int", "stalls": "int", "timeouts": "int", "releases": "int",
         "wait_ms": "int?", "run_ms": "int?", "error_type": "text?", "error_signature": "text?", "progress": "real?",
-        "message": "text?", "payload": "blob?", "envelope": "blob?",
+        "message": "text?", "payload": "blob?", "envelope": "blob?", "actor": "text?",
     },
     "successor": {
         "queue": "text", "id": "text", "run": "int", "task": "text?", "priority": "int", "key": "text?",

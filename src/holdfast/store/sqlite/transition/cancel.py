@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ....core.action import signalled
 from ....core.chain import OPEN
 from ....core.state import State
 from ....core.transition import Reply, judge
@@ -23,12 +24,12 @@ def cancel(tx: Tx, queue: str, id: str, running: Running) -> CancelResult:
         row = chain.current(tx, row)
     state = State(row["state"])
     if state is State.ACTIVE:
-        signalled = running != "refuse"
-        if signalled:
-            _signal(tx, row, "killed" if running == "kill" else "cancelled")
+        told = running != "refuse"
+        if told:
+            _signal(tx, row, running)
         return CancelResult(
-            reply=Reply.OK if signalled or successor else Reply.WRONG_STATE,
-            state=state, run=row["run"], signalled=signalled, successor=successor,
+            reply=Reply.OK if told or successor else Reply.WRONG_STATE,
+            state=state, run=row["run"], signalled=told, successor=successor,
         )  # fmt: skip
     reply = judge("cancel", state)
     if reply is Reply.OK:
@@ -53,8 +54,10 @@ def drop_successor(tx: Tx, row: Row, *, note: bool = True) -> bool:
     return True
 
 
-def _signal(tx: Tx, row: Row, reason: Abort) -> None:
+def _signal(tx: Tx, row: Row, running: Running) -> None:
+    reason: Abort = "killed" if running == "kill" else "cancelled"
     tx.run("cancel", "signal", run=row["run"])
+    tx.append_action(row["queue"], signalled(row["id"], row["run"], running))
     abort(tx, row, reason)
 
 

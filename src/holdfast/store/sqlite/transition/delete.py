@@ -44,7 +44,7 @@ def _remove_chain(tx: Tx, first: Row) -> None:
 
 def _remove(tx: Tx, row: Row) -> None:
     runs = f"[{row['run']}]"
-    tx.run("event", "append_gone", now=tx.now, transition="delete", cause=None, runs=runs)
+    tx.run("event", "append_gone", now=tx.now, transition="delete", cause=None, actor=tx.actor, runs=runs)
     tx.run("delete", "remove", run=row["run"])
     tx.moved(row["queue"], row["state"], None)
     tx.run("unblock", "remove", runs=runs)

@@ -49,7 +49,7 @@ def _remove(tx: Tx, runs: list[int], limit: int, cause: Literal["age", "count"])
         tx.moved(queue, state, None, count)
         failed += count if state == "failed" else 0
     tx.run("unblock", "remove", runs=numbers)
-    tx.run("event", "append_gone", now=tx.now, transition="expire", cause=cause, runs=numbers)
+    tx.run("event", "append_gone", now=tx.now, transition="expire", cause=cause, actor=None, runs=numbers)
     tx.run("expire", "remove", runs=numbers)
     return len(runs), failed
 

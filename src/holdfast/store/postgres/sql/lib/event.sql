@@ -1,5 +1,30 @@
 -- The event log: written with each transition, trimmed by upkeep.
 
+-- Whoever acts is known to the rest of the transaction. A setting, so that no function has to hand it on.
+CREATE OR REPLACE FUNCTION holdfast.act_as(p_actor text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF coalesce(p_actor, '') <> coalesce(current_setting('holdfast_acting.actor', true), '') THEN
+        PERFORM set_config('holdfast_acting.actor', coalesce(p_actor, ''), true);
+    END IF;
+END $$;
+
+-- The actor for an event: of what somebody may ask for, but not of what follows from that at a dependant.
+CREATE OR REPLACE FUNCTION holdfast.actor_of(p_transition text, p_cause text) RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT CASE WHEN p_transition IN ('cancel', 'promote', 'requeue', 'delete', 'complete') AND p_cause IS DISTINCT FROM 'blocker'
+        THEN nullif(current_setting('holdfast_acting.actor', true), '') END
+$$;
+
+-- Append the event of an action that is no transition. p_action: name, message; id, run, task, key, worker of what it was
+-- about; actor.
+CREATE OR REPLACE FUNCTION holdfast.append_action(p_now bigint, p_queue text, p_action jsonb) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO holdfast.event (at_ms, queue, id, run, attempt, transition, cause, task, worker, key, priority, message, actor)
+    VALUES (p_now, p_queue, coalesce(p_action ->> 'id', ''), coalesce((p_action ->> 'run')::bigint, 0), 0, 'operate',
+        p_action ->> 'name', p_action ->> 'task', p_action ->> 'worker', p_action ->> 'key', 0, p_action ->> 'message',
+        p_action ->> 'actor');
+END $$;
+
 -- Append an event of each run. p_ran: an attempt ended with it. p_payload: with the payload. p_carries: with the envelope of
 -- the job; else with p_envelope.
 CREATE OR REPLACE FUNCTION holdfast.append_events(p_now bigint, p_transition text, p_runs bigint[], p_cause text DEFAULT NULL,
@@ -8,13 +33,15 @@ CREATE OR REPLACE FUNCTION holdfast.append_events(p_now bigint, p_transition tex
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO holdfast.event (at_ms, queue, id, run, attempt, transition, state, cause, task, worker, key, priority,
-        run_at_ms, failures, stalls, timeouts, releases, wait_ms, run_ms, error_type, error_signature, payload, envelope)
+        run_at_ms, failures, stalls, timeouts, releases, wait_ms, run_ms, error_type, error_signature, payload, envelope,
+        actor)
     SELECT p_now, queue, id, run, attempts, p_transition, state, p_cause, task,
         CASE WHEN p_ran OR p_transition = 'claim' THEN session END, key, priority, run_at_ms,
         failures, stalls, timeouts, releases,
         CASE WHEN p_transition = 'claim' THEN greatest(0, p_now - ready_at_ms) END,
         CASE WHEN p_ran THEN greatest(0, p_now - claimed_at_ms) END,
-        p_type, p_signature, CASE WHEN p_payload THEN payload END, CASE WHEN p_carries THEN envelope ELSE p_envelope END
+        p_type, p_signature, CASE WHEN p_payload THEN payload END, CASE WHEN p_carries THEN envelope ELSE p_envelope END,
+        holdfast.actor_of(p_transition, p_cause)
     FROM holdfast.job WHERE run = ANY (p_runs) ORDER BY run;
 END $$;
 
@@ -23,9 +50,9 @@ CREATE OR REPLACE FUNCTION holdfast.append_removals(p_now bigint, p_transition t
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO holdfast.event (at_ms, queue, id, run, attempt, transition, state, cause, task, key, priority, run_at_ms,
-        failures, stalls, timeouts, releases)
+        failures, stalls, timeouts, releases, actor)
     SELECT p_now, queue, id, run, attempts, p_transition, NULL, p_cause, task, key, priority, run_at_ms,
-        failures, stalls, timeouts, releases
+        failures, stalls, timeouts, releases, holdfast.actor_of(p_transition, p_cause)
     FROM holdfast.job WHERE run = ANY (p_runs) ORDER BY run;
 END $$;
 

@@ -321,7 +321,8 @@ CREATE TABLE holdfast.event (
     error_signature text,
     message         text,
     payload         bytea,
-    envelope        bytea    -- of events that set one: enqueue, update, requeue
+    envelope        bytea,   -- of events that set one: enqueue, update, requeue
+    actor           text
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX event_order ON holdfast.event (seq, xid);
 

@@ -3,13 +3,14 @@
 -- complete, from outside: the chain is over with this result, though a worker may have its current job. By its id, it is the
 -- chain that the id stands for now: one that ended while it was waited for, and has a successor, is not the answer.
 CREATE OR REPLACE FUNCTION holdfast.complete_chain(p_clock bigint, p_queue text, p_id text, p_run bigint,
-    p_result bytea, p_ttl bigint, p_request text) RETURNS text LANGUAGE plpgsql /* planner */ AS $$
+    p_result bytea, p_ttl bigint, p_request text, p_actor text DEFAULT NULL) RETURNS text LANGUAGE plpgsql /* planner */ AS $$
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
     v_answer jsonb;
     v_first bigint;
     v_reply text;
 BEGIN
+    PERFORM holdfast.act_as(p_actor);
     IF p_request IS NOT NULL THEN
         PERFORM pg_advisory_xact_lock(hashtextextended('holdfast.request ' || p_request, 0));
         SELECT other INTO v_answer FROM holdfast.request WHERE id = p_request;
@@ -70,7 +71,7 @@ END $$;
 
 -- Every job of the chain is gone; refused while a job outside waits for it, unless that goes too.
 CREATE OR REPLACE FUNCTION holdfast.delete_chain(p_clock bigint, p_queue text, p_id text, p_run bigint,
-    p_cascade boolean, OUT v_reply text, OUT v_chains integer, OUT v_waiting jsonb) LANGUAGE plpgsql /* planner */ AS $$
+    p_cascade boolean, p_actor text DEFAULT NULL, OUT v_reply text, OUT v_chains integer, OUT v_waiting jsonb) LANGUAGE plpgsql /* planner */ AS $$
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
     v_first bigint := holdfast.first_of_chain(v_now, p_queue, p_id, p_run);
@@ -78,6 +79,7 @@ DECLARE
     v_runs bigint[];
     f holdfast.job;
 BEGIN
+    PERFORM holdfast.act_as(p_actor);
     v_reply := 'ok';
     v_chains := 0;
     IF v_first IS NULL THEN

@@ -1,7 +1,8 @@
 -- How long results are kept, changed afterwards.
 
 -- A finished job's result is kept for so long from now; an unfinished one's from its end.
-CREATE OR REPLACE FUNCTION holdfast.set_result_ttl(p_clock bigint, p_queue text, p_id text, p_ttl bigint) RETURNS text
+CREATE OR REPLACE FUNCTION holdfast.set_result_ttl(p_clock bigint, p_queue text, p_id text, p_ttl bigint,
+    p_actor text DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql /* planner */ AS $$
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
@@ -22,6 +23,8 @@ BEGIN
             THEN greatest(v_now + p_ttl, coalesce(ended_at_ms, finished_at_ms) + v_kept, coalesce(dedup_until_ms, 0)) END
     WHERE run = j.run;
     PERFORM holdfast.note_expiry(ARRAY[j.run]);
+    PERFORM holdfast.append_action(v_now, p_queue, jsonb_build_object('name', 'set_result_ttl', 'id', p_id, 'run', j.run,
+        'message', jsonb_build_object('ttl_ms', p_ttl)::text, 'actor', p_actor));
     RETURN 'ok';
 END $$;
 

@@ -2,7 +2,7 @@
 
 -- The schedule is as given, or the word says why not. The jobs of its ticks follow in the same transaction.
 CREATE OR REPLACE FUNCTION holdfast.put_schedule(p_clock bigint, p_queue text, p_name text, p_expected text,
-    p_revision text, p_next_at bigint, p_body bytea) RETURNS text LANGUAGE plpgsql /* planner */ AS $$
+    p_revision text, p_next_at bigint, p_body bytea, p_action jsonb DEFAULT NULL) RETURNS text LANGUAGE plpgsql /* planner */ AS $$
 DECLARE
     v_word text;
     v_found text;
@@ -30,6 +30,9 @@ BEGIN
             UPDATE holdfast.schedule SET revision = p_revision, next_at_ms = p_next_at, body = p_body
             WHERE queue = p_queue AND name = p_name;
         END IF;
+    END IF;
+    IF v_word = 'ok' AND p_action IS NOT NULL THEN
+        PERFORM holdfast.append_action(holdfast.clock(p_clock), p_queue, p_action);
     END IF;
     INSERT INTO holdfast.request (id, at_ms, other)
     VALUES (p_revision, holdfast.clock(p_clock), jsonb_build_object('word', v_word));

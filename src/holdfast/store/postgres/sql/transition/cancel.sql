@@ -3,7 +3,8 @@
 -- effects: free the id, end the chain, drop the successor, append event, tell waiters
 
 -- Job and successor are over, or the active job is left or signalled.
-CREATE OR REPLACE FUNCTION holdfast.cancel(p_clock bigint, p_queue text, p_id text, p_running text, p_request text)
+CREATE OR REPLACE FUNCTION holdfast.cancel(p_clock bigint, p_queue text, p_id text, p_running text, p_request text,
+    p_actor text DEFAULT NULL)
 RETURNS jsonb LANGUAGE plpgsql /* planner */ AS $$
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
@@ -13,6 +14,7 @@ DECLARE
     v_successor boolean;
     v_answer jsonb;
 BEGIN
+    PERFORM holdfast.act_as(p_actor);
     IF p_request IS NOT NULL THEN
         PERFORM pg_advisory_xact_lock(hashtextextended('holdfast.request ' || p_request, 0));
         SELECT other INTO v_answer FROM holdfast.request WHERE id = p_request;
@@ -38,6 +40,8 @@ BEGIN
         IF j.state = 'active' THEN
             IF p_running <> 'refuse' THEN
                 UPDATE holdfast.job SET cancel = true WHERE run = j.run;
+                PERFORM holdfast.append_action(v_now, j.queue, jsonb_build_object('name', 'cancel', 'id', j.id, 'run', j.run,
+                    'message', jsonb_build_object('running', p_running)::text, 'actor', p_actor));
                 PERFORM holdfast.abort_handler(j, CASE p_running WHEN 'kill' THEN 'killed' ELSE 'cancelled' END);
                 v_reply := 'ok';
             END IF;

@@ -2,13 +2,14 @@
 -- guard: somebody asks for it
 -- effects: remove the run and everything that points to it, signal its handler, append event
 
-CREATE OR REPLACE FUNCTION holdfast.delete(p_clock bigint, p_queue text, p_id text) RETURNS text
+CREATE OR REPLACE FUNCTION holdfast.delete(p_clock bigint, p_queue text, p_id text, p_actor text DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql /* planner */ AS $$
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
     j holdfast.job;
     f holdfast.job;
 BEGIN
+    PERFORM holdfast.act_as(p_actor);
     PERFORM holdfast.lock_queues(ARRAY[p_queue]);
     PERFORM holdfast.lock_whole_chains(ARRAY(SELECT run FROM holdfast.job WHERE queue = p_queue AND id = p_id AND held));
     j := holdfast.lock_answering(v_now, p_queue, p_id);

@@ -26,12 +26,13 @@ BEGIN
 END $$;
 
 -- A scheduled job may be claimed now.
-CREATE OR REPLACE FUNCTION holdfast.promote(p_clock bigint, p_queue text, p_id text) RETURNS text
+CREATE OR REPLACE FUNCTION holdfast.promote(p_clock bigint, p_queue text, p_id text, p_actor text DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql /* planner */ AS $$
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
     j holdfast.job;
 BEGIN
+    PERFORM holdfast.act_as(p_actor);
     PERFORM holdfast.lock_queues(ARRAY[p_queue]);
     j := holdfast.lock_answering(v_now, p_queue, p_id);
     IF j.run IS NULL THEN

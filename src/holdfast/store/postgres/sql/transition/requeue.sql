@@ -5,7 +5,7 @@
 -- Finished jobs run anew, oldest first, each as a new run of its id: [queue, id, run] of each.
 CREATE OR REPLACE FUNCTION holdfast.requeue(p_clock bigint, p_queue text, p_states text[], p_task text, p_key text,
     p_ids text[], p_after bigint, p_until bigint, p_limit integer, p_dry boolean, p_request text,
-    p_runs bigint[] DEFAULT NULL) RETURNS jsonb
+    p_runs bigint[] DEFAULT NULL, p_actor text DEFAULT NULL) RETURNS jsonb
 LANGUAGE plpgsql /* planner */ AS $$
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
@@ -18,6 +18,7 @@ DECLARE
     j holdfast.job;
     h holdfast.job;
 BEGIN
+    PERFORM holdfast.act_as(p_actor);
     IF p_request IS NOT NULL THEN
         PERFORM pg_advisory_xact_lock(hashtextextended('holdfast.request ' || p_request, 0));
         SELECT other INTO v_done FROM holdfast.request WHERE id = p_request;

@@ -2,6 +2,8 @@
 
 -- transition, state, run, attempt, when, run_at, priority, waited, ran, task, worker; a time is kept one larger than it is.
 local EVENT = '>Bc0c1I6I4I7I7I2I6I6I2c0I2c0'
+-- What somebody may ask for: its events have the actor, if there is one; but what follows from that at a dependant is nobody's.
+local ATTRIBUTED = { cancel = true, promote = true, requeue = true, delete = true, complete = true }
 local ENVELOPED = { enqueue = true, update = true, requeue = true } -- what a job carries is in the events that set it
 
 -- what: worker, cause, wait, ran, error_type, signature, message, progress, payload (keep it), gone (no state),
@@ -15,8 +17,10 @@ function H.append(q, transition, job, what)
   end
   local envelope = what.envelope
   if envelope == nil then envelope = ENVELOPED[transition] and more.envelope end
-  if more.key or what.cause or what.error_type or what.message or what.progress or envelope then
+  local actor = q.actor and (ATTRIBUTED[transition] and what.cause ~= 'blocker' or transition == 'operate') and q.actor
+  if more.key or what.cause or what.error_type or what.message or what.progress or envelope or actor then
     rest = rest or {}
+    rest.actor = actor or nil
     rest.key, rest.cause, rest.error_type = more.key, what.cause, what.error_type
     rest.signature, rest.message, rest.progress = what.signature, what.message, what.progress
     rest.envelope = envelope or nil
@@ -33,6 +37,16 @@ function H.append(q, transition, job, what)
   else
     redis.call('XADD', q.key.events, q.next_event, 'i', job.id, 'e', text)
   end
+end
+
+-- An action that is no transition. done: name, message; actor, if it is not that of the call; id (as keys have it), run, task,
+-- key and worker of what it was about.
+function H.append_action(q, done)
+  q.actor = done.actor or q.actor
+  local about = {
+    id = done.id or '', run = done.run or 0, task = done.task, priority = 0, run_at = 0, more = { key = done.key },
+  }
+  H.append(q, 'operate', about, { gone = true, cause = done.name, message = done.message, worker = done.worker })
 end
 
 -- How long a job waited, and ran, as an event has it.

@@ -97,6 +97,13 @@ function H.queue(key, now)
   return q
 end
 
+-- The same, for a call by which somebody acts.
+function H.acting(key, call)
+  local q = H.queue(key, call.now)
+  q.actor = call.actor
+  return q
+end
+
 -- The same, and the queue is known from now on.
 function H.opened(key, now, name)
   local q = H.queue(key, now)

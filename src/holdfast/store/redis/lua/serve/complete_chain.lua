@@ -16,10 +16,10 @@ local function complete_outside(q, job, result, ttl)
   end
 end
 
--- serve complete_chain: now, request, id, run, result, ttl_ms
+-- serve complete_chain: now, request, id, run, result, ttl_ms, actor
 --   reply: a word
 H.serve('complete_chain', function(call, keys)
-  local q, request = H.queue(keys[1], call.now), call.request
+  local q, request = H.acting(keys[1], call), call.request
   if request ~= '' then -- only a completion is remembered: a chain that went on is looked for elsewhere
     local known = redis.call('HGET', q.key.requests, request)
     if known then return H.first_answer(request, known) end

@@ -31,7 +31,7 @@ function H.forget_others(q, first, transition, cause)
   local chain = { q.name, H.long(first.id), first.run }
   local count, failed = forget(q, chain, transition, cause)
   for _, queue in ipairs(H.take_other_queues(q, chain)) do
-    H.send(q, queue, 'forget', { chain = chain, transition = transition, cause = cause })
+    H.send(q, queue, 'forget', { chain = chain, transition = transition, cause = cause, actor = q.actor })
   end
   return count, failed
 end
@@ -60,7 +60,7 @@ local function cascade(q, first)
       local job, elsewhere = nil, { queue, id, run }
       if queue == q.name then job, elsewhere = H.chain_of(q, H.short(id), run) end
       if elsewhere then
-        H.send(q, elsewhere[1], 'cascade', { id = elsewhere[2], run = elsewhere[3] })
+        H.send(q, elsewhere[1], 'cascade', { id = elsewhere[2], run = elsewhere[3], actor = q.actor })
         sent = sent + 1
       elseif job and not known[job.rid] then
         known[job.rid], todo[#todo + 1] = true, job
@@ -72,11 +72,11 @@ local function cascade(q, first)
   return #todo + sent
 end
 
--- serve delete_chain: now, id, run, cascade
+-- serve delete_chain: now, id, run, cascade, actor
 --   reply: reply, chains, waiting, elsewhere
 --   in it, waiting_fields: queue, run, id
 H.serve('delete_chain', function(call, keys)
-  local q = H.queue(keys[1], call.now)
+  local q = H.acting(keys[1], call)
   local first, elsewhere = H.chain_of(q, call.id, call.run)
   if elsewhere then return REPLY.delete_chain({ reply = 'elsewhere', elsewhere = elsewhere }) end
   if not first then return REPLY.delete_chain({ reply = 'missing' }) end
@@ -87,13 +87,22 @@ H.serve('delete_chain', function(call, keys)
   return REPLY.delete_chain({ reply = 'ok', chains = cascade(q, first) })
 end)
 
-function H.receive.forget(q, body) forget(q, body.chain, body.transition, body.cause) end
+-- A message is of whoever acted where it was sent.
+local function received(work)
+  return function(q, body)
+    q.actor = body.actor
+    work(q, body)
+    q.actor = nil
+  end
+end
 
-function H.receive.cascade(q, body)
+H.receive.forget = received(function(q, body) forget(q, body.chain, body.transition, body.cause) end)
+
+H.receive.cascade = received(function(q, body)
   local first, elsewhere = H.chain_of(q, H.short(body.id), body.run)
   if elsewhere then
-    H.send(q, elsewhere[1], 'cascade', { id = elsewhere[2], run = elsewhere[3] })
+    H.send(q, elsewhere[1], 'cascade', { id = elsewhere[2], run = elsewhere[3], actor = q.actor })
   elseif first then
     cascade(q, first)
   end
-end
+end)

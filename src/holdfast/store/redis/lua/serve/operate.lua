@@ -1,7 +1,7 @@
 -- Settings and policies. Python decides, on what it read; here it is written only if nothing was changed meanwhile (the
 -- revision), and everything that follows from it happens in the same step.
 
--- serve operate: now, queue, revision, wake, recheck, key, count
+-- serve operate: now, queue, revision, wake, recheck, key, action, count
 --   then, over and over, write_arguments: where, field, value
 --   reply: a word
 H.serve('operate', function(call, keys, args, at)
@@ -19,6 +19,7 @@ H.serve('operate', function(call, keys, args, at)
   end
   redis.call('HINCRBY', q.key.queue, 'revision', 1)
   q = H.queue(keys[1], call.now)
+  if call.action then H.append_action(q, cjson.decode(call.action)) end
   if call.recheck == 'all' then H.recheck_all(q) elseif call.recheck == 'one' then H.recheck(q, string.sub(call.key, 2)) end
   if call.wake ~= 0 then H.wake(q, call.wake > 0 and call.wake or ALL_WORKERS) end
   return 'ok'

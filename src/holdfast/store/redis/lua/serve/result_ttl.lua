@@ -13,13 +13,15 @@ local function keep(q, job, ttl)
   H.store(q, job)
 end
 
--- serve set_result_ttl: now, id, ttl_ms
+-- serve set_result_ttl: now, id, ttl_ms, actor
 --   reply: a word
 H.serve('set_result_ttl', function(call, keys)
-  local q = H.queue(keys[1], call.now)
+  local q = H.acting(keys[1], call)
   local job = H.holding(q, call.id)
   if not job then return 'missing' end
   keep(q, job, call.ttl_ms)
+  local message = cjson.encode({ ttl_ms = call.ttl_ms })
+  H.append_action(q, { name = 'set_result_ttl', id = job.id, run = job.run, message = message })
   return 'ok'
 end)
 

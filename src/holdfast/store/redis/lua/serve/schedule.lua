@@ -20,7 +20,7 @@ local function write(q, call)
   end
 end
 
--- serve put_schedule: now, queue, name, expected, revision, next_at, body, history, conflict, count
+-- serve put_schedule: now, queue, name, expected, revision, next_at, body, history, conflict, action, count
 --   then, over and over, job_arguments: id, task, payload, spec
 --   reply: reply, enqueued
 H.serve('put_schedule', function(call, keys, args, at)
@@ -29,6 +29,7 @@ H.serve('put_schedule', function(call, keys, args, at)
     local current = revision_of(redis.call('HGET', q.key.schedules, call.name))
     if current ~= call.expected then return REPLY.put_schedule({ reply = current == '' and 'missing' or 'stale' }) end
     write(q, call)
+    if call.action then H.append_action(q, cjson.decode(call.action)) end
     if call.count == 0 then return REPLY.put_schedule({ reply = 'ok' }) end
     return REPLY.put_schedule({ reply = 'ok', enqueued = H.take_in(q, call, args, at) })
   end)

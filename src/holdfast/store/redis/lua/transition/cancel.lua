@@ -26,6 +26,8 @@ local function cancel_or_signal(q, id, running)
     if signalled == 1 then
       job.more.cancel = true
       H.store(q, job)
+      local message = cjson.encode({ running = running })
+      H.append_action(q, { name = 'cancel', id = job.id, run = run, message = message })
       H.abort(q, job, running == 'kill' and 'killed' or 'cancelled')
     end
     local reply = signalled + successor > 0 and 'ok' or 'wrong_state'
@@ -40,9 +42,9 @@ local function cancel_or_signal(q, id, running)
   return REPLY.cancel({ reply = 'ok', state = state, run = run, signalled = 0, successor = successor })
 end
 
--- serve cancel: now, request, id, running
+-- serve cancel: now, request, id, running, actor
 --   reply: reply, state, run, signalled, successor
 H.serve('cancel', function(call, keys)
-  local q = H.queue(keys[1], call.now)
+  local q = H.acting(keys[1], call)
   return H.once(q, call.request, function() return cancel_or_signal(q, call.id, call.running) end)
 end)

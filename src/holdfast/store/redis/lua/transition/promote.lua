@@ -27,10 +27,10 @@ function H.promote_due(q)
   if H.any(q, 'lanes') then H.recheck_due(q, MOST_PROMOTED) end
 end
 
--- serve promote: now, id
+-- serve promote: now, id, actor
 --   reply: a word
 H.serve('promote', function(call, keys)
-  local q = H.queue(keys[1], call.now)
+  local q = H.acting(keys[1], call)
   local job = H.answering(q, call.id)
   if not job then return 'missing' end
   if job.state ~= 'scheduled' then return 'wrong_state' end

@@ -33,12 +33,12 @@ local function is_last(job)
   return job.more.chain_state ~= 'open'
 end
 
--- serve requeue: now, request, dry_run
+-- serve requeue: now, request, dry_run, actor
 --   then, over and over, run_arguments: rid
 --   reply: a list
 --   in it, requeued_fields: id, run
 H.serve('requeue', function(call, keys, args, at)
-  local q = H.queue(keys[1], call.now)
+  local q = H.acting(keys[1], call)
   return H.once(q, call.request, function()
     local reply = {}
     for index = at, #args do

@@ -228,7 +228,8 @@ CREATE TABLE holdfast_event (
     progress        REAL,
     message         TEXT,
     payload         BLOB,
-    envelope        BLOB
+    envelope        BLOB,
+    actor           TEXT
 );
 
 -- What a run waits for, or waited for, in order. blocker: the run of the chain's first job. state: NULL while it is
