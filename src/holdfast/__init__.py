@@ -1,8 +1,10 @@
 """Holdfast: a job queue for Python that never lets go of a job."""
 
+from .core.version import VERSION
+
 TYPE_CHECKING = False  # what type checkers take for true, without the import of `typing`
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 if TYPE_CHECKING:  # the one list of public names: type checkers import them, and the code below reads these lines
     from .app.app import Holdfast as Holdfast

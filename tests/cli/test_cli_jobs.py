@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import getpass
 import json
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -392,6 +393,38 @@ def test_workers_are_listed_and_those_that_are_gone_do_not_serve(shop: Shop) -> 
     )
     assert "gone" in shop.ok("workers")
     assert shop.json("queues")["queues"][0]["workers"] == 0
+
+
+def test_workers_are_told_to_stop_by_name_with_who_did_it(shop: Shop) -> None:
+    shop.ok("enqueue", "send", "to=ann")
+    opened(shop, lambda app: hold(app, "mail"))
+    assert shop.ok("workers", "stop", "w1", "--as", "ann") == "w1: told, within a heartbeat: w1\n"
+    assert shop.json("workers")["workers"][0]["command"] == "drain"
+    assert "draining" in shop.ok("workers", "list")
+    assert shop.json("workers", "stop", "w1", "--now") == {"w1": ["w1"]}
+    failed = shop.run("workers", "stop", "nobody")
+    assert (failed.exit_code, failed.stdout) == (1, "nobody: nobody is told\n")
+    assert "no worker that is alive is named nobody" in failed.stderr
+    told = [json.loads(line) for line in shop.ok("events", "--json").splitlines()][-2:]
+    assert [(each["transition"], each["cause"], each["message"]) for each in told] == [
+        ("operate", "command", '{"command":"drain"}'),
+        ("operate", "command", '{"command":"stop"}'),
+    ]
+    assert [each["actor"] for each in told] == ["ann", f"cli:{getpass.getuser()}"]
+    line = shop.ok("events").splitlines()[-2]
+    assert line.endswith('operate   -         mail cause=command worker=w1 by=ann {"command":"drain"}')
+
+
+def test_what_changes_something_says_who_did_it(shop: Shop) -> None:
+    shop.ok("enqueue", "send", "to=ann", "--id", "a", "--delay", "60")
+    shop.ok("pause", "mail", "--as", "ann")
+    shop.ok("cancel", "mail", "a", "--as", "bob")
+    told = [json.loads(line) for line in shop.ok("events", "--json").splitlines()]
+    assert [(each["transition"], each["actor"]) for each in told] == [
+        ("enqueue", None), ("operate", "ann"), ("cancel", "bob"),
+    ]  # fmt: skip
+    assert "bob" in shop.ok("jobs", "show", "mail", "a")
+    assert "the name of who acts" in shop.run("pause", "mail", "--as", "").stderr
 
 
 def test_events_are_lines_and_can_be_read_on(shop: Shop) -> None:

@@ -12,7 +12,7 @@ from holdfast.store.contract import Inspecting, Operating, Producing, Working
 
 STORES = {"sqlite": "Sqlite", "redis": "Redis", "postgres": "Postgres"}
 """Each store that has the common shape, and how the names of its classes begin."""
-OPERATE = ("declare", "configure", "adjust", "limit_key")
+OPERATE = ("declare", "configure", "adjust", "limit_key", "command")
 SCHEDULE = ("put_schedule", "schedules", "due")
 LISTEN = ("listen", "watch", "unwatch")
 FOLDER = Path(import_module("holdfast.store").__path__[0])

@@ -53,6 +53,18 @@ async def test_processes_work_when_start_returns_and_have_ended_when_stop_does(s
         assert await app.workers() == []
 
 
+async def test_one_that_is_told_to_end_stays_ended_and_all_end_when_all_are_told(shop: Shop) -> None:
+    processes = made(2, name="p", heartbeat=0.1, lease=5)
+    async with processes.app as app:
+        await processes.start()
+        assert len(await app.stop_worker("p-1")) == 1
+        await eventually(lambda: len(processes.pids) == 1)
+        assert [info.session.name for info in await app.workers()] == ["p-2"]
+        assert len(await app.stop_worker("p")) == 1
+        report = await asyncio.wait_for(processes.stopped(), PATIENCE)
+        assert (report.code, report.restarts, processes.running) == (0, 0, False)
+
+
 async def test_one_that_is_killed_is_replaced_and_they_may_start_again(shop: Shop) -> None:
     said: list[str] = []
     processes = made(1, say=said.append)

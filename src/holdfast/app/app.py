@@ -276,9 +276,20 @@ class Holdfast:
 
     # --- acting
 
-    def acting_as(self, name: str) -> AbstractContextManager[None]:
-        """Return a block in which what is done is done by `name`: `with app.acting_as("ann"):`. Events have it."""
+    def acting_as(self, name: str | None) -> AbstractContextManager[None]:
+        """Return a block in which what is done is done by `name`: `with app.acting_as("ann"):`. Events have it.
+
+        With `None` it is done by nobody in particular.
+        """
         return acting_as(name)
+
+    async def stop_worker(self, worker: str, *, drain: bool = True) -> list[str]:
+        """Tell a worker, by its name or the id of its session, to end, as its own `stop` does: within a heartbeat.
+
+        The name of `--processes` means all of them. Returns the ids of the sessions that were told; none: nobody is so
+        named, or alive.
+        """
+        return await self.client.stop_worker(worker, drain)
 
     # --- looking, over all queues
 

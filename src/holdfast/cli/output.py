@@ -113,6 +113,16 @@ def local_time(ms: int | None) -> str | None:
     return datetime.fromtimestamp(ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
+def size(count: int | None) -> str | None:
+    """Return a number of bytes for people."""
+    if count is None:
+        return None
+    for unit, bytes in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= bytes:
+            return f"{count / bytes:.3g} {unit}"
+    return f"{count} B"
+
+
 def duration(ms: float | None) -> str | None:
     """Return a duration for people."""
     if ms is None:

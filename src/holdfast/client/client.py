@@ -24,6 +24,8 @@ from ..store.contract import (
     Listener,
     NewJob,
     Running,
+    Session,
+    SessionCommand,
     Store,
     Transactional,
 )
@@ -211,6 +213,13 @@ class Client:
             self._tell("requeue", queue, id, run, "waiting")
         return started
 
+    async def stop_worker(self, worker: str, drain: bool) -> list[str]:
+        """Tell a worker, or all processes of one, to end; return the ids of the sessions that were told."""
+        check_words(worker=worker)
+        command: SessionCommand = "drain" if drain else "stop"
+        found = [each.session for each in await self.store.sessions() if each.alive and is_meant(each.session, worker)]
+        return [session.id for session in found if await self.store.command(session.id, command)]
+
     def _tell(self, name: str, queue: str, id: str, run: int | None, state: str | None) -> None:
         if name in self.hooks.wanted:
             self.hooks.tell(HookEvent(name=name, queue=queue, id=id, run=run, state=state))
@@ -224,6 +233,12 @@ def transactional(store: Store, what: str) -> Transactional:
             "PostgreSQL and SQLite files have"
         )
     return cast(Transactional, store)
+
+
+def is_meant(session: Session, worker: str) -> bool:
+    """Return whether a word means a session: its id, its worker's name, or that of the processes of which it is one."""
+    base, _, number = session.name.rpartition("-")
+    return worker in (session.id, session.name) or (worker == base and number.isdecimal())
 
 
 def _request(jobs: Sequence[NewJob]) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, get_args
 
 import msgspec
 
@@ -17,7 +17,7 @@ from ..core.limit import QueueSettings
 from ..core.policy import Counters, Overrides, Policy, adjusted
 from ..core.state import State
 from ..errors import ConfigError
-from .contract import Claimed, Corrupt, Finding, Lease, ReapedJob, Session
+from .contract import Claimed, Corrupt, Finding, Lease, ReapedJob, Session, SessionCommand
 
 log = logging.getLogger("holdfast")
 Row = Mapping[str, Any]
@@ -28,6 +28,7 @@ SHOWN = 20
 _overrides = msgspec.json.Decoder(Overrides).decode
 _error = msgspec.json.Decoder(ErrorRecord).decode
 FRESH = Counters(attempts=1)
+COMMANDS: dict[str, SessionCommand] = {word: word for word in get_args(SessionCommand)}
 
 
 def record(row: Row, now: int, chain: ChainRef | None) -> JobRecord:
@@ -177,6 +178,11 @@ def known_session(id: str, info: bytes | str) -> Session:
         return msgspec.json.decode(info, type=Session)
     except msgspec.MsgspecError:
         return Session(id=id, name=f"{id} (its record cannot be read)", host="?", pid=0, queues=())
+
+
+def known_command(word: str | None) -> SessionCommand | None:
+    """Return what a worker is told; nothing where it is something that this Holdfast does not know."""
+    return COMMANDS.get(word or "")
 
 
 def readable_settings(queue: str, *layers: bytes | str) -> QueueSettings:

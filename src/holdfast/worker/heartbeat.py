@@ -41,6 +41,7 @@ class Heartbeat:
         moved: Callable[[], None] = lambda: None,
         lost: Callable[[], None] = lambda: None,
         renewed_at: Callable[[], float] = lambda: 0.0,
+        memory: Callable[[], int | None] = lambda: None,
     ) -> None:
         self._store = store
         self.session = session
@@ -52,6 +53,8 @@ class Heartbeat:
         self._lost = lost
         self._renewed_at = renewed_at
         """Returns when the latest turn was sent that the store answered."""
+        self._memory = memory
+        """Returns the memory of this worker, in bytes. Called in the heartbeat's thread."""
         self._answered = now()
         """When the last heartbeat was sent that was answered; this session itself was registered before."""
         self._unanswered: float | None = None
@@ -165,7 +168,7 @@ class Heartbeat:
 
     async def _extend(self, store: Store) -> None:
         sent_at = now()
-        extended = await store.extend(self.session)
+        extended = await store.extend(self.session, self._memory())
         self._answered, self._unanswered = sent_at, None
         self._evicted = extended.evicted
         if not extended.evicted:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
+import platform
 import socket
 import time
 from collections.abc import Callable, Coroutine
 
 from ..app.hooks import HookEvent, Hooks
+from ..core.version import VERSION
 from ..guard.page import now
 from ..store.contract import Extended, Listener, Session, Store
 from .guard import Guard, guard_of
@@ -123,6 +125,8 @@ class SessionLife:
             slots=capacity.most(served.queues, settings.slots),
             address=address,
             tasks=capacity.registry.known(served.queues),
+            version=VERSION,
+            python=platform.python_version(),
         )
 
     async def _start_heartbeat(self, session: Session) -> Heartbeat:
@@ -130,6 +134,7 @@ class SessionLife:
         heartbeat = self.heartbeat = Heartbeat(
             self._store, session, times.heartbeat, times.wedged_after, self._on_heartbeat, self._lease_from,
             parts.pool.moved, parts.exit.store_lost, lambda: parts.current.renewed_at,
+            parts.pool.memory_bytes,
         )  # fmt: skip
         if self._settings.guarded and self._store.shared and parts.capacity.any_slots(self._served.queues):
             self._guard = await self._new_guard(session)
@@ -190,6 +195,8 @@ class SessionLife:
             self._parts.outcomes.warn_of_lateness()
         if extended.evicted:
             self.evicted()
+        if extended.command is not None:
+            self._parts.exit.commanded(extended.command)
 
     def _lease_from(self, sent_at: float) -> None:
         """Let processes work for a lease from the call that was sent then."""

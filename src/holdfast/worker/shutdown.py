@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from ..app.hooks import HookEvent, Hooks
 from ..errors import StoreError
-from ..store.contract import Session, Store
+from ..store.contract import Session, SessionCommand, Store
 from .outcomes import ExitReason, Report
 from .recovery import Recovery
 from .runner import Runner
@@ -45,6 +45,10 @@ class WorkerExit:
         if self._report.out is None:
             self._report.out = why
             self._hooks.tell(HookEvent(name="worker_out", worker=self._name, detail=why, error=error))
+
+    def commanded(self, command: SessionCommand) -> None:
+        """Stop the worker as it was told through the store. It is told with every heartbeat, which changes nothing."""
+        self._stop(command == "drain", "command")
 
     def stuck(self) -> None:
         """End the worker, and its process with it, as a thread is stuck."""

@@ -103,10 +103,14 @@ def test_rows_of_claimed_jobs_have_the_same_columns_wherever_they_come_from() ->
 
 def test_a_header_is_read_as_it_is_written() -> None:
     assert entry("extend") == ServerFunction(
-        "extend", {"clock": "bigint", "session": "text", "lease": "bigint"}, ("evicted", "late", "aborts"), True
+        "extend",
+        {"clock": "bigint", "session": "text", "lease": "bigint", "memory": "bigint"},
+        ("evicted", "late", "aborts", "command"),
+        True,
     )
     assert entry("promote").statement() == (
-        "SELECT holdfast.promote(p_clock => %(clock)s::bigint, p_queue => %(queue)s::text, p_id => %(id)s::text)"
+        "SELECT holdfast.promote(p_clock => %(clock)s::bigint, p_queue => %(queue)s::text, p_id => %(id)s::text, "
+        "p_actor => %(actor)s::text)"
     )
 
 

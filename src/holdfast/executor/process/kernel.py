@@ -80,3 +80,12 @@ def resident_bytes(fd: int) -> int:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return peak if sys.platform == "darwin" else peak * 1024
     return int(os.pread(fd, 200, 0).split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def resident_of(pid: int) -> int:
+    """Return how many bytes of memory a process holds; 0 when it is gone, or the system does not tell."""
+    try:
+        with open(f"/proc/{pid}/statm", "rb") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0

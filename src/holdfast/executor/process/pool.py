@@ -18,6 +18,7 @@ from ...store.contract import Abort
 from . import frames
 from .deadline import Deadline
 from .job import ProcessJob
+from .kernel import resident_of
 from .process import Process, Start
 from .spawn import Spares, Spawned, kind_of, search_path, spawn
 from .units import PoolUnits, UnitNeed
@@ -75,6 +76,17 @@ class ProcessPool:
     def processes(self) -> list[Process]:
         """All processes, also those that are about to end."""
         return [each for each in self.units.places if each is not None] + list(self._old)
+
+    def memory_bytes(self) -> int | None:
+        """Return the memory of this process and of those of the pool; `None` where the system does not tell.
+
+        Pages that processes share are counted in each. May be called from any thread.
+        """
+        try:
+            pids = [os.getpid(), *(each.pid for each in self.processes if each.pid is not None)]
+        except RuntimeError:  # the pool changes meanwhile
+            pids = [os.getpid()]
+        return sum(map(resident_of, pids)) or None
 
     def start(self, sandbox: Sandbox | None = None) -> None:
         """Start a process in every empty place."""

@@ -56,7 +56,7 @@ from .settle import (
     Settlement,
     Snoozed,
 )
-from .work import Corrupt, Expired, Extended, Reaped, ReapedJob, Session, Turn, Working, knows
+from .work import Corrupt, Expired, Extended, Reaped, ReapedJob, Session, SessionCommand, Turn, Working, knows
 
 
 class Store(Producing, Working, Inspecting, Operating, Protocol):
@@ -177,6 +177,7 @@ __all__ = [
     "ScheduleChange",
     "ScheduleRow",
     "Session",
+    "SessionCommand",
     "SessionInfo",
     "Settled",
     "Settlement",

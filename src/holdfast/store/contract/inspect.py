@@ -16,7 +16,7 @@ from ...core.limit import QueueSettings
 from ...core.policy import Policy
 from ...core.state import State
 from .produce import Filter
-from .work import Session
+from .work import Session, SessionCommand
 
 if TYPE_CHECKING:
     from .measure import Dependants, JobCount, KeyInfo, KeyOrder, StoreMeasure
@@ -104,6 +104,10 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     expires_at_ms: int
     active: int
     alive: bool = True
+    memory_bytes: int | None = None
+    """The memory of its process and of those in which it runs handlers, as of its last heartbeat; `None`: not said."""
+    command: SessionCommand | None = None
+    """What it was told, and has yet to be done with."""
 
 
 class Inspecting(Protocol):

@@ -14,6 +14,7 @@ from ...core.policy import Policy
 from ...core.state import State
 from ...core.transition import Reply
 from .produce import KEEP, Answer, Conflict, NewJob
+from .work import SessionCommand
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -100,6 +101,12 @@ class Operating(Protocol):
 
     async def limit_key(self, queue: str, key: str, concurrency: int | None) -> None:
         """Give one key a concurrency of its own; `None` takes it away."""
+
+    async def command(self, session: str, command: SessionCommand) -> bool:
+        """Tell a worker, by the id of its session, to drain or stop; return whether it was alive to be told.
+
+        Its heartbeats hear of it until its session is over. `stop` counts above `drain`.
+        """
 
     async def put_schedule(
         self, change: ScheduleChange, jobs: Sequence[NewJob] = (), conflict: Conflict = KEEP

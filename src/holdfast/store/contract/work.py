@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -16,6 +16,9 @@ from ...core.state import State
 from ...core.transition import Reply
 from .produce import Abort
 from .settle import Claimed, Lease, Settled, Settlement
+
+SessionCommand = Literal["drain", "stop"]
+"""What a worker may be told through the store: to end after a drain, as by SIGTERM, or without one."""
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +37,10 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     tasks: tuple[str, ...] | None = None
     """The tasks that it knows, by name, and `queue:` for each queue whose plain jobs it has a handler for. `None`: it
     does not say."""
+    version: str = ""
+    """Holdfast's version there; empty when it does not say."""
+    python: str = ""
+    """Python's version there."""
 
 
 def knows(session: Session, queue: str, task: str | None) -> bool:
@@ -71,6 +78,8 @@ class Extended(msgspec.Struct, frozen=True, kw_only=True):
     late: bool = False
     aborts: list[tuple[Lease, Abort]] = []
     """Held jobs whose handlers must be told to stop, and why."""
+    command: SessionCommand | None = None
+    """What the worker is told, with every heartbeat until its session is over."""
 
 
 class Corrupt(msgspec.Struct, frozen=True, kw_only=True):
@@ -162,8 +171,8 @@ class Working(Protocol):
         Nothing when there is no room for all of them: the next turn has them, or hands them back.
         """
 
-    async def extend(self, session: Session) -> Extended:
-        """Move the session's expiry in every queue that it serves."""
+    async def extend(self, session: Session, memory_bytes: int | None = None) -> Extended:
+        """Move the session's expiry in every queue that it serves; note how much memory it has, if that is said."""
 
     async def progress(
         self, session: Session, lease: Lease, progress: Progress | None, checkpoint: bytes | None

@@ -9,12 +9,13 @@ from typing import Any, TypeVar
 import msgspec
 
 from ...core import declaration as core
-from ...core.action import signed
+from ...core.action import commanded, signed
 from ...core.declaration import Change, Declaration, DeclaredTask, Settings, View
 from ...core.limit import QueueSettings
 from ...core.policy import Policy, adjusted
 from ...core.state import State
 from ...errors import ConfigError
+from ..contract import SessionCommand
 from . import sql
 from .connection.caller import PostgresCaller
 from .connection.connect import Connection
@@ -71,6 +72,11 @@ class PostgresOperate:
     async def limit_key(self, queue: str, key: str, concurrency: int | None) -> None:
         """Give one key a concurrency of its own, or take it away."""
         await self._transact(lambda transaction: transaction.limit_key(queue, key, concurrency))
+
+    async def command(self, session: str, command: SessionCommand) -> bool:
+        """Tell a worker to drain or stop; return whether it is alive."""
+        action = signed(commanded(session, command))
+        return bool(await self._caller.value("command", session=session, command=command, action=action))
 
     async def _transact(self, work: Callable[[OperateTransaction], Awaitable[T]]) -> T:
         caller = self._caller

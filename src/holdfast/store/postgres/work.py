@@ -11,6 +11,7 @@ from ...core.job import ErrorRecord, Progress
 from ...core.policy import Cause
 from ...core.transition import Reply
 from ..contract import Claimed, Corrupt, Expired, Extended, Failed, Lease, Reaped, Session, Settlement, Turn
+from ..rows import known_command
 from .call import arguments, replies
 from .call.array import blob, texts
 from .connection.caller import PostgresCaller, Rows
@@ -86,13 +87,15 @@ class PostgresWork:
         """Return nothing: here a session that is woken asks for itself."""
         return []
 
-    async def extend(self, session: Session) -> Extended:
-        """Move the session's expiry."""
-        (row,) = await self._caller.call("extend", session=session.id, lease=session.lease_ms, patient=False)
+    async def extend(self, session: Session, memory_bytes: int | None = None) -> Extended:
+        """Move the session's expiry, and note its memory."""
+        (row,) = await self._caller.call(
+            "extend", session=session.id, lease=session.lease_ms, memory=memory_bytes, patient=False
+        )
         if row["evicted"]:
             return Extended(evicted=True)
         found = msgspec.convert(row["aborts"] or [], list[replies.AbortReply])
-        return Extended(late=row["late"], aborts=replies.aborts(found))
+        return Extended(late=row["late"], aborts=replies.aborts(found), command=known_command(row["command"]))
 
     async def progress(
         self, session: Session, lease: Lease, progress: Progress | None, checkpoint: bytes | None

@@ -25,7 +25,7 @@ from ..contract import (
     SessionInfo,
     StoreMeasure,
 )
-from ..rows import known_session, readable_settings
+from ..rows import known_command, known_session, readable_settings
 from .arguments.inspect import KeepForReaderCall, PendingCall, QueueCall, SessionFields, SessionsCall
 from .caller import RedisCaller
 from .operate import RedisOperate
@@ -156,6 +156,8 @@ def _joined(one: SessionFields, other: SessionFields) -> SessionFields:
         expires_at=min(one.expires_at, other.expires_at),
         dead=one.dead or other.dead,
         active=one.active + other.active,
+        memory=max(one.memory or 0, other.memory or 0) or None,
+        command=max(one.command or b"", other.command or b"") or None,
     )
 
 
@@ -167,4 +169,6 @@ def _session(row: SessionFields, now: int) -> SessionInfo:
         expires_at_ms=row.expires_at,
         active=row.active,
         alive=not row.dead and row.expires_at > now,
+        memory_bytes=row.memory,
+        command=known_command((row.command or b"").decode("utf-8", "replace")),
     )

@@ -12,12 +12,14 @@ from typing import TypeVar
 import msgspec
 
 from ...core import declaration as core
-from ...core.action import signed
+from ...core.action import commanded, signed
 from ...core.declaration import Change, Declaration, DeclaredTask, Settings, View
 from ...core.limit import QueueSettings
 from ...core.policy import Policy, adjusted
 from ...errors import ConfigError, StoreBusy
+from ..contract import SessionCommand
 from .arguments.inspect import OperateCall
+from .arguments.work import CommandCall
 from .caller import RedisCaller
 
 log = logging.getLogger("holdfast")
@@ -52,6 +54,14 @@ class RedisOperate:
     async def limit_key(self, queue: str, key: str, concurrency: int | None) -> None:
         """Give one key a concurrency of its own, or take it away."""
         await self._change(queue, lambda view: core.limit_key(view, key, concurrency))
+
+    async def command(self, session: str, command: SessionCommand) -> bool:
+        """Tell a worker to drain or stop, in each queue that it serves; return whether it is alive."""
+        action, is_alive = signed(commanded(session, command)), False
+        for queue in sorted(await self._caller.names()):
+            call = CommandCall(session=session, command=command, action=None if is_alive else action)
+            is_alive = await self._caller.call(queue, call) == b"ok" or is_alive
+        return is_alive
 
     async def policies(self, queue: str) -> dict[str, Policy]:
         """Return the policy in force of every task of a queue."""

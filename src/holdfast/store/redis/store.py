@@ -47,6 +47,7 @@ from ..contract import (
     ScheduleChange,
     ScheduleRow,
     Session,
+    SessionCommand,
     SessionInfo,
     Settlement,
     Store,
@@ -203,8 +204,8 @@ class RedisStore:
     def given(self, session: Session, room: int) -> list[Claimed]:
         return self.work.given(session, room)
 
-    async def extend(self, session: Session) -> Extended:
-        return await self.work.extend(session)
+    async def extend(self, session: Session, memory_bytes: int | None = None) -> Extended:
+        return await self.work.extend(session, memory_bytes)
 
     async def progress(
         self, session: Session, lease: Lease, progress: Progress | None, checkpoint: bytes | None
@@ -296,6 +297,9 @@ class RedisStore:
 
     async def limit_key(self, queue: str, key: str, concurrency: int | None) -> None:
         await self._operate.limit_key(queue, key, concurrency)
+
+    async def command(self, session: str, command: SessionCommand) -> bool:
+        return await self._operate.command(session, command)
 
     # --- schedule
 

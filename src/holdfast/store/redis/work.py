@@ -12,7 +12,7 @@ from ...core.job import Progress
 from ...core.transition import Reply
 from ..batching import together
 from ..contract import Claimed, Expired, Extended, Lease, Reaped, ReapedJob, Session, Settled, Settlement, Turn
-from ..rows import reaped
+from ..rows import known_command, reaped
 from .arguments.settlement import aborts_of, size_of
 from .arguments.work import (
     ExpireCall,
@@ -153,29 +153,37 @@ class RedisWork:
         handed = self.handed_over.get(session.id)
         return [] if handed is None or not handed.waiting else handed.take(room)
 
-    async def extend(self, session: Session) -> Extended:
-        """Extend the session's lease; return whose handlers must stop."""
+    async def extend(self, session: Session, memory_bytes: int | None) -> Extended:
+        """Extend the session's lease and note its memory; return whose handlers must stop."""
         await self._outages.hear(session.lease_ms)
         cluster = self._caller.server.address.kind == "cluster"
         groups = [[queue] for queue in session.queues] if cluster else [list(session.queues)]
-        found = await asyncio.gather(*(self._extend(session, group) for group in groups), return_exceptions=True)
+        found = await asyncio.gather(
+            *(self._extend(session, group, memory_bytes) for group in groups), return_exceptions=True
+        )
         if any(isinstance(each, Extended) and each.evicted for each in found):
             return Extended(evicted=True)
         for each in found:  # a node that is away costs the session nothing at the others
             if isinstance(each, BaseException):
                 raise each
         parts = [each for each in found if isinstance(each, Extended)]
-        return Extended(late=any(part.late for part in parts), aborts=[one for part in parts for one in part.aborts])
+        return Extended(
+            late=any(part.late for part in parts),
+            aborts=[one for part in parts for one in part.aborts],
+            command=max((part.command for part in parts if part.command is not None), default=None),
+        )
 
-    async def _extend(self, session: Session, queues: Sequence[str]) -> Extended:
+    async def _extend(self, session: Session, queues: Sequence[str], memory_bytes: int | None) -> Extended:
         keys = [self._caller.keys.declared(queue) for queue in queues]
-        call = ExtendCall(shift=self._outages.shift, session=session.id, lease_ms=session.lease_ms)
+        call = ExtendCall(shift=self._outages.shift, session=session.id, lease_ms=session.lease_ms, memory=memory_bytes)
         reply = await self._caller.call_at(keys, call)
         if reply.aborts is None:
             return Extended(evicted=True)
         found = zip(queues, reply.aborts, strict=True)
         return Extended(
-            late=bool(reply.late), aborts=[each for queue, flat in found for each in aborts_of(queue, flat)]
+            late=bool(reply.late),
+            aborts=[each for queue, flat in found for each in aborts_of(queue, flat)],
+            command=known_command((reply.command or b"").decode()),
         )
 
     async def progress(

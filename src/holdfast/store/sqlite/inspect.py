@@ -28,7 +28,7 @@ from ..contract import (
     StoreMeasure,
 )
 from ..cursor import ListCursor
-from ..rows import decoded, known_session
+from ..rows import decoded, known_command, known_session
 from . import event_log, measure, page, query
 from .database import Database
 from .transition import chain
@@ -183,8 +183,10 @@ def _sessions(tx: Tx) -> list[SessionInfo]:
             expires_at_ms=expires,
             active=active,
             alive=not dead and expires > tx.now,
+            memory_bytes=memory,
+            command=known_command(command),
         )
-        for id, info, started, heard, expires, dead, active in tx.run("session", "all")
+        for id, info, started, heard, expires, dead, active, memory, command in tx.run("session", "all")
     ]
 
 

@@ -10,8 +10,10 @@ from ...core import declaration as core
 from ...core.declaration import Change, Declaration, DeclaredTask, View
 from ...core.limit import QueueSettings
 from ...core.policy import Policy
+from ..contract import SessionCommand
 from .database import Database
 from .transition.claim import lane
+from .transition.session import command as tell
 from .tx import Tx, acting
 
 _json = msgspec.json.Encoder(order="sorted").encode
@@ -39,6 +41,10 @@ class SqliteOperate:
     async def limit_key(self, queue: str, key: str, concurrency: int | None) -> None:
         """Give one key a concurrency of its own, or take it away."""
         await self._change(lambda tx: core.limit_key(read(tx, queue), key, concurrency))
+
+    async def command(self, session: str, command: SessionCommand) -> bool:
+        """Tell a worker to drain or stop; return whether it is alive."""
+        return await self._database.write(acting(tell), session, command)
 
     async def _change(self, decide: Callable[[Tx], Change]) -> View:
         return await self._database.write(acting(lambda tx: apply(tx, decide(tx))))

@@ -47,6 +47,7 @@ from ..contract import (
     ScheduleChange,
     ScheduleRow,
     Session,
+    SessionCommand,
     SessionInfo,
     Settlement,
     Store,
@@ -182,8 +183,8 @@ class SqliteStore:
     def given(self, session: Session, room: int) -> list[Claimed]:
         return self._work.given(session, room)
 
-    async def extend(self, session: Session) -> Extended:
-        return await self._work.extend(session)
+    async def extend(self, session: Session, memory_bytes: int | None = None) -> Extended:
+        return await self._work.extend(session, memory_bytes)
 
     async def progress(
         self, session: Session, lease: Lease, progress: Progress | None, checkpoint: bytes | None
@@ -272,6 +273,9 @@ class SqliteStore:
 
     async def limit_key(self, queue: str, key: str, concurrency: int | None) -> None:
         await self._operate.limit_key(queue, key, concurrency)
+
+    async def command(self, session: str, command: SessionCommand) -> bool:
+        return await self._operate.command(session, command)
 
     # schedule, listen, doctor
 

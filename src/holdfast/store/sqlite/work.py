@@ -74,9 +74,9 @@ class SqliteWork:
         """Return nothing: a session that is woken claims for itself."""
         return []
 
-    async def extend(self, session: Session) -> Extended:
-        """Move the session's expiry by another lease."""
-        return await self._database.write(extend, session)
+    async def extend(self, session: Session, memory_bytes: int | None = None) -> Extended:
+        """Move the session's expiry by another lease, and note its memory."""
+        return await self._database.write(extend, session, memory_bytes)
 
     async def progress(
         self, session: Session, lease: Lease, report: Progress | None, checkpoint: bytes | None

@@ -32,6 +32,7 @@ from .race import RaceCases  # noqa: E402
 from .spoil import SpoilCases  # noqa: E402
 from .watch import WatchCases  # noqa: E402
 from .work.cap import CapCases  # noqa: E402
+from .work.command import CommandCases  # noqa: E402
 from .work.counter import CounterCases  # noqa: E402
 from .work.idle import IdleCases  # noqa: E402
 from .work.lease import LeaseCases  # noqa: E402
@@ -51,6 +52,7 @@ class StoreContract(
     CapCases,
     ResultCases,
     LeaseCases,
+    CommandCases,
     SuspectCases,
     TallyCases,
     IdleCases,

@@ -13,7 +13,16 @@ from ....core.job import ErrorRecord, JobRecord, run_number
 from ....core.policy import Policy
 from ....core.state import State
 from ...contract import BlockerRecord, ChainRecord, EventPage, Filter, QueueInfo, SessionInfo
-from ...rows import Row, decoded, event, known_session, readable_adjustment, readable_policy, readable_settings
+from ...rows import (
+    Row,
+    decoded,
+    event,
+    known_command,
+    known_session,
+    readable_adjustment,
+    readable_policy,
+    readable_settings,
+)
 from ...rows import record as job_record
 from ..scan.position import Position, cut, end_of, is_of_another
 
@@ -89,6 +98,8 @@ def session(row: Row) -> SessionInfo:
         expires_at_ms=row["expires_at_ms"],
         active=row["active"],
         alive=row["alive"],
+        memory_bytes=row["memory_bytes"],
+        command=known_command(row["command"]),
     )
 
 

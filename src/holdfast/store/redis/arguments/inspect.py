@@ -207,6 +207,8 @@ class SessionFields(NamedTuple):
     expires_at: int
     dead: int | None
     active: int
+    memory: int | None
+    command: bytes | None
 
 
 class SessionsReply(NamedTuple):

@@ -139,6 +139,7 @@ class ExtendReply(NamedTuple):
     status: bytes
     late: int | None
     aborts: list[Flat] | None
+    command: bytes | None
 
 
 class ExtendCall(ServerCall[ExtendReply]):
@@ -148,6 +149,16 @@ class ExtendCall(ServerCall[ExtendReply]):
     shift: int
     session: str
     lease_ms: int
+    memory: int | None
+
+
+class CommandCall(ServerCall[bytes]):
+    """Tell a session something, in one of its queues; `action` is what the log says of it, as JSON."""
+
+    flag = DRAINS
+    session: str
+    command: str
+    action: str | None
 
 
 class ProgressCall(ServerCall[bytes]):
@@ -262,6 +273,6 @@ class MistypedCall(ServerCall[MistypedReply]):
 
 
 ENTRIES = (
-    RegisterCall, HearCall, TurnCall, ExtendCall, ProgressCall, HeldCall, LeaveCall, ReapCall, ExpireCall,
+    RegisterCall, HearCall, TurnCall, ExtendCall, CommandCall, ProgressCall, HeldCall, LeaveCall, ReapCall, ExpireCall,
     SetAsideCall, MistypedCall,
 )  # fmt: skip

@@ -63,6 +63,7 @@ TABLES: dict[str, dict[str, str]] = {
     "session": {
         "queue": "text", "id": "text", "info": "json", "started_at_ms": "int", "heard_at_ms": "int",
         "expires_at_ms": "int", "dead": "int", "parked": "int?", "address": "text?",
+        "memory_bytes": "int?", "command": "text?",
     },
     "abort": {"session": "text", "run": "int", "attempt": "int", "queue": "text", "id": "text", "reason": "text"},
     "watch": {"queue": "text", "id": "text", "run": "int", "address": "text"},

@@ -1,12 +1,25 @@
 -- Workers, watchers of runs, handlers to be aborted, and answers to requests.
 
 -- :register
-INSERT OR REPLACE INTO holdfast_session (queue, id, info, started_at_ms, heard_at_ms, expires_at_ms, address)
-VALUES (:queue, :session, :info, :now, :now, :now + :lease, :address);
+INSERT INTO holdfast_session (queue, id, info, started_at_ms, heard_at_ms, expires_at_ms, address)
+VALUES (:queue, :session, :info, :now, :now, :now + :lease, :address)
+ON CONFLICT (queue, id) DO UPDATE SET info = excluded.info, started_at_ms = excluded.started_at_ms,
+    heard_at_ms = excluded.heard_at_ms, expires_at_ms = excluded.expires_at_ms, address = excluded.address, dead = 0,
+    parked = NULL, command = CASE WHEN dead = 0 THEN command END;
 
 -- :alive
 SELECT min(expires_at_ms), count(*), sum(parked IS NOT NULL), max(heard_at_ms)
 FROM holdfast_session WHERE id = :session AND dead = 0;
+
+-- What a worker is told: `stop` is the greater word.
+-- :told
+SELECT max(command) FROM holdfast_session WHERE id = :session AND dead = 0;
+
+-- :tell
+UPDATE holdfast_session SET command = :command WHERE id = :session AND dead = 0;
+
+-- :at
+SELECT min(queue), max(command) FROM holdfast_session WHERE id = :session AND dead = 0 AND expires_at_ms > :now;
 
 -- :heard
 SELECT max(value) FILTER (WHERE name = 'heard_at_ms'), max(value) FILTER (WHERE name = 'heard_lease_ms')
@@ -39,7 +52,8 @@ SELECT address FROM holdfast_session WHERE id = :session AND address IS NOT NULL
 
 -- :all
 SELECT s.id, s.info, min(s.started_at_ms), max(s.heard_at_ms), min(s.expires_at_ms), max(s.dead),
-    (SELECT count(*) FROM holdfast_job j WHERE j.state = 'active' AND j.session = s.id)
+    (SELECT count(*) FROM holdfast_job j WHERE j.state = 'active' AND j.session = s.id), max(s.memory_bytes),
+    max(s.command)
 FROM holdfast_session s GROUP BY s.id ORDER BY min(s.started_at_ms);
 
 -- :serving

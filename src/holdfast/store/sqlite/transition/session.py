@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from ....core.action import commanded
 from ....core.bound import DEFAULT_LEASE_MS, PULSE_MS, PULSES_IN_A_LEASE
-from ...contract import Abort, Extended, Lease, Session
+from ...contract import Abort, Extended, Lease, Session, SessionCommand
+from ...rows import known_command
 from ..tx import Tx
 
 
@@ -46,7 +48,7 @@ def hear(tx: Tx, session: Session) -> tuple[bool, bool]:
         return False, False
     late = expires <= tx.now
     if late or tx.now - heard > session.lease_ms // 3:
-        tx.run("extend", "renew", session=session.id, now=tx.now, lease=session.lease_ms)
+        tx.run("extend", "renew", session=session.id, now=tx.now, lease=session.lease_ms, memory=None)
     if parked:
         tx.run("session", "park", session=session.id, room=None)
     return True, late
@@ -64,14 +66,26 @@ def aborts(tx: Tx, session: Session) -> list[tuple[Lease, Abort]]:
     return [(Lease(queue, id, run, attempt), reason) for queue, id, run, attempt, reason in found]
 
 
-def extend(tx: Tx, session: Session) -> Extended:
+def extend(tx: Tx, session: Session, memory_bytes: int | None) -> Extended:
     """extend: move the session's expiry by another lease."""
     shift_after_outage(tx, session.lease_ms)
     expires, count, _, _ = tx.run("session", "alive", session=session.id).fetchone()
     if count < len(session.queues):
         return Extended(evicted=True)
-    tx.run("extend", "renew", session=session.id, now=tx.now, lease=session.lease_ms)
-    return Extended(late=expires <= tx.now, aborts=aborts(tx, session))
+    tx.run("extend", "renew", session=session.id, now=tx.now, lease=session.lease_ms, memory=memory_bytes)
+    told = tx.value("session", "told", session=session.id)
+    return Extended(late=expires <= tx.now, aborts=aborts(tx, session), command=known_command(told))
+
+
+def command(tx: Tx, session: str, told: SessionCommand) -> bool:
+    """Tell a worker to drain or stop; return whether it is alive."""
+    queue, known = tx.run("session", "at", session=session, now=tx.now).fetchone()
+    if queue is None:
+        return False
+    if known not in (told, "stop"):
+        tx.run("session", "tell", session=session, command=told)
+        tx.append_action(queue, commanded(session, told))
+    return True
 
 
 def leave(tx: Tx, session: Session) -> None:

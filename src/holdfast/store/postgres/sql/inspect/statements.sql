@@ -59,7 +59,7 @@ ORDER BY q.name;
 -- :sessions
 SELECT s.id, s.info, s.started_at_ms, s.heard_at_ms, s.expires_at_ms,
     (SELECT count(*) FROM holdfast.held_runs(s.id)) AS active,
-    NOT s.dead AND s.expires_at_ms > holdfast.clock(%(now)s::bigint) AS alive
+    NOT s.dead AND s.expires_at_ms > holdfast.clock(%(now)s::bigint) AS alive, s.memory_bytes, s.command
 FROM holdfast.session s ORDER BY s.started_at_ms, s.id;
 
 -- :policies

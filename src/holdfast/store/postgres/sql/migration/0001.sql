@@ -240,7 +240,7 @@ CREATE TABLE holdfast.key_limit (
     PRIMARY KEY (queue, key)
 );
 
--- A worker. parked: the room it waits to fill, or NULL.
+-- A worker. parked: the room it waits to fill, or NULL. command: what it is told to do, or NULL.
 CREATE TABLE holdfast.session (
     id            text    PRIMARY KEY,
     info          bytea   NOT NULL,
@@ -250,7 +250,9 @@ CREATE TABLE holdfast.session (
     expires_at_ms bigint  NOT NULL,
     dead          boolean NOT NULL DEFAULT false,
     parked        integer,
-    address       text
+    address       text,
+    memory_bytes  bigint,
+    command       text
 ) WITH (fillfactor = 30, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
 -- The queues that a worker serves, until nothing of it is left in them.

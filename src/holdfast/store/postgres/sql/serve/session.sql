@@ -10,9 +10,29 @@ BEGIN
     INSERT INTO holdfast.session (id, info, lease_ms, started_at_ms, heard_at_ms, expires_at_ms, address)
     VALUES (p_session, p_info, p_lease, v_now, v_now, v_now + p_lease, p_address)
     ON CONFLICT (id) DO UPDATE SET info = p_info, lease_ms = p_lease, started_at_ms = v_now, heard_at_ms = v_now,
-        expires_at_ms = v_now + p_lease, address = p_address, dead = false, parked = NULL;
+        expires_at_ms = v_now + p_lease, address = p_address, dead = false, parked = NULL,
+        command = CASE WHEN NOT session.dead THEN session.command END;
     INSERT INTO holdfast.serving (queue, id) SELECT DISTINCT name, p_session FROM unnest(p_queues) AS u(name)
     ON CONFLICT DO NOTHING;
+END $$;
+
+-- What a worker is told; false when it is not alive. The log of one of its queues tells of it.
+CREATE OR REPLACE FUNCTION holdfast.command(p_clock bigint, p_session text, p_command text, p_action jsonb) RETURNS boolean
+LANGUAGE plpgsql /* planner */ AS $$
+DECLARE
+    v_now bigint := holdfast.clock(p_clock);
+    s holdfast.session;
+BEGIN
+    SELECT * INTO s FROM holdfast.session WHERE id = p_session AND NOT dead AND expires_at_ms > v_now FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    IF s.command IS DISTINCT FROM p_command AND s.command IS DISTINCT FROM 'stop' THEN
+        UPDATE holdfast.session SET command = p_command WHERE id = p_session;
+        PERFORM holdfast.append_action(v_now, queue, p_action)
+        FROM (SELECT min(queue) AS queue FROM holdfast.serving WHERE id = p_session) v WHERE queue IS NOT NULL;
+    END IF;
+    RETURN true;
 END $$;
 
 -- End a session. What it still held counts as stalled at the next reap.

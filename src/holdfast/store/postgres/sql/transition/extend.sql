@@ -2,8 +2,8 @@
 -- guard: the session has not been reaped
 -- effects: move the session's expiry
 
-CREATE OR REPLACE FUNCTION holdfast.extend(p_clock bigint, p_session text, p_lease bigint, OUT v_evicted boolean,
-    OUT v_late boolean, OUT v_aborts jsonb) LANGUAGE plpgsql /* planner */ AS $$
+CREATE OR REPLACE FUNCTION holdfast.extend(p_clock bigint, p_session text, p_lease bigint, p_memory bigint DEFAULT NULL,
+    OUT v_evicted boolean, OUT v_late boolean, OUT v_aborts jsonb, OUT v_command text) LANGUAGE plpgsql /* planner */ AS $$
 DECLARE
     v_now bigint := holdfast.clock(p_clock);
     v_expires bigint;
@@ -13,7 +13,9 @@ BEGIN
     v_evicted := NOT FOUND;
     v_late := v_expires <= v_now;
     IF NOT v_evicted THEN
-        UPDATE holdfast.session SET heard_at_ms = v_now, expires_at_ms = v_now + p_lease WHERE id = p_session;
+        UPDATE holdfast.session SET heard_at_ms = v_now, expires_at_ms = v_now + p_lease,
+            memory_bytes = coalesce(p_memory, memory_bytes)
+        WHERE id = p_session RETURNING command INTO v_command;
         v_aborts := holdfast.pending_aborts(p_session);
         -- What ended without the session's own word, it does not hold any more.
         DELETE FROM holdfast.grip g WHERE g.session = p_session AND NOT EXISTS (

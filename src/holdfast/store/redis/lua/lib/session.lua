@@ -16,7 +16,8 @@ function H.known_session(q, id, text)
   local session = H.unpacked(text)
   if session and type(session.expires_at) == 'number' and type(session.heard_at) == 'number'
     and type(session.started_at) == 'number' and type(session.info) == 'string'
-    and type(session.address or '') == 'string' and type(session.lease or 0) == 'number' then
+    and type(session.address or '') == 'string' and type(session.lease or 0) == 'number'
+    and type(session.memory or 0) == 'number' and type(session.command or '') == 'string' then
     return session
   end
   return {

@@ -112,7 +112,7 @@ end)
 
 -- serve sessions: now
 --   reply: now, sessions
---   in it, session_fields: id, info, started_at, heard_at, expires_at, dead, active
+--   in it, session_fields: id, info, started_at, heard_at, expires_at, dead, active, memory, command
 H.serve('sessions', function(call, keys)
   local q = H.queue(keys[1], call.now)
   local counts, sessions = {}, {}
@@ -126,6 +126,7 @@ H.serve('sessions', function(call, keys)
     sessions[#sessions + 1] = REPLY.session_fields({
       id = found[index], info = session.info, started_at = session.started_at, heard_at = session.heard_at,
       expires_at = session.expires_at, dead = session.dead and 1, active = counts[found[index]] or 0,
+      memory = session.memory, command = session.command,
     })
   end
   return REPLY.sessions({ now = q.now, sessions = sessions })

@@ -6,8 +6,10 @@ H.serve('register', function(call, keys)
   local now, lease = call.now, call.lease_ms
   local q = H.opened(keys[1], now, call.queue)
   H.catch_up(q, call.shift)
+  local known = H.session(q, call.session) or NOTHING
   H.put_session(q, call.session, {
     info = call.info, address = call.address, started_at = now, heard_at = now, expires_at = now + lease, lease = lease,
+    memory = known.memory, command = not known.dead and known.command or nil,
   })
   return 'ok'
 end)
@@ -32,6 +34,20 @@ H.serve('hear', function(call, keys)
   end
   redis.call('HSET', keys[1], 'shift', string.format('%.0f', shift + gap))
   return REPLY.hear({ version = VERSION, shift = shift + gap, gap = gap })
+end)
+
+-- What a worker is told; the log tells of it by the action, where that is given: in one of its queues.
+-- serve command: now, session, command, action
+--   reply: a word
+H.serve('command', function(call, keys)
+  local q = H.queue(keys[1], call.now)
+  local session = H.session(q, call.session)
+  if not session or session.dead or session.expires_at <= q.now then return 'missing' end
+  if session.command == call.command or session.command == 'stop' then return 'ok' end
+  session.command = call.command
+  H.put_session(q, call.session, session)
+  if call.action then H.append_action(q, cjson.decode(call.action)) end
+  return 'ok'
 end)
 
 -- The session is over. Whatever it still held counts as stalled at the next reap.

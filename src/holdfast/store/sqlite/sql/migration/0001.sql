@@ -159,7 +159,7 @@ CREATE TABLE holdfast_key_limit (
     PRIMARY KEY (queue, key)
 ) WITHOUT ROWID;
 
--- A worker in each queue that it serves. parked: the room it waits to fill, or NULL.
+-- A worker in each queue that it serves. parked: the room it waits to fill, or NULL. command: what it is told to do.
 CREATE TABLE holdfast_session (
     queue         TEXT    NOT NULL,
     id            TEXT    NOT NULL,
@@ -170,6 +170,8 @@ CREATE TABLE holdfast_session (
     dead          INTEGER NOT NULL DEFAULT 0,
     parked        INTEGER,
     address       TEXT,
+    memory_bytes  INTEGER,
+    command       TEXT,
     PRIMARY KEY (queue, id)
 ) WITHOUT ROWID;
 CREATE INDEX holdfast_session_parked ON holdfast_session (queue, heard_at_ms) WHERE parked IS NOT NULL;
@@ -314,7 +316,9 @@ CREATE INDEX holdfast_session_unreadable ON holdfast_session (queue)
         OR (typeof(expires_at_ms) <> 'integer' OR expires_at_ms NOT BETWEEN -9007199254740992 AND 9007199254740992)
         OR (typeof(dead) <> 'integer' OR dead NOT BETWEEN -9007199254740992 AND 9007199254740992)
         OR (parked IS NOT NULL AND (typeof(parked) <> 'integer' OR parked NOT BETWEEN -9007199254740992 AND 9007199254740992))
-        OR (address IS NOT NULL AND (typeof(address) <> 'text'));
+        OR (address IS NOT NULL AND (typeof(address) <> 'text'))
+        OR (memory_bytes IS NOT NULL AND (typeof(memory_bytes) <> 'integer' OR memory_bytes NOT BETWEEN -9007199254740992 AND 9007199254740992))
+        OR (command IS NOT NULL AND (typeof(command) <> 'text'));
 CREATE INDEX holdfast_blocker_unreadable ON holdfast_blocker (queue)
     WHERE (typeof(run) <> 'integer' OR run NOT BETWEEN -9007199254740992 AND 9007199254740992)
         OR (typeof(place) <> 'integer' OR place NOT BETWEEN -9007199254740992 AND 9007199254740992)
