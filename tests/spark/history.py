@@ -10,6 +10,7 @@ from pathlib import Path
 import servers
 
 from holdfast import ErrorRecord, Event, Holdfast, Retry
+from holdfast.core.action import acting_as
 from holdfast.core.envelope import Envelope
 from holdfast.core.job import JobRecord
 from holdfast.core.policy import Cause, Policy
@@ -196,7 +197,8 @@ class History:
 
     async def _cancel(self) -> None:
         for job in (await self.store.jobs(Filter(), limit=30)).jobs[::11]:
-            await self.store.cancel(job.queue, job.id, self._random.choice(("refuse", "signal")))
+            with acting_as("ann"):
+                await self.store.cancel(job.queue, job.id, self._random.choice(("refuse", "signal")))
 
     async def _delete(self) -> None:
         for job in (await self.store.jobs(Filter(), limit=30)).jobs[5::17]:
