@@ -37,10 +37,11 @@ async def fire(store: Store, row: ScheduleRow, now_ms: int) -> Shot:
         change = ScheduleChange(queue=row.queue, name=row.name, expected=row.revision, revision=new_id())
     else:
         change = change_of(msgspec.structs.replace(firing.after, revision=new_id()), row.revision)
-    return Shot(schedule, firing.ticks, await _sent(store, change, jobs, conflict))
+    return Shot(schedule, firing.ticks, await sent(store, change, jobs, conflict))
 
 
-async def _sent(store: Store, change: ScheduleChange, jobs: list[NewJob], conflict: Conflict) -> Fired:
+async def sent(store: Store, change: ScheduleChange, jobs: list[NewJob], conflict: Conflict) -> Fired:
+    """Return what became of a change whose jobs are sent with it, traced."""
     sending = traces.sending() if jobs else None
     if sending is None:
         return await store.put_schedule(change, jobs, conflict)

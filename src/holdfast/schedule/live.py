@@ -20,7 +20,7 @@ from ..core.transition import Reply
 from ..core.word import check_words
 from ..errors import ConfigError, ScheduleMissing, StoreBusy
 from ..store.contract import ScheduleChange, ScheduleRow, Store
-from .fire import jobs_of
+from .fire import jobs_of, sent
 from .plan import ScheduleRules, changed_fields, plan_of, stored_names
 from .row import change_of, read, readable
 
@@ -159,7 +159,7 @@ class Schedules:
                 queue=row.queue, name=name, expected=row.revision, revision=new_id(), next_at_ms=row.next_at_ms,
                 body=row.body, action=scheduled(name, "trigger"),
             )  # fmt: skip
-            fired = await self._store.put_schedule(change, jobs, conflict)
+            fired = await sent(self._store, change, jobs, conflict)
             if fired.reply is Reply.OK:
                 client.tell_enqueued(row.queue, fired.answers)
                 return Handle(client, row.queue, fired.answers[0], self._registry.decoder(row.queue, schedule.task))
