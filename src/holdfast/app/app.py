@@ -42,6 +42,7 @@ from ..store.contract import (
     SessionInfo,
     StoreMeasure,
 )
+from ..telemetry.metrics.process import are_wanted, of_this_process
 from .bulk import Call, EnqueueCounts, enqueue_all
 from .decorator import Decorator
 from .filter import JobFilter, known_state, selected, to_requeue
@@ -79,6 +80,7 @@ class Holdfast:
         version: int = 0,
         store: Store | None = None,
         logger: str | logging.Logger | None = None,
+        metrics: bool | None = None,
         **options: Unpack[AppOptions],
     ) -> None:
         self.logger = check_logger(logger)
@@ -94,6 +96,9 @@ class Holdfast:
         self.schedules = Schedules(self.registry)
         self.sync = Sync(self)
         self.loop: asyncio.AbstractEventLoop | None = None
+        self.metrics = metrics
+        """Whether this process counts what it enqueues and runs; `None`: when OpenTelemetry has a meter provider."""
+        self._counts = False
         self._opened = 0
 
     def __repr__(self) -> str:
@@ -107,6 +112,8 @@ class Holdfast:
         if self._opened and self.loop is not loop:
             raise ConfigError("this app is open in another event loop; open one app in each, or use app.sync")
         self.loop = loop
+        if not self._counts and not self._opened and are_wanted(self.metrics):
+            self.count_calls()
         self._opened += 1
         try:
             await self.client.open()
@@ -120,6 +127,12 @@ class Holdfast:
         if self._opened > 0:
             self._closed_once()
             await self.client.close()
+
+    def count_calls(self) -> None:
+        """Count from now on what this process enqueues, how long its calls to the store take, and which fail."""
+        if not self._counts:
+            self._counts = True
+            self.client.use(of_this_process().counted(self.store))
 
     def _closed_once(self) -> None:
         self._opened -= 1

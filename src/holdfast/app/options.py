@@ -119,6 +119,9 @@ class WorkerOptions(TypedDict, total=False):
     logger: str | logging.Logger | None
     log_jobs: bool
     observers: Sequence[Observer]
+    metrics_port: int | str | None
+    health_port: int | str | None
+    metrics_host: str
 
 
 OF_A_PROGRAM = frozenset({"middleware", "logger", "observers"})

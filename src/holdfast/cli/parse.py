@@ -88,6 +88,15 @@ def as_bytes(ctx: click.Context, param: click.Parameter, value: str | None) -> i
     return int(match[1]) << _SHIFTS[match[2].lower()]
 
 
+def as_port(ctx: click.Context, param: click.Parameter, value: str | None) -> int | str | None:
+    """Parse an option that is a port, or the path of a Unix socket."""
+    if value is None or value.startswith("/"):
+        return value
+    if not value.isascii() or not value.isdigit():
+        raise ConfigError(f"{param.opts[0]}={value!r}: a port, such as 9100, or the path of a Unix socket")
+    return int(value)
+
+
 def as_names(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...] | None:
     """Parse an option that is several names in one word: a,b,c."""
     if value is None:

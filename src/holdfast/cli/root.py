@@ -29,6 +29,7 @@ from .output import say
 from .queues import pause, queues, resume
 from .schedules import schedules
 from .tasks import settings, tasks
+from .telemetry.metrics import metrics
 from .top.top import top
 from .worker.worker import worker
 from .worker.workers import workers
@@ -120,7 +121,7 @@ def cli(ctx: click.Context) -> None:
 
 for _command in (
     worker, enqueue, jobs, chains, queues, tasks, schedules, workers, top, events, cancel, requeue, promote, delete,
-    pause, resume, settings, doctor, upkeep, migrate, lake,
+    pause, resume, settings, doctor, metrics, upkeep, migrate, lake,
 ):  # fmt: skip
     cli.add_command(_command)
 

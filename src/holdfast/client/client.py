@@ -50,7 +50,7 @@ class Client:
         self._opened = 0
 
     def use(self, store: Store) -> None:
-        """Work on another store from now on. The client must not be open."""
+        """Work on another store from now on. An open client may be given the same store in another wrapper only."""
         self.store = self.look.store = self._waiting.store = store
 
     async def open(self) -> None:

@@ -13,8 +13,11 @@ from ..app.options import WorkerOptions
 from ..core.limit import check_count
 from ..errors import ConfigError, HoldfastError
 from ..store import shown
+from ..telemetry.health.port import LOOPBACK
+from ..telemetry.health.ports import port_options
 from ..worker.background import Ending
 from ..worker.signals import heard
+from .combined import CombinedPort
 from .command import worker_command
 from .keeper import Keeper, ProcessesReport
 
@@ -38,6 +41,7 @@ class WorkerProcesses:
         quiet: bool = True,
         say: Callable[[str], None] = lambda text: log.warning("worker_process: %s", text),
         words: Sequence[str] = (),
+        probed: bool = False,
         **options: Unpack[WorkerOptions],
     ) -> None:
         check_count(count, "count")
@@ -47,14 +51,25 @@ class WorkerProcesses:
             url = shown(self.app.store.url)
             raise ConfigError(f"{url} is one process's own memory, which others cannot share; use sqlite:///jobs.db")
         name = options.pop("name", None)
+        ports = port_options(
+            options.pop("metrics_port", None), options.pop("health_port", None), options.pop("metrics_host", LOOPBACK)
+        )
+        self._is_stopping = False
+        self._combined: CombinedPort | None = None
+        """How the processes are asked, for a port or for `stuck`."""
+        if ports or probed:
+            self._combined = CombinedPort(ports, count, self.app.store, lambda: self._is_stopping)
         base = [*worker_command(app, queues, options), *["--burst"] * burst, *["--quiet"] * quiet, *words]
 
         def command(number: int) -> Sequence[str]:
-            return [*base, "--name", f"{name}-{number}"] if name else base
+            named = ["--name", f"{name}-{number}"] if name else []
+            port = ["--metrics-port", self._combined.path(number)] if self._combined is not None else []
+            return [*base, *named, *port]
 
         most_restarts = RESTARTS_IN_BURST if burst else None
         self._make: Callable[[], Keeper] = lambda: Keeper(command, count, say, most_restarts=most_restarts)
         self._keeper: Keeper | None = None
+        self._has_keeper = asyncio.Event()
         self._keeping: asyncio.Task[ProcessesReport] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -62,6 +77,11 @@ class WorkerProcesses:
     def running(self) -> bool:
         """True until all processes have ended."""
         return self._keeping is not None and not self._keeping.done()
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """Where the port, or the ports, of all processes together answer while they run."""
+        return tuple(self._combined.port.urls) if self._combined is not None and self.running else ()
 
     @property
     def pids(self) -> list[int]:
@@ -91,15 +111,27 @@ class WorkerProcesses:
             begun.cancel()
             gave_up.cancel()
 
+    async def begun(self) -> None:
+        """Return once each process has had a worker that claims."""
+        await self._has_keeper.wait()
+        assert self._keeper is not None
+        await asyncio.gather(*(each.wait() for each in self._keeper.begun))
+
+    async def stuck(self) -> list[str]:
+        """Return which processes say that their event loops are stuck; they must be `probed`, or have a port."""
+        return await self._combined.stuck() if self._combined is not None else []
+
     def _begin(self, signals: bool) -> tuple[Keeper, asyncio.Task[ProcessesReport]]:
         if self._keeper is None or self._keeping is None or self._keeping.done():
             self._loop = asyncio.get_running_loop()
             self._keeper = self._make()
+            self._has_keeper.set()
             self._keeping = self._loop.create_task(self._keep(self._keeper, signals))
         return self._keeper, self._keeping
 
     async def _keep(self, keeper: Keeper, signals: bool) -> ProcessesReport:
-        with heard(self._on_signal()) if signals else nullcontext():
+        self._is_stopping = False
+        with heard(self._on_signal()) if signals else nullcontext(), self._combined or nullcontext():
             return await keeper.run()
 
     async def run(self, *, signals: bool = False) -> ProcessesReport:
@@ -133,6 +165,7 @@ class WorkerProcesses:
 
         May be called from any thread, and again.
         """
+        self._is_stopping = True
         self._tell(lambda keeper: keeper.stop(drain=drain))
         return Ending(self.stopped)
 

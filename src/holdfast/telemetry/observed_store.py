@@ -20,20 +20,22 @@ UNTIMED = frozenset({"open", "close", "absent"})
 
 def observed(store: Store, observer: Observer) -> Store:
     """Return the store, of whose calls the observer is told."""
-    return cast(Store, _Observed(store, observer.store_call, _Replies(observer).of))
+    return cast(Store, ObservedStore(store, observer.store_call, _Replies(observer).of))
 
 
-class _Observed:
+class ObservedStore:
     """Passes everything on to a store; its coroutine methods are timed."""
 
     def __init__(self, store: Store, tell: Callable[[StoreCall], object], look: Callable[..., None]) -> None:
         self._store, self._tell, self._look = store, tell, look
-        for name, method in inspect.getmembers(store, inspect.iscoroutinefunction):
-            if not name.startswith("_") and name not in UNTIMED:
-                setattr(self, name, functools.wraps(method)(self._timed(name)))
 
-    def __getattr__(self, name: str) -> Any:  # whatever else a store has: it is the contract's type that counts
-        return getattr(self._store, name)
+    def __getattr__(self, name: str) -> Any:  # whatever a store has: it is the contract's type that counts
+        found = getattr(self._store, name)
+        if name.startswith("_") or name in UNTIMED or not inspect.iscoroutinefunction(found):
+            return found
+        timed = functools.wraps(found)(self._timed(name))
+        setattr(self, name, timed)  # so that the next call finds it without asking here
+        return timed
 
     def twin(self) -> Store:
         """Return a store for another event loop, whose calls are told in this one."""
@@ -43,7 +45,7 @@ class _Observed:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(tell, call)
 
-        return cast(Store, _Observed(self._store.twin(), pass_on, _nothing))
+        return cast(Store, ObservedStore(self._store.twin(), pass_on, _nothing))
 
     def _timed(self, name: str) -> Callable[..., Awaitable[object]]:
         store, tell, look = self._store, self._tell, self._look

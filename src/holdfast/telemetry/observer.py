@@ -121,6 +121,10 @@ class WorkerView(Protocol):
         """How many handlers run now, in slots and in processes."""
 
     @property
+    def processes(self) -> int:
+        """How many processes run handlers, those that are about to end included."""
+
+    @property
     def store_url(self) -> str:
         """The store, without a password."""
 
@@ -162,6 +166,12 @@ class Observer:
 
     def happened(self, event: WorkerEvent) -> None:
         """Something happened in the worker's life."""
+
+    def process_ended(self, how: str, cause: str) -> None:
+        """A process of the pool is replaced: `recycle` in order, `kill` with jobs in it, `death` when it ended unasked.
+
+        The cause of a recycle is jobs, memory or module, that of a kill timeout, held_up or cancelled.
+        """
 
     def settings_changed(self, queue: str, before: QueueSettings, after: QueueSettings) -> None:
         """The settings of a queue are others than in the turn before."""
@@ -217,6 +227,9 @@ class Observers(Observer):
 
     def happened(self, event: WorkerEvent) -> None:
         self._tell(lambda each: each.happened(event))
+
+    def process_ended(self, how: str, cause: str) -> None:
+        self._tell(lambda each: each.process_ended(how, cause))
 
     def settings_changed(self, queue: str, before: QueueSettings, after: QueueSettings) -> None:
         self._tell(lambda each: each.settings_changed(queue, before, after))

@@ -14,9 +14,11 @@ import msgspec
 
 from ..app.hooks import HookEvent, Hooks
 from ..app.resource import opened
+from ..core.bound import DEFAULT_LEASE_MS
 from ..errors import StoreTooNew
 from ..log import logging_as
 from ..store import Store, shown
+from ..telemetry.health.health import Facts, Pulse
 from ..telemetry.observed_store import observed
 from .burst import until_empty
 from .outcomes import Report
@@ -65,6 +67,10 @@ class ViewOfRun:
         return len(self._runner.running)
 
     @property
+    def processes(self) -> int:
+        return len(self.runner.executors.pool.processes)
+
+    @property
     def store_url(self) -> str:
         return shown(self._store.url)
 
@@ -94,7 +100,9 @@ class WorkerRun:
         )  # fmt: skip
         self._retrying = Retrying(hooks, settings.grace)
         self._declarations = Declarations(app, served, self._retrying)
-        self._times: LeaseTimes
+        self._times = LeaseTimes(DEFAULT_LEASE_MS, DEFAULT_LEASE_MS / 3000, DEFAULT_LEASE_MS / 250)
+        """What it has by default, until the run begins."""
+        self._pulse = Pulse()
         self.life: SessionLife | None = None
         """The latest session."""
         self.stopping: asyncio.Task[None] | None = None
@@ -111,6 +119,19 @@ class WorkerRun:
             return False
         return not (self.life.heartbeat is not None and self.life.heartbeat.wedged)
 
+    def facts(self) -> Facts:
+        """Return what its health depends on; from any thread."""
+        current, life = self.parts.current, self.life
+        return Facts(
+            worker=self._settings.name,
+            moved_ago=self._pulse.moved_ago,
+            heard_ago=time.monotonic() - current.heard_at if current.heard_at else None,
+            has_session=life is not None and current.session is not None and not life.is_evicted,
+            is_draining=not self.parts.runner.accepting,
+            lease=self._times.lease,
+            wedged_after=self._times.wedged_after,
+        )
+
     async def run(self, burst: bool, signals: bool) -> Report:
         """Work until told to stop; with `burst`, until nothing is left. Return what it did."""
         parts, registry, settings = self.parts, self._app.registry, self._settings
@@ -120,6 +141,7 @@ class WorkerRun:
             settings.observer,
         )
         observer.begin(view)
+        self._pulse.start()
         try:
             self._times = settings.lease.times(registry, self._served.queues)
             prepare(
@@ -137,6 +159,7 @@ class WorkerRun:
                 self.stopping.cancel()
             parts.runner.close()
             await parts.pool.close()
+            self._pulse.stop()
             observer.end(view)
 
     async def _serve_to_the_end(self, burst: bool, signals: bool) -> Report:

@@ -19,6 +19,7 @@ from ..executor import PoolOptions
 from ..handler.middleware import Middleware
 from ..schedule import Schedules
 from ..store.contract import Store
+from ..telemetry.health.ports import PortOptions
 from ..telemetry.observer import Observers
 
 SHORTEST_BEAT = 0.05
@@ -32,6 +33,11 @@ class WorkerApp(Protocol):
     hooks: Hooks
     schedules: Schedules
     logger: logging.Logger | None
+    metrics: bool | None
+    """Whether producers and workers count; `None`: when OpenTelemetry has a meter provider."""
+
+    def count_calls(self) -> None:
+        """Count from now on what this process enqueues."""
 
     async def __aenter__(self) -> object:
         """Open it. May be nested."""
@@ -108,6 +114,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     middleware: Sequence[Middleware]
     logger: logging.Logger | None
     observer: Observers
+    ports: PortOptions
 
 
 def task_leases(registry: Registry, queues: Iterable[str]) -> list[tuple[int, str]]:

@@ -7,8 +7,8 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Literal
 
 from ..app.hooks import Hook, Hooks, tell_of_life
@@ -21,7 +21,12 @@ from ..handler.job import _current
 from ..handler.middleware import Middleware, check_middleware
 from ..log import check_logger, logging_as
 from ..telemetry.context import records_with_jobs
+from ..telemetry.health.health import Facts, HealthReport, live, ready
+from ..telemetry.health.port import LOOPBACK, Port
+from ..telemetry.health.ports import PortOptions, port_of, port_options
 from ..telemetry.logs import JobLog
+from ..telemetry.metrics.process import are_wanted, of_this_process
+from ..telemetry.metrics.tally import Sample
 from ..telemetry.observer import Observer, Observers, check_observers
 from .background import Background, Ending
 from .outcomes import Report
@@ -29,6 +34,8 @@ from .run import WorkerRun
 from .session import GRACE
 from .settings import LeaseOptions, WorkerApp, WorkerSettings, check_choice, check_switch, pool_options
 from .startup import ServedQueues
+
+log = logging.getLogger("holdfast")
 
 
 class Worker:
@@ -58,6 +65,9 @@ class Worker:
         logger: str | logging.Logger | None = None,
         log_jobs: bool = True,
         observers: Sequence[Observer] = (),
+        metrics_port: int | str | None = None,
+        health_port: int | str | None = None,
+        metrics_host: str = LOOPBACK,
     ) -> None:
         check_count(slots, "slots")
         check_switch(guard, "guard")
@@ -67,6 +77,7 @@ class Worker:
         check_choice(on_evicted, "on_evicted", "restart", "exit")
         check_choice(on_stuck, "on_stuck", "keep", "exit")
         self._app = app
+        ports = port_options(metrics_port, health_port, metrics_host)
         self._served = ServedQueues(tuple(map(check_queue_name, queues)), is_open=not queues)
         self._served.refresh(app.registry)
         if not self.queues:
@@ -91,12 +102,14 @@ class Worker:
             logger=check_logger(logger) or app.logger,
             pool=pool_options(pool, recycle_jobs, recycle_memory, drain_seconds, grace_seconds),
             guarded=guard,
-            observer=Observers([JobLog(jobs=log_jobs), *check_observers(observers)]),
+            observer=Observers([JobLog(jobs=log_jobs), *check_observers(observers), *self._counting(ports)]),
+            ports=ports,
         )
         self.hooks = Hooks(app.hooks)
         tell_of_life(self._settings.observer, self.hooks)
         self._run: WorkerRun | None = None
         """The run that is under way."""
+        self._port: Port | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._gate = threading.RLock()  # a stop may come from any thread, and from a signal in this one
         self._wanted = True
@@ -130,6 +143,23 @@ class Worker:
     def healthy(self) -> bool:
         """True when the worker has talked to the store lately and its event loop moves."""
         return self._run is not None and self._run.is_healthy
+
+    def live(self) -> HealthReport:
+        """Return whether the worker's event loop moves, and if not, why; from any thread."""
+        return live(self._facts())
+
+    def ready(self) -> HealthReport:
+        """Return whether the worker takes jobs: the store answers, it does not drain, and nothing holds it up."""
+        return ready(self._facts())
+
+    def _facts(self) -> Facts:
+        run = self._run
+        return Facts(worker=self.name, moved_ago=0.0, has_ended=True) if run is None else run.facts()
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """Where its port or ports answer while it runs: that of its metrics first."""
+        return tuple(self._port.urls) if self._port is not None else ()
 
     @property
     def active(self) -> int:
@@ -176,14 +206,37 @@ class Worker:
             if self._background is not None and not self._background.is_current:
                 self._background = None
             run = WorkerRun(self._app, self.hooks, self._settings, self._served, self.stop, self._on_begun)
-            self._begin(run)
-            try:
-                return await run.run(burst, signals)
-            finally:
-                with self._gate:
-                    self._run, self._wanted = None, False
-                if self._done is not None:
-                    self._done.set()
+            with self._open_port():
+                self._begin(run)
+                try:
+                    return await run.run(burst, signals)
+                finally:
+                    with self._gate:
+                        self._run, self._wanted = None, False
+                    if self._done is not None:
+                        self._done.set()
+
+    @contextmanager
+    def _open_port(self) -> Iterator[None]:
+        """Have metrics and health on the worker's ports, if it has any."""
+        if not self._settings.ports:
+            yield
+            return
+
+        async def samples() -> Iterable[Sample]:
+            return of_this_process().tally.samples()
+
+        with port_of(self._settings.ports, self, samples, self._app.store) as self._port:
+            log.info("port_open: metrics and health are at %s", " and ".join(self._port.urls))
+            yield
+        self._port = None
+
+    def _counting(self, ports: PortOptions) -> list[Observer]:
+        """Return what counts the worker's jobs, if somebody will look."""
+        if not ports and not are_wanted(self._app.metrics):
+            return []
+        self._app.count_calls()
+        return of_this_process().observers()
 
     def _begin(self, run: WorkerRun) -> None:
         """Let the run be stopped; stop it, if the worker was told to before."""

@@ -48,6 +48,7 @@ def _refuse(command: WorkerCommand) -> None:
         "--uvloop": command.uvloop is True, "--no-uvloop": command.uvloop is False, "--pool": command.pool is not None,
         "--recycle-jobs": command.recycle_jobs is not None, "--recycle-memory": command.recycle_memory is not None,
         "--on-stuck": command.on_stuck != "keep", "--no-guard": not command.guard,
+        "--metrics-port": command.metrics_port is not None, "--health-port": command.health_port is not None,
     }  # fmt: skip
     for option in (option for option, here in given.items() if here):
         raise ConfigError(f"{option}: workers on Spark have none of it; leave it out")

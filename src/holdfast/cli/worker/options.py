@@ -10,6 +10,7 @@ from ...app.app import Holdfast
 from ...app.loader import load_app
 from ...app.options import WORKER_COMMAND_OPTIONS, WorkerOptions
 from ...errors import ConfigError
+from ...telemetry.health.port import LOOPBACK
 from ...telemetry.line_handler import FormatName
 from ...worker.worker import Worker
 from ..command import GivenOptions
@@ -50,6 +51,9 @@ class WorkerCommand:
     quiet: bool = False
     log_jobs: bool = True
     log_format: FormatName = "human"
+    metrics_port: int | str | None = None
+    health_port: int | str | None = None
+    metrics_host: str = LOOPBACK
 
     @property
     def options(self) -> WorkerOptions:

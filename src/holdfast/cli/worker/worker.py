@@ -15,14 +15,17 @@ from ...errors import ConfigError, HoldfastError, MissingExtra
 from ...store import shown
 from ...supervisor import WorkerProcesses
 from ...supervisor.child import Parent
+from ...telemetry.health.port import LOOPBACK
+from ...telemetry.health.systemd import Systemd
 from ...worker.outcomes import Report
 from ...worker.worker import Worker
 from ..command import Command, OptionValue
 from ..logs import log_format_option, set_up_logs
 from ..output import json_line, say
-from ..parse import as_bytes, as_names, as_seconds
+from ..parse import as_bytes, as_names, as_port, as_seconds
 from .exit import close
 from .options import EMPTY, WorkerCommand, parse_command
+from .service import run_as_service, tell_of_worker
 
 SWITCH_INTERVAL = 0.0005
 
@@ -98,6 +101,16 @@ SWITCH_INTERVAL = 0.0005
     "--log-jobs/--no-log-jobs", default=True, show_default=True,
     help="A line for each attempt, at the level info. What goes wrong is logged all the same.",
 )  # fmt: skip
+@click.option(
+    "--metrics-port", callback=as_port, metavar="PORT",
+    help="Serve /metrics, and /live and /ready with them; 0: a free port, /PATH: a Unix socket.",
+)  # fmt: skip
+@click.option(
+    "--health-port", callback=as_port, metavar="PORT", help="Serve /live and /ready; default: the port of the metrics."
+)
+@click.option(
+    "--metrics-host", default=LOOPBACK, show_default=True, metavar="HOST", help="Where these ports are; 0.0.0.0: all."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print start and stop as lines of JSON.")
 @click.option("--quiet", is_flag=True, help="Print nothing at start and stop.")
 def worker(**given: OptionValue) -> None:
@@ -115,7 +128,7 @@ def worker(**given: OptionValue) -> None:
       HOLDFAST_APP=shop:app holdfast worker --processes 4
       holdfast worker shop:app --on spark --workers 20 --master spark://head:7077 --drain
     """
-    command = parse_command(given)
+    command, systemd = parse_command(given), Systemd()
     set_up_logs(command.log_level, command.log_format)
     if command.processes < 1:
         raise ConfigError(f"--processes={command.processes}: a whole number from 1")
@@ -127,7 +140,7 @@ def worker(**given: OptionValue) -> None:
     if command.master:
         raise ConfigError(f"--master={command.master}: that is Spark's; give --on spark, too")
     if command.processes > 1:
-        code = _processes(command)
+        code = _processes(command, systemd)
         if code:
             click.get_current_context().exit(code)
         return
@@ -139,12 +152,13 @@ def worker(**given: OptionValue) -> None:
         command.note_unknown(app)
     runner, left = asyncio.Runner(loop_factory=_loop_factory(command.uvloop)), list[str]()
     try:
-        runner.run(_work(command, app, parent, left))
+        runner.run(_work(command, app, parent, left, systemd))
     finally:
+        systemd.close()
         close(runner, command.grace, left)
 
 
-async def _work(command: WorkerCommand, app: Holdfast, parent: Parent, left: list[str]) -> None:
+async def _work(command: WorkerCommand, app: Holdfast, parent: Parent, left: list[str], systemd: Systemd) -> None:
     """Run the worker; print what it serves and what it did. `left` gets the handlers that do not stop."""
     worker = command.worker(app)
     first = iter((True,))
@@ -155,6 +169,7 @@ async def _work(command: WorkerCommand, app: Holdfast, parent: Parent, left: lis
             _say_started(command, app, worker)
 
     parent.watch(worker.stop)
+    tell_of_worker(systemd, worker)
     worker.hooks.add("worker_started", started)
     report = await worker.run(burst=command.burst, signals=True)
     parent.ended(report)
@@ -173,7 +188,8 @@ def _say_started(command: WorkerCommand, app: Holdfast, worker: Worker) -> None:
         return
     if command.as_json:
         told = {"worker": worker.name, "pid": os.getpid(), "url": shown(app.store.url), "queues": list(worker.queues)}
-        json_line({"event": "started", **told, "slots": command.slots})
+        ports = {"ports": list(worker.urls)} if worker.urls else {}
+        json_line({"event": "started", **told, "slots": command.slots, **ports})
     else:
         queues = ", ".join(worker.queues)
         say(f"worker {worker.name} serves {queues} with {command.slots} slots on {shown(app.store.url)}")
@@ -194,14 +210,15 @@ def _say_stopped(command: WorkerCommand, worker: Worker, report: Report) -> None
     sys.stdout.flush()
 
 
-def _processes(command: WorkerCommand) -> int:
+def _processes(command: WorkerCommand, systemd: Systemd) -> int:
     """Run several processes and return the exit code. An error is printed once, not by each of them."""
     made = WorkerProcesses(
         command.app_path, command.processes, command.queues, burst=command.burst, quiet=command.quiet,
-        say=lambda text: say(text, err=True), words=command.words, **command.options,
+        say=lambda text: say(text, err=True), words=command.words, probed=systemd.watchdog is not None,
+        **command.options,
     )  # fmt: skip
     command.note_unknown(made.app)
-    return asyncio.run(made.run(signals=True)).code
+    return asyncio.run(run_as_service(systemd, made)).code
 
 
 def _loop_factory(wanted: bool | None) -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -44,6 +44,10 @@ class PoolOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How long a handler past its time has, told to stop and then terminated, before it is killed."""
 
 
+def _nobody(how: str, cause: str) -> None:
+    """Tell nobody."""
+
+
 class ProcessPool:
     """Run jobs in processes. `changed` is called when there may be more room."""
 
@@ -53,15 +57,21 @@ class ProcessPool:
         resources: Sequence[str],
         changed: Callable[[], None],
         make: Callable[[frames.Hello, Start, Callable[[Process], None]], Process] = Process,
+        told: Callable[[str, str], None] | None = None,
     ) -> None:
         self._options = options
         self._make = make
         self._resources = list(resources)
         self._changed = changed
+        self._told = told or _nobody
+        """Hears how each process is replaced, and why: see `Observer.process_ended`."""
         self._numbers = itertools.count(1)
         self._where: dict[int, Process] = {}
         self._old: set[Process] = set()
         """Processes that take no new jobs, and have not ended yet."""
+        self._living: set[Process] = set()
+        self._given_up: set[Process] = set()
+        """Those among them that are ended with jobs in them."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._pause = FIRST_PAUSE
         self._trying: set[int] = set()
@@ -130,7 +140,7 @@ class ProcessPool:
         process = self._where[number]
         done = process.run(number, order)
         if self._options.recycle_jobs is not None and process.started >= self._options.recycle_jobs:
-            self._recycle(process)
+            self._recycle(process, "jobs")
         return done
 
     def stop(self, number: int, reason: Abort) -> None:
@@ -141,7 +151,7 @@ class ProcessPool:
         process.stop(number, reason)
         if reason == "timeout":
             process.runs[number].is_over_time = True
-            self._replace(process)
+            self._replace(process, "timeout")
             self._begin(self._give_up(process))
 
     def is_held_up(self, number: int) -> bool:
@@ -156,19 +166,19 @@ class ProcessPool:
         process = self._where.get(number)
         if process is not None:
             process.blamed = process.blocker if process.blamed is None else process.blamed
-            self._replace(process)
+            self._replace(process, "held_up")
             self._begin(self._give_up(process))
 
     def renew(self, number: int) -> None:
         """Replace the process of this job: a module of which it could import a part only would harm others."""
         if (process := self._where.get(number)) is not None:
-            self._recycle(process)
+            self._recycle(process, "module")
 
     def kill(self, number: int) -> None:
         """Kill the process of this job; others in it are handed back."""
         process = self._where.get(number)
         if process is not None and number in process.runs:
-            self._replace(process)
+            self._replace(process, "cancelled")
             process.kill()
 
     async def _give_up(self, process: Process) -> None:
@@ -203,6 +213,7 @@ class ProcessPool:
         if (former := self.units.places[place]) is not None:
             self._retire(former)
         process = self.units.places[place] = self._make(self._hello(sandbox), self._spawn, self._on_change)
+        self._living.add(process)
         return process
 
     async def _spawn(self, hello: frames.Hello) -> Spawned:
@@ -229,9 +240,11 @@ class ProcessPool:
         pythonpath = os.environ.get("PYTHONPATH") if seen else None
         return frames.Hello(search_path(), level, resources, sandbox, mark, pythonpath)
 
-    def _recycle(self, process: Process) -> None:
+    def _recycle(self, process: Process, cause: str) -> None:
         """Give the process no new jobs, and start another before it has ended."""
         place = self._retire(process)
+        if place is not None:
+            self._told("recycle", cause)
         if place is not None and process.sandbox is None and not self._closed:
             self._fill(place, None)
 
@@ -246,8 +259,11 @@ class ProcessPool:
     async def _see_off(self, process: Process) -> None:
         await process.leave(self._options.grace)
 
-    def _replace(self, process: Process) -> None:
+    def _replace(self, process: Process, cause: str) -> None:
         """Give the process no new jobs, and start another in its place at once."""
+        if process not in self._given_up:
+            self._given_up.add(process)
+            self._told("kill", cause)
         place = self._take_out(process)
         if place is not None and not self._closed:
             self._fill(place, process.sandbox)
@@ -263,7 +279,11 @@ class ProcessPool:
 
     def _on_change(self, process: Process) -> None:
         if process.gone:
+            if process in self._living and process.ended_unasked:
+                self._told("death", "")
+            self._living.discard(process)
             self._old.discard(process)
+            self._given_up.discard(process)
             if process in self.units.places:
                 self._heal(process)
         elif process.ready:
@@ -275,7 +295,7 @@ class ProcessPool:
                 log.info(
                     "process_recycled: process %s holds %d MB, and is replaced", process.pid, process.usage.memory >> 20
                 )
-                self._recycle(process)
+                self._recycle(process, "memory")
         self._changed()
 
     def _heal(self, process: Process) -> None:

@@ -90,6 +90,11 @@ class Process:
         """The units that its jobs take."""
         return sum(self.seats.values())
 
+    @property
+    def ended_unasked(self) -> bool:
+        """True when it is gone, and its worker had not told it to end."""
+        return self.gone and not self._ending
+
     # --- running
 
     def run(self, number: int, order: ProcessJob) -> asyncio.Future[frames.Returned | frames.Raised]:

@@ -1,0 +1,1 @@
+"""`holdfast metrics`: what operators look at, for other programs."""

@@ -1,0 +1,1 @@
+"""Metrics: counts and buckets of this process, and measures of a store, shown to Prometheus and to OpenTelemetry."""
