@@ -58,12 +58,34 @@ def _observed() -> Options:
     return {"log_jobs": False, "observers": [Observer()]}
 
 
+def _metrics() -> Options:
+    """Counts for Prometheus, with a port that nobody asks."""
+    return {"log_jobs": False, "metrics_port": 0}
+
+
+def _metrics_and_logs() -> Options:
+    return {**_logs("human")(), **_metrics(), "log_jobs": True}
+
+
+def _otel() -> Options:
+    """OpenTelemetry's SDK, with a reader in memory."""
+    from opentelemetry import metrics
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+
+    metrics.set_meter_provider(MeterProvider([InMemoryMetricReader()]))
+    return {"log_jobs": False}
+
+
 VARIANTS: dict[str, Callable[[], Options]] = {
     OFF: _off,
     "observer": _observed,
     "job logs": _logs("human"),
     "job logs, json": _logs("json"),
     "job logs, own handler": _records,
+    "metrics": _metrics,
+    "metrics and job logs": _metrics_and_logs,
+    "metrics, otel": _otel,
 }
 """Sets up a variant in a fresh process, and returns the worker's options."""
 
