@@ -93,8 +93,9 @@ async def test_a_handler_that_holds_up_the_loop_is_seen_from_outside(app: Holdfa
 
     async with working(app, health_port=0, lease=0.3, wedged_after=0.6) as running:
         urls += running.worker.urls
+        looking = asyncio.get_running_loop().run_in_executor(None, look)  # before this loop is stuck
         await block.enqueue()
-        await asyncio.to_thread(look)
+        await looking
         await eventually(lambda: running.worker.live().ok)
     for report in seen:
         assert any(str(reason).startswith("the event loop has not moved for ") for reason in report["reasons"])  # type: ignore[attr-defined]

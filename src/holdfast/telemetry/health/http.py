@@ -68,6 +68,8 @@ class HttpServer:
                 await self._answer(reader, writer)
         except (OSError, asyncio.IncompleteReadError, TimeoutError):
             pass  # the caller has left, or is too slow
+        except asyncio.CancelledError:
+            pass  # the port closes; streams of Python 3.11 would log a cancelled caller as an error
         finally:
             self._callers -= 1
             writer.close()
