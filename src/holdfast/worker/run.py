@@ -68,7 +68,7 @@ class ViewOfRun:
 
     @property
     def processes(self) -> int:
-        return len(self.runner.executors.pool.processes)
+        return len(self._runner.executors.pool.processes)
 
     @property
     def store_url(self) -> str:
