@@ -18,7 +18,7 @@ from probe import Scrape, scrape
 from support import declare_dead, eventually
 
 from holdfast import Holdfast, State
-from holdfast.store.contract import NewJob, Store
+from holdfast.store.contract import NewJob
 from holdfast.telemetry import files
 from holdfast.telemetry.metrics.exposition import exposition
 from holdfast.telemetry.metrics.store import StoreMeter
@@ -212,6 +212,5 @@ async def test_a_store_exposes_what_the_table_says(kind: str, tmp_path: Path) ->
     assert found.value("holdfast_queue_jobs", queue="mail", state="waiting") == 1
     assert found.value("holdfast_queue_oldest_ready_age_seconds", queue="mail") is not None
     assert found.value("holdfast_queue_workers", queue="mail") == 0
-    if hasattr(Store, "measure"):
-        unseen = {metric.exposed for metric in STORE_TABLE} - found.names
-        assert unseen <= {"holdfast_log_reader_lag", "holdfast_log_size_bytes"}
+    unseen = {metric.exposed for metric in STORE_TABLE} - found.names
+    assert unseen <= {"holdfast_log_reader_lag", "holdfast_log_size_bytes"}

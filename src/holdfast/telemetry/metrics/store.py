@@ -8,12 +8,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol, cast
+from collections.abc import Iterator, Sequence
 
 from ...core.state import State
 from ...core.visible import visible
-from ...store.contract import QueueInfo, Store
+from ...store.contract import LogMeasure, QueueInfo, QueueMeasure, Store
 from .exposition import exposition
 from .table import (
     DEPTH,
@@ -36,24 +35,6 @@ KEPT = 5.0
 """Seconds for which a measure is given again before the store is asked anew."""
 PATIENCE = 5.0
 """Seconds that the store has to answer: scrapers wait ten."""
-
-
-class _QueueMeasure(Protocol):
-    info: QueueInfo
-    keys_at_limit: int
-    scheduled_overdue_ms: int
-
-
-class _LogMeasure(Protocol):
-    events: int
-    bytes: int | None
-    readers: Mapping[str, int]
-
-
-class _StoreMeasure(Protocol):
-    now_ms: int
-    queues: Sequence[_QueueMeasure]
-    log: _LogMeasure
 
 
 class StoreMeter:
@@ -138,13 +119,9 @@ async def store_metrics(meter: StoreMeter, *, open: bool = False) -> str:
 
 
 async def _samples(store: Store) -> list[Sample]:
-    measure = getattr(store, "measure", None)
     workers = sum(info.alive for info in await store.sessions())
     found = [Sample(STORE_WORKERS, (), workers)]
-    if measure is None:  # a store of a third party, made before there were measures
-        now = await store.now_ms()
-        return [*found, *_of_queues(await store.queues(), now)]
-    measured = cast(_StoreMeasure, await measure())
+    measured = await store.measure()
     found += _of_queues([each.info for each in measured.queues], measured.now_ms)
     found += _of_measures(measured.queues)
     return [*found, *_of_log(measured.log)]
@@ -163,14 +140,14 @@ def _of_queues(queues: Sequence[QueueInfo], now: int) -> Iterator[Sample]:
         yield Sample(DEPTH, (OTHER, str(state)), sum(info.counts.get(state, 0) for info in queues[MOST_SETS:]))
 
 
-def _of_measures(queues: Sequence[_QueueMeasure]) -> Iterator[Sample]:
+def _of_measures(queues: Sequence[QueueMeasure]) -> Iterator[Sample]:
     for each in queues[:MOST_SETS]:
         labels = (visible(each.info.name),)
         yield Sample(KEYS_AT_LIMIT, labels, each.keys_at_limit)
         yield Sample(OVERDUE, labels, each.scheduled_overdue_ms / 1000)
 
 
-def _of_log(measured: _LogMeasure) -> Iterator[Sample]:
+def _of_log(measured: LogMeasure) -> Iterator[Sample]:
     yield Sample(LOG_EVENTS, (), measured.events)
     if measured.bytes is not None:
         yield Sample(LOG_BYTES, (), measured.bytes)

@@ -54,7 +54,7 @@ def _jobs(word: str, help: str, *labels: str) -> Metric:
     return Metric(name=f"holdfast.jobs.{word}", kind="counter", unit="{job}", labels=(*_JOB, *labels), help=help)
 
 
-ENQUEUED = _jobs("enqueued", "Runs that this process has begun: by enqueue, requeue, schedule or continuation.")
+ENQUEUED = _jobs("enqueued", "Runs that this process has begun: by enqueue, requeue or continuation.")
 CONFLICTS = _jobs("conflicts", "Enqueues that met a job which was there, by what became of them.", "outcome")
 STARTED = _jobs("started", "Attempts whose handler was started.")
 COMPLETED = _jobs("completed", "Jobs that were completed.")
