@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
+from .. import json_form
 from ..app.app import Holdfast
 from ..core.state import State
 from ..core.transition import Reply
+from ..json_form import JsonObject
 from ..store.contract import ChainRecord, DeleteResult
-from . import json_form
 from .command import CommandGroup, NotDone, OptionValue, Source, acting_options, json_option, source_options
 from .jobs import timed
-from .json_form import JsonObject
 from .output import duration, json_out, say, say_more, table
 from .parse import json_or_text
 

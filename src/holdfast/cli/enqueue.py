@@ -8,15 +8,15 @@ from typing import Any, TypeAlias
 import click
 import msgspec
 
+from .. import json_form
 from ..app.app import Holdfast
 from ..app.queue import AnyQueue
 from ..app.task import AnyTask
 from ..client import Handle
-from ..codec import codec
-from ..errors import ConfigError, PayloadError
-from . import json_form
+from ..errors import ConfigError
+from ..json_call import typed_arguments, typed_payload
+from ..json_form import JsonObject
 from .command import Command, OptionValue, Source, json_option, source_options
-from .json_form import JsonObject
 from .output import json_out, json_text, say
 from .parse import as_bytes, as_seconds, json_or_text, pairs
 
@@ -121,11 +121,7 @@ async def _plain(app: Holdfast, request: EnqueueRequest) -> Handle[object]:
 
 def fitting_payload(queue: AnyQueue, words: tuple[str, ...], args: str | None) -> object:
     """Return the words as a payload of the queue's type."""
-    payload, kind = payload_of(words, args), queue.payload_type
-    try:
-        return payload if kind is Any else codec("json").decode(msgspec.json.encode(payload), kind)
-    except PayloadError as error:
-        raise ConfigError(f"queue {queue.name!r}: {error}") from error
+    return typed_payload(queue, payload_of(words, args))
 
 
 def payload_of(words: tuple[str, ...], args: str | None) -> object:
@@ -152,7 +148,7 @@ def bind_task(
     positional = _json(args, "--args") if args is not None else []
     if type(positional) is not list:
         raise ConfigError(f"--args={args!r}: a JSON array")
-    return task, *_typed(task, positional, _named(task, rest))
+    return task, *typed_arguments(task, positional, _named(task, rest))
 
 
 def _find(app: Holdfast, words: tuple[str, ...]) -> tuple[AnyTask, list[str]]:
@@ -196,16 +192,6 @@ def _fitting(annotation: type, text: str) -> object:
         except Exception:
             return value  # the error is raised where the whole call is read
     return value
-
-
-def _typed(task: AnyTask, args: list[object], kwargs: JsonObject) -> tuple[tuple[object, ...], JsonObject]:
-    """Return the arguments as the handler's annotations want them."""
-    try:
-        payload = msgspec.json.encode(task.signature.bind(args, kwargs))
-        return task.signature.decode(payload, codec("json"))
-    except TypeError as error:
-        cause = error.__cause__ if isinstance(error, PayloadError) and error.__cause__ else error
-        raise ConfigError(f"task {task.name!r}: {cause}") from error
 
 
 def _json(text: str, what: str) -> JsonValue:

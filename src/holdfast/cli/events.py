@@ -7,12 +7,12 @@ import sys
 
 import click
 
+from .. import json_form
 from ..app.app import Holdfast
 from ..core.action import OPERATE
 from ..core.event import Event
 from ..core.visible import visible
 from ..store.contract import EventPage
-from . import json_form
 from .command import Command, Source, json_option, source_options
 from .output import duration, json_line, local_time, say_note
 

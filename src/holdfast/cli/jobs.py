@@ -8,15 +8,15 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
+from .. import json_form
 from ..app.app import Holdfast
 from ..core.event import Event
 from ..core.job import JobRecord
 from ..core.state import State
 from ..core.visible import visible, visible_lines
+from ..json_form import JsonObject
 from ..store.contract import JobPage
-from . import json_form
 from .command import CommandGroup, OptionValue, Source, json_option, source_options
-from .json_form import JsonObject
 from .output import console, duration, json_out, json_text, say_more, table
 from .parse import as_instant
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 import click
 import msgspec
@@ -97,13 +97,6 @@ def say_more(cursor: str | None) -> None:
     """Say on stderr that a list was cut, with the option for the next page, quoted for a shell."""
     if cursor:
         click.echo(f"there are more: --cursor {shlex.quote(cursor)}", err=True)
-
-
-def iso(ms: int | None) -> str | None:
-    """Return an instant in ISO 8601, in UTC, with milliseconds."""
-    if ms is None:
-        return None
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def local_time(ms: int | None) -> str | None:

@@ -9,13 +9,13 @@ from typing import Any, TypeVar, get_args
 import click
 import msgspec
 
+from .. import json_form
 from ..app.app import Holdfast
 from ..app.queue import AnyQueue
 from ..app.settings import QUEUE_SETTINGS
 from ..core.limit import QueueSettings, Rate
 from ..errors import ConfigError
 from ..store.contract import KeyInfo, KeyOrder, QueueInfo
-from . import json_form
 from .command import Command, CommandGroup, Source, acting_options, json_option, source_options
 from .output import duration, json_out, say, say_note, table
 from .parse import json_or_text, pairs, rate, seconds

@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import click
 
+from .. import json_form
 from ..app.app import Holdfast
 from ..core.schedule import Schedule
 from ..errors import ConfigError
+from ..json_form import JsonObject, iso
 from ..schedule import CHANGEABLE
-from . import json_form
 from .command import CommandGroup, OptionValue, Source, acting_options, json_option, source_options
-from .json_form import JsonObject
-from .output import iso, json_out, local_time, say, table
+from .output import json_out, local_time, say, table
 from .schedule_options import call_of, rule_options, rules_of, spec_of
 
 SHOWN_TICKS = 5
@@ -92,8 +92,7 @@ def show(source: Source, name: str, queue: str | None, as_json: bool) -> None:
 
 
 def _detail(app: Holdfast, found: Schedule) -> JsonObject:
-    ticks = [iso(round(tick.timestamp() * 1000)) for tick in found.upcoming(SHOWN_TICKS)]
-    return {**json_form.schedule(app, found), "when": str(found.spec), "ticks": ticks}
+    return json_form.schedule_detail(app, found, SHOWN_TICKS)
 
 
 def _print(detail: JsonObject, as_json: bool) -> None:

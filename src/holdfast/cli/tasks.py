@@ -8,18 +8,17 @@ from typing import Any
 import click
 import msgspec
 
+from .. import json_form
 from ..app.app import Holdfast
 from ..app.loader import load_app
 from ..app.settings import Resolved
 from ..app.task import AnyTask, Task
-from ..core.policy import ADJUSTABLE, Policy
+from ..core.policy import Policy
 from ..errors import ConfigError
+from ..json_form import TASK_SETTINGS, JsonObject
 from .command import Command, CommandGroup, Source, acting_options, json_option, source_options
-from .json_form import JsonObject
 from .output import json_out, say_note, table
 from .parse import json_or_text, pairs, seconds
-
-TASK_SETTINGS = tuple(name.removesuffix("_ms") for name in ADJUSTABLE)
 
 
 @click.group(cls=CommandGroup, default="list")
@@ -51,16 +50,12 @@ def list_(source: Source, as_json: bool) -> None:
 
     found = source.run(work)
     if as_json:
-        json_out({"tasks": [{"queue": queue, "task": task, **_policy_fields(policy)} for queue, task, policy in found]})
+        json_out(
+            {"tasks": [{"queue": queue, "task": task, **json_form.policy(policy)} for queue, task, policy in found]}
+        )
         return
     columns = ("queue", "task", *(f">{name}" for name in TASK_SETTINGS))
-    table(columns, [(queue, task or "(plain)", *_policy_fields(policy).values()) for queue, task, policy in found])
-
-
-def _policy_fields(policy: Policy) -> JsonObject:
-    timeout = None if policy.timeout_ms is None else policy.timeout_ms / 1000
-    known = {**msgspec.structs.asdict(policy.retry), "timeout": timeout}
-    return {name: known[name] for name in TASK_SETTINGS}
+    table(columns, [(queue, task or "(plain)", *json_form.policy(policy).values()) for queue, task, policy in found])
 
 
 def _setting(name: str, text: str) -> Any:
@@ -104,9 +99,9 @@ def set_(source: Source, queue: str, task: str, words: tuple[str, ...], clear: t
     if not known:
         say_note(f"no worker has declared a task {task!r} in queue {queue!r} yet")
     if as_json:
-        json_out({"queue": queue, "task": task, **_policy_fields(policy)})
+        json_out({"queue": queue, "task": task, **json_form.policy(policy)})
     else:
-        table(("setting", "value"), list(_policy_fields(policy).items()))
+        table(("setting", "value"), list(json_form.policy(policy).items()))
 
 
 @click.command(cls=Command)

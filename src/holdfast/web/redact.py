@@ -99,6 +99,35 @@ class Redactor:
         return self._known[text]
 
 
+def pruned(value: JsonValue, budget: int) -> JsonValue:
+    """Return the beginning of a value: about so many characters of it, and of lists and objects what fits."""
+    return _pruned(value, [budget])
+
+
+def _pruned(value: JsonValue, left: list[int]) -> JsonValue:
+    left[0] -= 4
+    if isinstance(value, str):
+        kept = value[: max(0, left[0])]
+        left[0] -= len(kept)
+        return kept if len(kept) == len(value) else f"{kept}…"
+    if isinstance(value, dict):
+        small = {}
+        for name, each in value.items():
+            if left[0] <= 0:
+                break
+            left[0] -= len(name)
+            small[name] = _pruned(each, left)
+        return small
+    if isinstance(value, list | tuple):
+        some = []
+        for each in value:
+            if left[0] <= 0:
+                break
+            some.append(_pruned(each, left))
+        return some
+    return value
+
+
 def _word(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Coroutine
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any, TypeVar
 
 from starlette.requests import HTTPConnection
 
@@ -14,10 +16,15 @@ from .auth.callers import Callers
 from .auth.hosts import Hosts
 from .auth.identity import Identity
 from .glance import Glance
+from .operations import Operations
+from .problem import Problem
 from .redact import Redactor
 from .settings import WebSettings
+from .shown import Shown
+from .stream import LogStream
 
 log = logging.getLogger("holdfast")
+T = TypeVar("T")
 
 
 class Site:
@@ -30,6 +37,10 @@ class Site:
         self.redactor = redactor
         self.hosts = Hosts(settings.allowed_hosts)
         self.glance = Glance(app)
+        self.shown = Shown(app, redactor, settings.shown_bytes)
+        self.stream = LogStream(app, self.shown.event)
+        self.operations = Operations(app)
+        self._stopping = asyncio.Event()
         self._opening = asyncio.Lock()
         self._opened = False
 
@@ -49,8 +60,27 @@ class Site:
                     self._opened = True
         return self.app
 
+    async def stop(self) -> None:
+        """End streams and those who wait, so that the server can stop; bulk actions end after their page."""
+        self._stopping.set()
+        await self.stream.close()
+        await self.operations.close()
+
+    async def while_serving(self, work: Coroutine[Any, Any, T]) -> T:
+        """Return what the work returns, unless the server stops before."""
+        task, stop = asyncio.create_task(work), asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait([task, stop], return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                raise Problem(503, "stopping", "the server stops: ask again", headers={"Retry-After": "1"})
+            return task.result()
+        finally:
+            task.cancel()
+            stop.cancel()
+
     async def close(self) -> None:
         """End what runs in the background, and close the app."""
+        await self.stop()
         if self._opened:
             self._opened = False
             await self.app.close()

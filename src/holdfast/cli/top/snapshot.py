@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
+from ... import json_form
 from ...app.app import Holdfast
+from ...json_form import JsonObject
 from ...store import shown
 from ...telemetry.recent import Recent
-from .. import json_form
-from ..json_form import JsonObject
 from .data import TopData, TopReader
 
 PATIENCE = 5.0

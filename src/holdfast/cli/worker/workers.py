@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
+from ... import json_form
 from ...app.app import Holdfast
 from ...store.contract import SessionInfo
-from .. import json_form
 from ..command import CommandGroup, NotDone, Source, acting_options, json_option, source_options
 from ..output import duration, json_out, say, size, table
 

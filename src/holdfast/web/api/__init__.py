@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from starlette.routing import BaseRoute
 
+from . import chains, enqueue, events, index, job_actions, jobs, operations, queues, schedules, tasks, workers
+from .endpoint import Endpoint
+
+GROUPS = (index, jobs, enqueue, job_actions, operations, queues, tasks, schedules, workers, chains, events)
+ENDPOINTS: tuple[Endpoint, ...] = tuple(endpoint for each in GROUPS for endpoint in each.group.endpoints)
+"""Every endpoint; the routes and the OpenAPI document are made from these."""
+
 
 def routes() -> list[BaseRoute]:
     """Return the routes of the API."""
-    return []
+    return [endpoint.route() for endpoint in ENDPOINTS]

@@ -1,20 +1,23 @@
-"""The JSON that commands print. Keys are stable; instants are ISO 8601 in UTC, durations end in `_ms`."""
+"""The JSON that commands print and the HTTP API answers. Keys are stable; instants are ISO 8601 in UTC."""
 
 from __future__ import annotations
 
 import base64
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
-from ..app.app import Holdfast
-from ..codec import Codec, codec
-from ..core.event import Event
-from ..core.job import ErrorRecord, JobRecord
-from ..core.schedule import Schedule
-from ..store.contract import ChainRecord, KeyInfo, QueueInfo, SessionInfo
-from .output import iso
+from .app.app import Holdfast
+from .codec import Codec, codec
+from .core.event import Event
+from .core.job import ErrorRecord, JobRecord
+from .core.policy import ADJUSTABLE, Policy
+from .core.schedule import Schedule
+from .store.contract import ChainRecord, KeyInfo, QueueInfo, SessionInfo
 
+TASK_SETTINGS = tuple(name.removesuffix("_ms") for name in ADJUSTABLE)
+"""What operators may adjust of a task."""
 JsonObject = dict[str, Any]
 """What is printed as a JSON object; its fields are documented in the reference."""
 
@@ -82,7 +85,7 @@ def chain_result(app: Holdfast, record: ChainRecord) -> object:
     if record.result is None:
         return None
     task = app.registry.tasks.get(record.task or "")
-    return _untyped(task.result_codec if task is not None else "json", record.result)
+    return untyped(task.result_codec if task is not None else "json", record.result)
 
 
 def job_detail(app: Holdfast, record: JobRecord, timeline: list[Event]) -> JsonObject:
@@ -93,7 +96,7 @@ def job_detail(app: Holdfast, record: JobRecord, timeline: list[Event]) -> JsonO
         "headers": record.headers,
         "payload": decoded(app, record, "codec", record.payload),
         "result": decoded(app, record, "result_codec", record.result),
-        "checkpoint": None if record.checkpoint is None else _untyped("json", record.checkpoint),
+        "checkpoint": None if record.checkpoint is None else untyped("json", record.checkpoint),
         "timeline": [event(each) for each in timeline],
     }
 
@@ -107,7 +110,7 @@ def schedule(app: Holdfast, found: Schedule) -> JsonObject:
         "name": found.name,
         "task": plan.task,
         "spec": msgspec.to_builtins(plan.spec),
-        "payload": _untyped(task.codec if task is not None else "json", plan.payload),
+        "payload": untyped(task.codec if task is not None else "json", plan.payload),
         "priority": plan.priority,
         "key": plan.key,
         "catch_up": plan.catch_up,
@@ -124,16 +127,29 @@ def schedule(app: Holdfast, found: Schedule) -> JsonObject:
     }
 
 
+def schedule_detail(app: Holdfast, found: Schedule, count: int) -> JsonObject:
+    """Return a schedule with its spec in words and its next ticks."""
+    ticks = [iso(round(tick.timestamp() * 1000)) for tick in found.upcoming(count)]
+    return {**schedule(app, found), "when": str(found.spec), "ticks": ticks}
+
+
+def policy(found: Policy) -> JsonObject:
+    """Return what operators may adjust of a task's policy, as it holds. Durations are in seconds."""
+    timeout = None if found.timeout_ms is None else found.timeout_ms / 1000
+    known = {**msgspec.structs.asdict(found.retry), "timeout": timeout}
+    return {name: known[name] for name in TASK_SETTINGS}
+
+
 def decoded(app: Holdfast, record: JobRecord, which: str, data: bytes | None) -> object:
     """Return bytes as the values that they hold, by the task's codec where the app is known, else as JSON."""
     if data is None:
         return None
     task = app.registry.tasks.get(record.task or "")
-    return _untyped(getattr(task, which) if task is not None else "json", data)
+    return untyped(getattr(task, which) if task is not None else "json", data)
 
 
-def _untyped(choice: str | Codec, data: bytes) -> object:
-    """Return the decoded bytes; as base64 where they cannot be decoded."""
+def untyped(choice: str | Codec, data: bytes) -> object:
+    """Return decoded bytes; as base64 where they cannot be decoded."""
     try:
         value = codec(choice).decode(data)
         msgspec.json.encode(value)
@@ -167,7 +183,7 @@ def event(each: Event) -> JsonObject:
         "error_signature": each.error_signature,
         "actor": each.actor,
         "message": each.message,
-        "payload": None if each.payload is None else _untyped("json", each.payload),
+        "payload": None if each.payload is None else untyped("json", each.payload),
     }
 
 
@@ -223,3 +239,10 @@ def worker(info: SessionInfo) -> JsonObject:
         "heard_at": iso(info.heard_at_ms),
         "expires_at": iso(info.expires_at_ms),
     }
+
+
+def iso(ms: int | None) -> str | None:
+    """Return an instant in ISO 8601, in UTC, with milliseconds."""
+    if ms is None:
+        return None
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
