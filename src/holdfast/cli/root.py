@@ -28,6 +28,7 @@ from .maintain import migrate, upkeep
 from .output import say
 from .queues import pause, queues, resume
 from .schedules import schedules
+from .serve import serve
 from .tasks import settings, tasks
 from .telemetry.metrics import metrics
 from .top.top import top
@@ -121,7 +122,7 @@ def cli(ctx: click.Context) -> None:
 
 for _command in (
     worker, enqueue, jobs, chains, queues, tasks, schedules, workers, top, events, cancel, requeue, promote, delete,
-    pause, resume, settings, doctor, metrics, upkeep, migrate, lake,
+    pause, resume, settings, doctor, metrics, upkeep, migrate, serve, lake,
 ):  # fmt: skip
     cli.add_command(_command)
 

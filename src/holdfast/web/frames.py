@@ -7,10 +7,9 @@ import binascii
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
-import msgspec
-
 from ..core.event import Event
 from ..json_form import JsonObject
+from .json_bytes import json_bytes
 from .problem import Problem
 
 Encode = Callable[[Event], JsonObject]
@@ -71,7 +70,7 @@ class Batch:
 def message(name: str, data: object, position: str | None = None) -> bytes:
     """Return a message of a stream of server-sent events."""
     head = b"" if position is None else b"id: %s\n" % written(position).encode()
-    return head + b"event: %s\ndata: %s\n\n" % (name.encode(), msgspec.json.encode(data))
+    return head + b"event: %s\ndata: %s\n\n" % (name.encode(), json_bytes(data))
 
 
 def heartbeat(position: str | None) -> bytes:

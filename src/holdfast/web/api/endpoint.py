@@ -12,8 +12,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ...app.app import Holdfast
-from ...core.visible import visible_json
 from ..auth.identity import Identity
+from ..json_bytes import json_bytes
 from ..site import Site, caller_of, site_of
 from .read import read_body, read_query
 
@@ -124,9 +124,3 @@ def _response(found: object) -> Response:
         return found
     status, body = (found.status, found.body) if isinstance(found, Answered) else (200, found)
     return Response(json_bytes(body), status, media_type="application/json")
-
-
-def json_bytes(value: object) -> bytes:
-    """Return JSON that steers no terminal on which somebody looks at it."""
-    data = msgspec.json.encode(value)
-    return data if data.isascii() else visible_json(data.decode()).encode()

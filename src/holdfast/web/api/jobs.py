@@ -15,9 +15,10 @@ from ...core.job import JobRecord
 from ...core.state import FINISHED, State
 from ...errors import JobError, JobMissing, JobTimeout
 from ...json_form import JsonObject
+from ..json_bytes import json_bytes
 from ..problem import Problem
 from ..shown import Part
-from .endpoint import Answered, ApiCall, EndpointGroup, json_bytes
+from .endpoint import Answered, ApiCall, EndpointGroup
 from .names import MOST_WAIT, PageSize, RunName, WaitSeconds, ref_of
 from .shapes import BlockerList, JobList, JobWhole, Json, ResultShape
 
