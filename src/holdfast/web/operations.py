@@ -146,9 +146,11 @@ class Operations:
         by_ids = "ids" in order.filter
         while not operation.stop:
             page = await self._app.jobs(limit=PAGE, cursor=cursor, **order.filter)
+            # A run that no longer holds its id is history: whatever is done to the id is done to another run.
+            found = [job for job in page.jobs if job.holds_id]
             left = order.limit - operation.matched
-            operation.more = len(page.jobs) > left or (len(page.jobs) == left and page.cursor is not None)
-            jobs = page.jobs[:left]
+            operation.more = len(found) > left or (len(found) == left and page.cursor is not None)
+            jobs = found[:left]
             operation.matched += len(jobs)
             for job in jobs[: SAMPLE - len(operation.sample)]:
                 operation.sample.append({"queue": job.queue, "id": job.id, "run": job.run})
@@ -191,6 +193,8 @@ class Operations:
             return await client.promote(job.queue, job.id) is Reply.OK
 
         async def delete(job: JobRecord, order: Order) -> bool:
-            return await client.delete(job.queue, job.id) is Reply.OK
+            now = await client.look.find(job.queue, job.id)
+            same = now is not None and now.run == job.run
+            return same and await client.delete(job.queue, job.id) is Reply.OK
 
         return {"cancel": cancel, "promote": promote, "delete": delete}
