@@ -116,9 +116,7 @@ class Gate:
     async def _meant(self, request: Request, receive: Receive) -> Receive:
         """Return a `receive` unless a page of somebody else's may have sent this in the caller's name."""
         identity: Identity | None = request.state.identity
-        if identity is not None and identity.via == "token":
-            return receive
-        if not from_browser(request) and (identity is None or identity.via == "open"):
+        if (identity is not None and identity.via == "token") or not from_browser(request):
             return receive
         if not same_origin(request):
             raise Problem(403, "other-origin", "this came from a page of another site")

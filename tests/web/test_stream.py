@@ -1,0 +1,266 @@
+"""The log over HTTP: pages of it, and live streams that miss nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+from support import Flaky, eventually
+from web_case import API, asking, kind_of, on_port, serving
+
+from holdfast import Holdfast
+from holdfast.errors import StoreError
+from holdfast.web import create_app, stream
+from holdfast.web.frames import position_of, written
+from holdfast.web.stream import Subscriber
+
+
+class Heard:
+    """What one stream has sent so far."""
+
+    def __init__(self) -> None:
+        self.messages: list[tuple[str, Any]] = []
+        self.last = ""
+        self.ended = False
+
+    def names(self) -> list[str]:
+        return [name for name, _ in self.messages]
+
+    def ids(self) -> list[str]:
+        return [data["id"] for name, data in self.messages if name == "event"]
+
+    async def take(self, response: httpx.Response) -> None:
+        """Read a stream to its end."""
+        name, data = "", ""
+        with contextlib.suppress(httpx.RemoteProtocolError, httpx.ReadError):
+            async for line in response.aiter_lines():
+                field, _, value = line.partition(": ")
+                if field == "id":
+                    self.last = value
+                elif field == "event":
+                    name = value
+                elif field == "data":
+                    data = value
+                elif not line and name:
+                    self.messages.append((name, json.loads(data)))
+                    name = data = ""
+        self.ended = True
+
+
+@contextlib.asynccontextmanager
+async def listening_to(
+    address: str, query: str = "", last: str | None = None, wait: bool = True
+) -> AsyncIterator[Heard]:
+    """A stream is open, and is read in the background."""
+    heard = Heard()
+    headers = {} if last is None else {"last-event-id": last.encode()}
+    async with (
+        httpx.AsyncClient(timeout=30) as client,
+        client.stream("GET", f"{address}{API}/events/stream{query}", headers=headers) as response,  # type: ignore[arg-type]
+    ):
+        if response.status_code != 200:
+            await response.aread()
+            raise AssertionError(response.text)
+        assert response.headers["content-type"].startswith("text/event-stream")
+        task = asyncio.create_task(heard.take(response))
+        try:
+            if wait:
+                await eventually(lambda: heard.messages or heard.ended)
+            yield heard
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_events_are_read_page_by_page(store_url: str) -> None:
+    async with serving(store_url) as client:
+        forms = [{"queue": f"q{n % 2}", "payload": n, "id": f"id-{n}"} for n in range(7)]
+        await client.post("/jobs/bulk", json={"jobs": forms})
+        seen: list[str] = []
+        after = None
+        while True:
+            given = {"limit": 3, **({} if after is None else {"after": after})}
+            page = (await client.get("/events", params=given)).json()
+            seen += [event["id"] for event in page["events"]]
+            after = page["position"]
+            if not page["events"]:
+                break
+        assert sorted(seen) == sorted(form["id"] for form in forms)
+        one = (await client.get("/events", params={"queue": "q1", "id": "id-3"})).json()
+        assert [event["transition"] for event in one["events"]] == ["enqueue"]
+        assert kind_of(await client.get("/events", params={"id": "id-3"})) == "bad-parameter"
+
+
+async def test_a_stream_tells_what_happens_and_is_taken_up_again(store_url: str) -> None:
+    app = Holdfast(store_url)
+    plain = app.queue("mail ü")
+    async with on_port(create_app(app)) as (address, _), app:
+        await plain.enqueue(0, job_id="before")
+        async with listening_to(address) as heard:
+            assert heard.names() == ["hello"]
+            for number in range(3):
+                await plain.enqueue(number, job_id=f"id-{number}")
+            await eventually(lambda: len(heard.ids()) == 3)
+            last = heard.last
+        await plain.enqueue(3, job_id="missed")
+        async with listening_to(address, last=last) as heard:
+            await plain.enqueue(4, job_id="later")
+            await eventually(lambda: heard.ids() == ["missed", "later"])
+
+
+async def test_a_stream_is_taken_up_again_by_another_server(store_url: str) -> None:
+    app = Holdfast(store_url)
+    plain = app.queue("mail ü")
+    async with app:
+        async with on_port(create_app(store_url)) as (address, _), listening_to(address) as heard:
+            await plain.enqueue(0, job_id="first")
+            await eventually(lambda: heard.ids() == ["first"])
+            last = heard.last
+        await plain.enqueue_many(range(2500))
+        await plain.enqueue(1, job_id="missed")
+        async with on_port(create_app(store_url)) as (address, _), listening_to(address, last=last) as heard:
+            await eventually(lambda: "missed" in heard.ids())
+            await plain.enqueue(2, job_id="later")
+            await eventually(lambda: "later" in heard.ids())
+            assert len(heard.ids()) == len(set(heard.ids())) == 2502
+            assert heard.ids()[-2:] == ["missed", "later"]
+
+
+async def test_streams_are_filtered(url: str) -> None:
+    app = Holdfast(url)
+    async with (
+        on_port(create_app(app)) as (address, _),
+        app,
+        listening_to(address, "?queue=a") as of_queue,
+        listening_to(address, "?queue=a&id=two") as of_job,
+    ):
+        for queue, id in (("a", "one"), ("b", "one"), ("a", "two")):
+            await app.queue(queue).enqueue(1, job_id=id)
+        await eventually(lambda: of_queue.ids() == ["one", "two"] and of_job.ids() == ["two"])
+
+
+async def test_a_pulse_counts_and_a_rate_leaves_out(url: str) -> None:
+    app = Holdfast(url)
+    async with on_port(create_app(app)) as (address, _), app:
+        pulse, slow = "?events=false&pulse=true", "?rate=3"
+        async with listening_to(address, pulse) as counted, listening_to(address, slow) as some:
+            await app.queue("a").enqueue_many(range(50))
+            await eventually(lambda: "pulse" in counted.names() and "skipped" in some.names())
+            assert counted.ids() == []
+            totals = [data["a"]["enqueue"] for name, data in counted.messages if name == "pulse"]
+            assert sum(totals) == 50
+            skipped = sum(data["events"] for name, data in some.messages if name == "skipped")
+            assert (len(some.ids()), skipped) == (3, 47)
+
+
+async def test_one_reader_serves_all_streams(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "POLL", 0.02)
+    app = Holdfast(url)
+    flaky = Flaky(app.store)
+    app.store = flaky  # type: ignore[assignment]
+    app.client.use(flaky)  # type: ignore[arg-type]
+    web = create_app(app)
+    async with on_port(web) as (address, _), app, contextlib.AsyncExitStack() as stack:
+        streams = [await stack.enter_async_context(listening_to(address)) for _ in range(20)]
+        flaky.calls.clear()
+        before = web.state.site.stream.turn
+        await app.queue("a").enqueue(1, job_id="one")
+        await eventually(lambda: all(heard.ids() == ["one"] for heard in streams))
+        turns = web.state.site.stream.turn - before
+        assert flaky.calls.count("events") <= turns + 1
+        assert len(web.state.site.stream) == 20
+    assert len(web.state.site.stream) == 0
+
+
+async def test_a_store_that_goes_away_is_told_and_comes_back(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "POLL", 0.02)
+    app = Holdfast(url)
+    flaky = Flaky(app.store)
+    app.store = flaky  # type: ignore[assignment]
+    app.client.use(flaky)  # type: ignore[arg-type]
+    async with on_port(create_app(app)) as (address, _), app, listening_to(address) as heard:
+        flaky.refuse("events", StoreError("the store does not answer"), 3)
+        await eventually(lambda: "store_back" in heard.names())
+        assert heard.messages[1] == ("store_away", {"detail": "the store does not answer"})
+        assert heard.names().count("store_away") == 1
+        await app.queue("a").enqueue(1, job_id="one")
+        await eventually(lambda: heard.ids() == ["one"])
+
+
+async def test_a_store_that_is_away_is_a_503(url: str) -> None:
+    app = Holdfast(url)
+    flaky = Flaky(app.store)
+    app.store = flaky  # type: ignore[assignment]
+    app.client.use(flaky)  # type: ignore[arg-type]
+    async with asking(create_app(app)) as client:
+        flaky.refuse("jobs", StoreError("the store does not answer"))
+        away = await client.get("/jobs")
+        assert (away.status_code, kind_of(away), away.headers["retry-after"]) == (503, "store-away", "2")
+        assert (await client.get("/jobs")).status_code == 200
+        flaky.refuse("now_ms", StoreError("the store does not answer"))
+        ready = await client.get("http://localhost/ready")
+        assert (ready.status_code, ready.json()["ready"]) == (503, False)
+        assert (await client.get("http://localhost/ready")).status_code == 200
+
+
+async def test_gaps_and_another_log_are_told(url: str) -> None:
+    app = Holdfast(f"{url}?history=100")
+    plain = app.queue("a")
+    async with on_port(create_app(app)) as (address, _), app:
+        await plain.enqueue(1)
+        first = (await app.store.events(None, limit=1)).position
+        await plain.enqueue_many(range(5000))
+
+        async def trimmed() -> bool:
+            await plain.enqueue_many(range(500))
+            return (await app.store.events(first, limit=1)).gap > 0
+
+        await eventually(trimmed)
+        async with listening_to(address, last=first) as heard:
+            await eventually(lambda: heard.messages)
+            assert heard.names()[0] == "gap"
+        async with listening_to(address, last="0000000000000000:5") as heard:
+            assert heard.names()[0] == "reset"
+    async with asking(create_app(url)) as client:
+        wrong = await client.get("/events/stream", headers={"last-event-id": '{"of": "redis"}'})
+        assert wrong.status_code == 400
+
+
+async def test_a_reader_that_is_too_slow_is_ended() -> None:
+    subscriber = Subscriber(None, None, events=True, pulse=False, rate=None)
+    for _ in range(6):
+        subscriber.put(b"x" * 1024 * 1024)
+    assert subscriber.ended == "behind"
+    assert len(await subscriber.get(0)) <= stream.MOST_BYTES + 1024 * 1024
+
+
+async def test_streams_and_waits_end_when_the_server_stops(url: str) -> None:
+    app = Holdfast(url)
+    async with app:
+        made = await app.queue("a").enqueue(1)
+        async with (
+            on_port(create_app(app)) as (address, server),
+            listening_to(address) as heard,
+            httpx.AsyncClient(timeout=30) as client,
+        ):
+            where = {"queue": "a", "id": made.id, "wait": 30}
+            waiting = asyncio.create_task(client.get(f"{address}{API}/job/result", params=where))
+            await eventually(lambda: app.client._waiting._waiters)
+            server.should_exit = True
+            answer = await waiting
+            assert (answer.status_code, kind_of(answer)) == (503, "stopping")
+            await eventually(lambda: heard.ended)
+            assert heard.messages[-1] == ("end", {"reason": "stopping"})
+
+
+@pytest.mark.parametrize("position", ["ab12:7", '{"mail":"1-2"}', '{"ü":"1"}', "b64.x", "a\nb"])
+def test_a_position_survives_a_line_and_a_header(position: str) -> None:
+    text = written(position)
+    assert text.isascii()
+    assert "\n" not in text
+    assert position_of(text) == position
