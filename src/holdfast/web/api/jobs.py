@@ -25,7 +25,7 @@ from .shapes import BlockerList, JobList, JobWhole, Json, ResultShape
 group = EndpointGroup("jobs")
 
 
-class JobFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class FilterForm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which jobs: everything that is given must match."""
 
     queue: str | None = None
@@ -51,22 +51,25 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         chain = ref_of(self.chain_queue, self.chain_id, self.chain_run)
         found: dict[str, Any] = {
             name: value
-            for name in JobFilter.__struct_fields__
+            for name in FilterForm.__struct_fields__
             if (value := getattr(self, name)) not in (None, ()) and not name.startswith("chain_")
         }
         if self.id:
             found["ids"] = list(found.pop("id"))
         if chain is not None:
             found["chain"] = chain
-        if unknown := [name for name in found if name not in KNOWN]:
+        if not ANY and (unknown := [name for name in found if name not in KNOWN]):
             raise Problem(400, "unknown-parameter", f"{unknown[0]!r} is no filter of this version", known=list(KNOWN))
         return found
 
 
-KNOWN = tuple(inspect.signature(Holdfast.jobs).parameters)
+_parameters = inspect.signature(Holdfast.jobs).parameters
+KNOWN = tuple(_parameters)
+ANY = any(each.kind is each.VAR_KEYWORD for each in _parameters.values())
+"""`app.jobs` checks its filters itself."""
 
 
-class JobsQuery(JobFilter, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class JobsQuery(FilterForm, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which jobs, and which page of them."""
 
     limit: PageSize = 50

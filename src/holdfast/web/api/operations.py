@@ -13,7 +13,7 @@ from ..operations import MOST_MATCHED, Action, Order
 from ..problem import Problem
 from .endpoint import Answered, ApiCall, EndpointGroup
 from .job_actions import EmptyForm
-from .jobs import JobFilter
+from .jobs import FilterForm
 from .shapes import OperationList, OperationShape
 
 group = EndpointGroup("operations")
@@ -29,7 +29,7 @@ class OperationForm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """What to do, and to which jobs. With `dry_run`, they are counted, and nothing is changed."""
 
     action: Action
-    filter: JobFilter = JobFilter()
+    filter: FilterForm = FilterForm()
     all: bool = False
     """An empty filter is meant: every job of the store."""
     dry_run: bool = False
