@@ -46,7 +46,7 @@ imports: $(VENV)/.dev
 
 docs: $(VENV)/.dev ## Rewrite the parts of the docs that are made from the code
 	@$(BIN)/python -m holdfast.core.diagram > docs/state-machine.md
-	@$(BIN)/python -m holdfast.web.api.reference > docs/reference/http-api.md
+	@$(BIN)/python -m holdfast.web.api.description.reference > docs/reference/http-api.md
 	@$(BIN)/python tests/docs/architecture.py --write
 
 bench: $(VENV)/.core ## Measure, beside other queues, on SQLite

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from holdfast.web import problem
-from holdfast.web.api import reference
+from holdfast.web.api.description import reference
 
 ROOT = Path(__file__).parents[2]
 

@@ -15,9 +15,10 @@ from web_case import API, asking, kind_of, on_port, serving
 
 from holdfast import Holdfast
 from holdfast.errors import StoreError
-from holdfast.web import create_app, stream
-from holdfast.web.frames import position_of, written
-from holdfast.web.stream import Subscriber
+from holdfast.web import create_app
+from holdfast.web.stream import reader
+from holdfast.web.stream.frames import position_of, written
+from holdfast.web.stream.reader import Subscriber
 
 
 class Heard:
@@ -159,7 +160,7 @@ async def test_a_pulse_counts_and_a_rate_leaves_out(url: str) -> None:
 
 
 async def test_one_reader_serves_all_streams(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "POLL", 0.02)
+    monkeypatch.setattr(reader, "POLL", 0.02)
     app = Holdfast(url)
     flaky = Flaky(app.store)
     app.store = flaky  # type: ignore[assignment]
@@ -178,7 +179,7 @@ async def test_one_reader_serves_all_streams(url: str, monkeypatch: pytest.Monke
 
 
 async def test_a_store_that_goes_away_is_told_and_comes_back(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "POLL", 0.02)
+    monkeypatch.setattr(reader, "POLL", 0.02)
     app = Holdfast(url)
     flaky = Flaky(app.store)
     app.store = flaky  # type: ignore[assignment]
@@ -236,7 +237,7 @@ async def test_a_reader_that_is_too_slow_is_ended() -> None:
     for _ in range(6):
         subscriber.put(b"x" * 1024 * 1024)
     assert subscriber.ended == "behind"
-    assert len(await subscriber.get(0)) <= stream.MOST_BYTES + 1024 * 1024
+    assert len(await subscriber.get(0)) <= reader.MOST_BYTES + 1024 * 1024
 
 
 async def test_streams_and_waits_end_when_the_server_stops(url: str) -> None:

@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 from holdfast import Holdfast
 from holdfast.web import create_app
 from holdfast.web.api import ENDPOINTS
-from holdfast.web.api.openapi import document
+from holdfast.web.api.description.openapi import document
 from holdfast.web.server import Place, WebServer, listening
 
 API = "/api/v1"

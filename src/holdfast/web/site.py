@@ -21,7 +21,7 @@ from .problem import Problem
 from .redact import Redactor
 from .settings import WebSettings
 from .shown import Shown
-from .stream import LogStream
+from .stream.reader import LogStream
 
 log = logging.getLogger("holdfast")
 T = TypeVar("T")

@@ -10,10 +10,10 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
 from ...json_form import JsonObject
-from ..frames import position_of
-from ..live import LiveStream
 from ..problem import Problem
-from ..stream import Subscriber
+from ..stream.frames import position_of
+from ..stream.live import LiveStream
+from ..stream.reader import Subscriber
 from .endpoint import ApiCall, EndpointGroup
 from .names import PageSize
 from .shapes import EventList

@@ -39,6 +39,6 @@ async def get_index(call: ApiCall[Any, None]) -> JsonObject:
 async def get_openapi(call: ApiCall[Any, None]) -> JsonObject:
     """Return this description."""
     from . import ENDPOINTS
-    from .openapi import document
+    from .description.openapi import document
 
     return document(ENDPOINTS, root_of(call.request))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..core.event import Event
+from ...core.event import Event
 
 Counts = dict[str, int]
 

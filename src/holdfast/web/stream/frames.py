@@ -7,10 +7,10 @@ import binascii
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
-from ..core.event import Event
-from ..json_form import JsonObject
-from .json_bytes import json_bytes
-from .problem import Problem
+from ...core.event import Event
+from ...json_form import JsonObject
+from ..json_bytes import json_bytes
+from ..problem import Problem
 
 Encode = Callable[[Event], JsonObject]
 _MARK = "b64."

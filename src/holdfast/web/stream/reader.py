@@ -8,10 +8,10 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..app.app import Holdfast
-from ..core.bound import EVENTS_AT_ONCE
-from ..errors import HoldfastError
-from ..store.contract import EventPage
+from ...app.app import Holdfast
+from ...core.bound import EVENTS_AT_ONCE
+from ...errors import HoldfastError
+from ...store.contract import EventPage
 from .frames import Batch, Encode, Frame, message
 from .pulse import Pulse
 

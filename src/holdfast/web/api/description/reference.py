@@ -1,4 +1,4 @@
-"""The page of the HTTP API in the docs, made from the endpoints: `python -m holdfast.web.api.reference`."""
+"""The page of the HTTP API in the docs, made from the endpoints: `python -m holdfast.web.api.description.reference`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from . import ENDPOINTS
-from .endpoint import ROOT, Endpoint
+from .. import ENDPOINTS
+from ..endpoint import ROOT, Endpoint
 from .openapi import document
 
 PROBLEMS = {
@@ -79,12 +79,12 @@ position of the log behind it, opaque; a client that comes back sends it as `Las
 | --- | --- |
 | `hello` | the stream has begun: `{"streams"}` |
 | `event` | an event, as in `GET /events` |
-| `pulse` | once a second, with `pulse=true`: by queue, how many of each transition, sums of `wait_ms`, `run_ms`, `runs` |
+| `pulse` | once a second, with `pulse=true`: by queue, how many of each transition, and sums: `wait_ms`, `run_ms` |
 | `skipped` | with `rate`: so many `events` were left out within a second |
 | `gap` | so many `events` were trimmed before they could be read |
 | `reset` | the log is another one than the position was made for; it is read from its start |
 | `store_away`, `store_back` | the store does not answer (`detail`), and answers again |
-| `end` | the stream ends; `reason` is `stopping`, or `behind`: the client read too slowly, and comes back with its `id` |
+| `end` | the stream ends; `reason` is `stopping`, or `behind`: the client read too slowly, and comes back |
 
 Every 15 seconds without a message there is an `id` alone, which keeps connections open and positions fresh. A client
 that comes back to another server may get the last events before its return twice.

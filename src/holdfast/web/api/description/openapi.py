@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from ... import __version__
-from ...json_form import JsonObject
-from ..problem import PREFIX
-from .endpoint import ROOT, Endpoint
+from .... import __version__
+from ....json_form import JsonObject
+from ...problem import PREFIX
+from ..endpoint import ROOT, Endpoint
 
 REFERENCE = "#/components/schemas/{name}"
 PROBLEM = {

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
-from ..core.bound import EVENTS_AT_ONCE
-from ..core.event import Event
-from ..store.contract import EventPage, Store
+from ...core.bound import EVENTS_AT_ONCE
+from ...core.event import Event
+from ...store.contract import EventPage, Store
 from .frames import Batch, Encode, Frame, heartbeat, message
-from .stream import LogStream, Subscriber
+from .reader import LogStream, Subscriber
 
 HEARTBEAT = 15.0
 RETRY_MS = 2000

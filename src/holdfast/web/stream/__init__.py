@@ -1,0 +1,1 @@
+"""The log, live: one reader for each server, and what is sent to browsers."""
