@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
+import servers
 from support import Flaky, eventually
 from web_case import API, asking, kind_of, on_port, serving
 
@@ -265,3 +266,40 @@ def test_a_position_survives_a_line_and_a_header(position: str) -> None:
     assert text.isascii()
     assert "\n" not in text
     assert position_of(text) == position
+
+
+async def test_a_server_that_dies_and_comes_back_is_told_of() -> None:
+    binary = servers.valkey_binary() or servers.redis_binary()
+    assert binary
+    redis = servers.RedisServer(binary)
+    try:
+        app = Holdfast(redis.url)
+        async with (
+            on_port(create_app(app)) as (address, _),
+            listening_to(address) as heard,
+            httpx.AsyncClient(base_url=f"{address}{API}", timeout=30) as client,
+        ):
+            await asyncio.to_thread(redis.stop, kill=True)
+            await eventually(lambda: "store_away" in heard.names())
+            away = await client.get("/jobs")
+            assert (away.status_code, kind_of(away), away.headers["retry-after"]) == (503, "store-away", "2")
+            await asyncio.to_thread(redis.start)
+            await eventually(lambda: "store_back" in heard.names())
+
+            async def taken_in() -> bool:
+                return (await client.post("/jobs", json={"queue": "q", "payload": 1, "id": "one"})).is_success
+
+            await eventually(taken_in)
+            await eventually(lambda: "one" in heard.ids())
+    finally:
+        redis.close()
+
+
+async def test_a_server_starts_without_its_store() -> None:
+    async with asking(create_app(f"redis://127.0.0.1:{servers.free_port()}")) as client:
+        away = await client.get("/queues")
+        assert (away.status_code, kind_of(away)) == (503, "store-away")
+        assert (await client.get("http://localhost/ready")).status_code == 503
+        assert (await client.get("http://localhost/live")).status_code == 200
+        page = await client.get("http://localhost/", headers={"accept": "text/html"})
+        assert (page.status_code, "<h1>Service Unavailable</h1>" in page.text) == (503, True)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from importlib.util import find_spec
+
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -28,7 +31,16 @@ async def ready(request: Request) -> Response:
 
 async def metrics(request: Request) -> Response:
     """Return the metrics of the store, as Prometheus reads them."""
-    raise Problem(404, "no-metrics", "this version has no metrics")
+    site = site_of(request)
+    if find_spec("holdfast.telemetry.metrics") is None:
+        raise Problem(404, "no-metrics", "this version has no metrics")
+    shown = import_module("holdfast.telemetry.metrics.exposition")
+    if site.meter is None:
+        store = (await site.opened()).store
+        site.meter = import_module("holdfast.telemetry.metrics.store").StoreMeter(store)
+    open = shown.wants_open(request.headers.get("accept", ""))
+    text = shown.exposition(await site.meter.samples(), open=open)
+    return Response(text, media_type=shown.OPEN if open else shown.PLAIN)
 
 
 PROBES = [

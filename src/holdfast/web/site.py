@@ -40,6 +40,8 @@ class Site:
         self.shown = Shown(app, redactor, settings.shown_bytes)
         self.stream = LogStream(app, self.shown.event)
         self.operations = Operations(app)
+        self.meter: Any = None
+        """What measures the store for `/metrics`, once it was asked for."""
         self._stopping = asyncio.Event()
         self._opening = asyncio.Lock()
         self._opened = False
