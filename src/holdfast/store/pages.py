@@ -74,7 +74,7 @@ def counted(which: Filter, counts: Mapping[tuple[str, str], int]) -> int:
     return max(0, _total(which, counts, which.states or EVERY))
 
 
-class Look:
+class LookAhead:
     """How many candidates are looked at: few at first, then more, up to a bound."""
 
     def __init__(self, limit: int, most: int | None = LOOKED_AT_ONCE) -> None:

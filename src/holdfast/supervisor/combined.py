@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from ..store.contract import Store
-from ..telemetry.health.health import Pulse
+from ..telemetry.health.health import LoopBeat
 from ..telemetry.health.http import JSON, HttpRequest, HttpResponse, Route
 from ..telemetry.health.port import Port
 from ..telemetry.health.ports import PortOptions
@@ -48,7 +48,7 @@ class CombinedPort:
         self._is_draining = is_draining
         self._folder = tempfile.TemporaryDirectory(prefix="holdfast-")
         self._twin = TwinMeter(store)
-        self._pulse = Pulse()
+        self._pulse = LoopBeat()
         probes: dict[str, Route] = {LIVE: self._live, READY: self._ready}
         metrics: dict[str, Route] = {METRICS: self._metrics, STORE_METRICS: metrics_route(self._twin.samples)}
         served = [

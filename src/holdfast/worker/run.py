@@ -18,7 +18,7 @@ from ..core.bound import DEFAULT_LEASE_MS
 from ..errors import StoreTooNew
 from ..log import logging_as
 from ..store import Store, shown
-from ..telemetry.health.health import Facts, Pulse
+from ..telemetry.health.health import Facts, LoopBeat
 from ..telemetry.observed_store import observed
 from .burst import until_empty
 from .outcomes import Report
@@ -102,7 +102,7 @@ class WorkerRun:
         self._declarations = Declarations(app, served, self._retrying)
         self._times = LeaseTimes(DEFAULT_LEASE_MS, DEFAULT_LEASE_MS / 3000, DEFAULT_LEASE_MS / 250)
         """What it has by default, until the run begins."""
-        self._pulse = Pulse()
+        self._pulse = LoopBeat()
         self.life: SessionLife | None = None
         """The latest session."""
         self.stopping: asyncio.Task[None] | None = None

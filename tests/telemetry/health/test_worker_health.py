@@ -19,7 +19,7 @@ from probe import Scrape, ask, get
 from support import eventually, until, working
 
 from holdfast import ConfigError, Holdfast
-from holdfast.telemetry.health.health import Pulse
+from holdfast.telemetry.health.health import LoopBeat
 
 Start = Callable[..., Process]
 
@@ -102,7 +102,7 @@ async def test_a_handler_that_holds_up_the_loop_is_seen_from_outside(app: Holdfa
 
 
 def test_a_loop_that_moves_has_a_pulse() -> None:
-    pulse = Pulse()
+    pulse = LoopBeat()
 
     async def beat() -> float:
         pulse.start()

@@ -11,7 +11,7 @@ from ...core.bound import GATHERED_AT_ONCE, LOOKED_AT_ONCE
 from ...core.job import JobRecord
 from ..contract import Filter, JobCount
 from ..cursor import LAST
-from ..pages import Look, Source, behind, by_counters, counted, source_of, states_of
+from ..pages import LookAhead, Source, behind, by_counters, counted, source_of, states_of
 from .call import records
 from .call.arguments import selection
 from .call.array import blob, numbers, texts
@@ -21,7 +21,7 @@ COUNTED_IN = 10
 """A count looks at as many rows as so many pages."""
 
 
-class Candidates(NamedTuple):
+class CandidateSource(NamedTuple):
     """Where the runs come from that may match, and what their statements take."""
 
     name: str
@@ -41,7 +41,7 @@ class PostgresPages:
 
         At most `most` rows are looked at, or all. Without `requeued`, runs that were requeued are left out.
         """
-        source, found, look = await self._candidates(which, requeued), list[JobRecord](), Look(limit, most)
+        source, found, look = await self._candidates(which, requeued), list[JobRecord](), LookAhead(limit, most)
         while size := look.next():
             left = limit + 1 - len(found)
             bounds = {"before": before, "most": size, "limit": left}
@@ -60,7 +60,7 @@ class PostgresPages:
         if by_counters(which):
             return JobCount(number=counted(which, await self._counts()))
         source, number, before = await self._candidates(which, True), 0, LAST
-        look = Look(LOOKED_AT_ONCE // 2, COUNTED_IN * LOOKED_AT_ONCE)
+        look = LookAhead(LOOKED_AT_ONCE // 2, COUNTED_IN * LOOKED_AT_ONCE)
         while size := look.next():
             (row,) = await self._caller.by_index(f"count_{source.name}", before=before, most=size, **source.values)
             number += row["number"]
@@ -73,7 +73,7 @@ class PostgresPages:
     async def _counts(self) -> dict[tuple[str, str], int]:
         return {(row["queue"], row["state"]): row["count"] for row in await self._caller.query("counts")}
 
-    async def _candidates(self, which: Filter, requeued: bool) -> Candidates:
+    async def _candidates(self, which: Filter, requeued: bool) -> CandidateSource:
         values = _values(which, requeued)
         counts = await self._counts() if which.states or which.queue is not None else {}
         source = source_of(which, counts)
@@ -81,9 +81,13 @@ class PostgresPages:
             names = await self._caller.query("names")
             values["queues"] = texts([row["name"] for row in names])
         if source in ("signature", "rare", "walk"):
-            return Candidates(source, values)
+            return CandidateSource(source, values)
         runs = await self._gathered(source, values)
-        return Candidates("walk", values) if runs is None else Candidates("few", {**values, "runs": numbers(runs)})
+        return (
+            CandidateSource("walk", values)
+            if runs is None
+            else CandidateSource("few", {**values, "runs": numbers(runs)})
+        )
 
     async def _gathered(self, source: Source, values: dict[str, object]) -> list[int] | None:
         """Return all runs that an index has for a filter; `None` when they are too many."""

@@ -11,7 +11,7 @@ from ...core.job import run_number
 from ...core.state import State
 from ..contract import Filter, JobCount
 from ..cursor import LAST
-from ..pages import Look, Source, behind, by_counters, counted, source_of, states_of
+from ..pages import LookAhead, Source, behind, by_counters, counted, source_of, states_of
 from .tx import Row, Tx, Value
 
 Candidates = Callable[[int, int], list[int]]
@@ -44,7 +44,7 @@ def _looked_at(
     tx: Tx, which: Filter, limit: int, before: int, most: int | None
 ) -> Iterator[tuple[list[int], int | None]]:
     """Yield runs that may match, newest first, in growing parts, each with where the next begins."""
-    candidates, look = _candidates(tx, which), Look(limit, most)
+    candidates, look = _candidates(tx, which), LookAhead(limit, most)
     while size := look.next():
         runs = candidates(before, size)
         if len(runs) < size:

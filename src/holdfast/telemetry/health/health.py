@@ -84,7 +84,7 @@ def _report(facts: Facts, reasons: list[str]) -> HealthReport:
     return HealthReport(ok=not reasons, reasons=tuple(reasons), facts=told)
 
 
-class Pulse:
+class LoopBeat:
     """Notes that an event loop moves; may be read from any thread."""
 
     def __init__(self) -> None:

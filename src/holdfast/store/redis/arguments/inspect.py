@@ -57,7 +57,7 @@ class SearchReply(NamedTuple):
     records: Flat
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SearchFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the server looks at to tell whether a record matches. `states` are letters."""
 
     states: str | None = None
@@ -74,7 +74,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class SearchCall(ServerCall[SearchReply]):
     """Return those of some runs that match, or those of the newest `most` below a run, up to `limit` of them.
 
-    `which` is a `Wanted` as JSON; `bare` gives no records.
+    `which` is a `SearchFilter` as JSON; `bare` gives no records.
     """
 
     reply, flag, takes, gives = SearchReply, READS, (RunArguments,), (RecordFields,)

@@ -14,9 +14,9 @@ from ....core.state import LETTER, State
 from ....errors import ConfigError
 from ...contract import Filter, JobCount, JobPage
 from ...cursor import LAST, ListCursor
-from ...pages import Look, by_counters, states_of
+from ...pages import LookAhead, by_counters, states_of
 from ..arguments.entry import in_groups
-from ..arguments.inspect import QueueCall, RecordFields, SearchCall, SearchReply, Wanted
+from ..arguments.inspect import QueueCall, RecordFields, SearchCall, SearchFilter, SearchReply
 from ..caller import RedisCaller, rid
 from ..record.job import RedisRecord, is_gone, parse_or_none
 from ..record.view import decoded, job_record
@@ -82,7 +82,7 @@ class Search:
         """
         runs = await self._candidates.of(queue, which, chains)
         jobs: list[JobRecord] = []
-        look, oldest = Look(limit, most), None
+        look, oldest = LookAhead(limit, most), None
         while size := look.next():
             left = limit + 1 - len(jobs)
             chosen = await runs.below(before, size) if runs is not None else None
@@ -120,7 +120,7 @@ class Search:
     async def _number(self, queue: str, which: Filter, most: int) -> tuple[int, bool]:
         """Return how many jobs of one queue match, up to `most`, and whether there may be more."""
         runs = await self._candidates.of(queue, which, False)
-        number, before, look = 0, LAST, Look(MOST_AT_ONCE, COUNTED_IN * LOOKED_AT_ONCE)
+        number, before, look = 0, LAST, LookAhead(MOST_AT_ONCE, COUNTED_IN * LOOKED_AT_ONCE)
         bare = which.tag is None and which.signature is None and not which.holders
         while size := min(look.next(), MOST_AT_ONCE):
             chosen = await runs.below(before, size) if runs is not None else None
@@ -164,9 +164,9 @@ class Search:
         return jobs
 
 
-def _wanted(which: Filter, fresh: bool) -> Wanted:
+def _wanted(which: Filter, fresh: bool) -> SearchFilter:
     """Return what the server looks at."""
-    return Wanted(
+    return SearchFilter(
         states="".join(LETTER[State(state)] if state else NO_LETTER for state in states_of(which)) or None,
         task=which.task,
         key=which.key,
