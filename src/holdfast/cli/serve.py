@@ -34,6 +34,7 @@ class ServeCommand:
     token_file: str | None
     users: str | None
     secret_file: str | None
+    lake: str | None
     read_only: bool
     insecure: bool
     allowed_host: tuple[str, ...]
@@ -66,6 +67,7 @@ class ServeCommand:
 @click.option(
     "--session", callback=as_seconds, default="12h", show_default=True, metavar="S", help="How long a login is good."
 )
+@click.option("--lake", metavar="FOLDER", help="A lake (holdfast lake run), whose report the dashboard shows.")
 @click.option("--read-only", is_flag=True, help="Nobody can change anything through it.")
 @click.option("--insecure", is_flag=True, help="On other addresses than loopback: anyone may do anything.")
 @click.option(
@@ -138,7 +140,7 @@ async def _application(given: ServeCommand) -> Starlette:
     if given.token_file is not None:
         tokens += read_tokens(Path(given.token_file))
     settings = WebSettings(
-        read_only=given.read_only, insecure=given.insecure, allowed_hosts=given.allowed_host,
+        lake=given.lake, read_only=given.read_only, insecure=given.insecure, allowed_hosts=given.allowed_host,
         session_seconds=given.session, max_body=given.max_body,
     )  # fmt: skip
     redact = redaction_of(given.redact, defaults=not given.no_redact)

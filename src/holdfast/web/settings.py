@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 
@@ -27,6 +28,8 @@ class WebSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The most bytes that a request may bring."""
     shown_bytes: int = 64 * 1024
     """Of a payload, result or checkpoint that has more, a part is shown; all of it can be downloaded."""
+    lake: str | Path | None = None
+    """The folder of a lake, whose report the dashboard shows."""
     cookie: str = "holdfast_session"
     """The name of the cookie that a login sets."""
     clock: Callable[[], float] = time.time

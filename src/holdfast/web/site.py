@@ -12,6 +12,7 @@ from starlette.requests import HTTPConnection
 
 from ..app.app import Holdfast
 from ..errors import StoreError
+from ..telemetry.recent import Recent
 from .auth.callers import Callers
 from .auth.hosts import Hosts
 from .auth.identity import Identity
@@ -37,6 +38,9 @@ class Site:
         self.redactor = redactor
         self.hosts = Hosts(settings.allowed_hosts)
         self.glance = Glance(app)
+        self.recent = Recent(app.store)
+        self.open_pages = 0
+        """Pages of the dashboard that listen for news."""
         self.shown = Shown(app, redactor, settings.shown_bytes)
         self.stream = LogStream(app, self.shown.event)
         self.operations = Operations(app)
@@ -60,13 +64,20 @@ class Site:
                 if not self._opened:
                     await self.app.open()
                     self._opened = True
+                    self.recent.start()
         return self.app
 
     async def stop(self) -> None:
         """End streams and those who wait, so that the server can stop; bulk actions end after their page."""
         self._stopping.set()
+        await self.recent.close()
         await self.stream.close()
         await self.operations.close()
+
+    @property
+    def stopping(self) -> bool:
+        """True when the server ends: streams must end, too."""
+        return self._stopping.is_set()
 
     async def while_serving(self, work: Coroutine[Any, Any, T]) -> T:
         """Return what the work returns, unless the server stops before."""

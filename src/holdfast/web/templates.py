@@ -20,8 +20,8 @@ STATIC = PLACE / "static"
 
 
 def _text(value: object) -> object:
-    """Return a value as a template prints it: text in which everything can be seen."""
-    return visible_lines(value) if type(value) is str else value
+    """Return a value as a template prints it: text in which everything can be seen, and nothing for `None`."""
+    return visible_lines(value) if type(value) is str else "" if value is None else value
 
 
 @cache
