@@ -1,26 +1,57 @@
 """The dashboard: pages below the place where the application is mounted.
 
-A page is a route of `routes()` that returns `page(request, "name.html", …)`: templates stand in `templates/`, scripts
-and styles in `static/`. Before it runs, `auth.gate` has found out who asks (`request.state.identity`) and opened the
-app (`site_of(request).app`). Templates write addresses with `href("/jobs", state="failed")` and `asset("style.css")`.
-Forms that change something carry `<input type="hidden" name="csrf" value="{{ csrf }}">`, scripts the header
-`X-CSRF-Token` (it stands in `<meta name="csrf">`). Nothing inline: the content policy refuses it.
+A page is a function of `page/` that reads what it shows (`view/`), draws its pictures (`draw/`) and returns
+`show(request, name, "name.html", …)`. Templates stand in `templates/`, scripts and styles in `static/`. Before a page
+runs, `auth.gate` has found out who asks and opened the app. Forms that change something go to `/do/…` and `/bulk` with
+the token against forged requests; every page works without its script, which only keeps it up to date.
+
+Jobs are named in the query of an address (`/job?queue=…&id=…`), and not in its path: an id may be `..` or hold a slash.
 """
 
 from __future__ import annotations
 
-from starlette.requests import Request
-from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from ..templates import page
+from .live import live_updates
+from .page.act import act, theme
+from .page.bulk import confirm, operation, run
+from .page.chains import chains, graph
+from .page.events import events
+from .page.failures import failures
+from .page.job import data, job
+from .page.jobs import jobs
+from .page.lake import lake
+from .page.overview import help_page, overview
+from .page.queues import queue, queues
+from .page.schedules import schedules
+from .page.workers import workers
+from .shell import equip
 
-
-async def overview(request: Request) -> Response:
-    """Show the first page."""
-    return page(request, "overview.html")
+PAGES = {
+    "/": overview,
+    "/queues": queues,
+    "/queue": queue,
+    "/jobs": jobs,
+    "/job": job,
+    "/data": data,
+    "/chains": chains,
+    "/graph": graph,
+    "/failures": failures,
+    "/schedules": schedules,
+    "/workers": workers,
+    "/events": events,
+    "/lake": lake,
+    "/operation": operation,
+    "/help": help_page,
+    "/live-updates": live_updates,
+}
+FORMS = {"/do/{action}": act, "/bulk": confirm, "/bulk/run": run, "/theme": theme}
 
 
 def routes() -> list[BaseRoute]:
-    """Return the pages."""
-    return [Route("/", overview, methods=["GET"])]
+    """Return the pages, and where their forms go."""
+    equip()
+    return [
+        *(Route(path, page, methods=["GET"]) for path, page in PAGES.items()),
+        *(Route(path, form, methods=["POST"]) for path, form in FORMS.items()),
+    ]

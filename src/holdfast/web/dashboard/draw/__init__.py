@@ -1,0 +1,1 @@
+"""Pictures as SVG, drawn by the server: charts, the timeline of a job, and graphs of chains and flows."""

@@ -1,0 +1,1 @@
+"""What each page shows, read from the store: plain values for the templates."""
