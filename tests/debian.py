@@ -1,10 +1,12 @@
-"""Debian's own Redis, in the environment that runs this: no root, and nothing is installed on the machine.
+"""Debian's own Redis, in the environment that runs this, and Debian's Chromium, on the machine.
 
-`python tests/debian.py` makes it, where apt-get is; elsewhere it says so, and the tests do with Valkey alone.
+`python tests/debian.py` gets them, where apt-get is. Redis takes no root: its package is unpacked, and without it the
+tests do with Valkey alone. Chromium has many libraries: it is installed, and the tests of the dashboard need it.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -15,6 +17,7 @@ PACKAGES = ("redis-server", "redis-tools", "libjemalloc2", "liblzf1")
 ROOT = Path(sys.prefix) / "debian"
 SERVER = ROOT / "redis-server"
 """A script that starts the server with the libraries that came along."""
+BROWSER = Path("/usr/bin/chromium")
 
 
 def unpack() -> None:
@@ -32,7 +35,18 @@ def unpack() -> None:
     subprocess.run([SERVER, "--version"], check=True, capture_output=True)
 
 
+def install_browser() -> None:
+    """Chromium is on the machine. Raise when it cannot be installed here."""
+    command = ["apt-get", "install", "--yes", "--no-install-recommends", "chromium"]
+    subprocess.run(command, check=True, capture_output=True, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"})
+
+
 def main() -> None:
+    if shutil.which("apt-get") and not BROWSER.exists():
+        try:
+            install_browser()
+        except (OSError, subprocess.SubprocessError) as error:
+            print(f"Chromium could not be installed, so the tests of the dashboard will fail: {error}")
     if SERVER.exists() or shutil.which("redis-server") or not shutil.which("apt-get"):
         return
     try:

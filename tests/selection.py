@@ -12,7 +12,7 @@ FIRST = ("spark", "chaos", "docs", "contract")
 """Folders whose groups take longest. They start first, so that both cores end at the same time."""
 CONTRACT_PARTS = 8
 """Into how many groups the contract suite of each store is cut."""
-LEFT_OUT = ("chaos", "cli", "executor", "from", "spark", "supervisor", "store/redis", "store/postgres")
+LEFT_OUT = ("chaos", "cli", "executor", "from", "spark", "supervisor", "store/redis", "store/postgres", "web/browser")
 """Folders that `make quick` leaves out: their tests start servers, Spark, or many processes."""
 SERVERS = ("redis", "valkey", "cluster", "postgres", "postgresql")
 """Parameters of a test that `make quick` leaves out: it runs on SQLite and in memory."""
