@@ -19,8 +19,8 @@ help: ## Show this list
 	@echo
 	@echo "  PYTHON=python3.12 chooses another Python; ARGS=... goes to the command, as in make test ARGS='-k reap'."
 
-demo: $(VENV)/.spark ## A shop at work: three workers, one killed half-way, a ledger and a lake at the end
-	@$(BIN)/python -m holdfast demo $(ARGS)
+demo: $(VENV)/.spark ## A shop at work, with its dashboard: three workers, one killed half-way, a ledger and a lake
+	@$(BIN)/python -m holdfast demo --dashboard $(ARGS)
 
 test: lint types imports ## The one gate: format, lint, types, imports, and all tests on real servers
 	@$(BIN)/python tests/debian.py
@@ -76,10 +76,10 @@ $(VENV)/.core: pyproject.toml | $(BIN)/python
 # Spark is large: where it cannot be had the demo does without, and says so.
 $(VENV)/.spark: pyproject.toml | $(BIN)/python
 	@test -e $(VENV)/.core || echo "Installing, with Spark for the end of the demo (about 450 MB, once)"
-	@extra=spark; command -v java >/dev/null || extra=spark,java; \
+	@extra=spark,web; command -v java >/dev/null || extra=spark,web,java; \
 	$(PIP) install --editable ".[$$extra]" && touch $@ || { \
 		echo "Spark could not be installed; the demo does without its lake" >&2; \
-		$(PIP) install --editable .; }
+		$(PIP) install --editable ".[web]"; }
 	@touch $(VENV)/.core
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python

@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -15,6 +16,7 @@ import click
 from rich.console import Console
 
 from ..errors import HoldfastError
+from .dashboard import dashboard, keep_open
 from .lake import show_lake
 from .ledger import LedgerCheck, audit
 from .screen import Display, LiveScreen, PlainLines, ledger_table
@@ -30,12 +32,24 @@ if TYPE_CHECKING:
 @click.option("--seconds", type=click.IntRange(3, 25), help="How long orders come in.  [default: 12]")
 @click.option("--fast", is_flag=True, help="Few jobs, and over in a few seconds.")
 @click.option("--lake/--no-lake", default=True, help="End with the lake, where Spark is installed.")
+@click.option(
+    "--dashboard", "with_dashboard", is_flag=True,
+    help="Serve the dashboard meanwhile; on a terminal the shop then stays open, until Ctrl-C.",
+)  # fmt: skip
 @click.option("--plain", is_flag=True, help="Lines instead of a live view; the default when piped.")
 @click.option(
     "--audit", "books", type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Only check the ledger of an earlier demo, in its folder.",
 )  # fmt: skip
-def demo(folder: Path | None, seconds: int | None, fast: bool, lake: bool, plain: bool, books: Path | None) -> None:
+def demo(
+    folder: Path | None,
+    seconds: int | None,
+    fast: bool,
+    lake: bool,
+    with_dashboard: bool,
+    plain: bool,
+    books: Path | None,
+) -> None:
     """Show the queue at work: a small shop on a SQLite file.
 
     Three worker processes, retries, deduplication, a call that waits for its answer; one worker is killed
@@ -48,15 +62,50 @@ def demo(folder: Path | None, seconds: int | None, fast: bool, lake: bool, plain
     demo_folder = _empty(folder)
     # The shop reads its folder from the environment when it is imported, like any app its settings.
     os.environ[FOLDER] = str(demo_folder)
-    view = LiveScreen(console) if console.is_terminal else PlainLines(console)
+    given = DemoRun(demo_folder, _size(seconds, fast), console, lake)
+    if not with_dashboard:
+        _leave(asyncio.run(_play(given)))
     try:
-        asyncio.run(_run(demo_folder, _size(seconds, fast), view))
-    except BaseExceptionGroup as group:
-        raise _first(group, demo_folder) from group
-    adds_up = _report(asyncio.run(audit(demo_folder)), console)
-    has_lake = lake and show_lake(demo_folder, console)
-    _farewell(demo_folder, console, has_lake)
+        adds_up = asyncio.run(_play_and_stay(given))
+    except KeyboardInterrupt:
+        adds_up = given.adds_up
     _leave(adds_up)
+
+
+@dataclass
+class DemoRun:
+    """One run of the demo: where, how much, and what became of it."""
+
+    folder: Path
+    size: DemoSize
+    console: Console
+    lake: bool
+    adds_up: bool = False
+
+
+async def _play_and_stay(given: DemoRun) -> bool:
+    """Show the story with a dashboard beside it; on a terminal, the shop stays open afterwards."""
+    from .shop import app
+
+    async with app, dashboard(given.folder, given.console) as address:
+        given.adds_up = await _play(given)
+        if address is not None and given.console.is_terminal:
+            given.console.print(f"Dashboard: {address}", highlight=False)
+            await keep_open(given.folder, given.console)
+    return given.adds_up
+
+
+async def _play(given: DemoRun) -> bool:
+    """Show the story, its ledger and its lake; return whether the ledger adds up."""
+    view = LiveScreen(given.console) if given.console.is_terminal else PlainLines(given.console)
+    try:
+        await _run(given.folder, given.size, view)
+    except BaseExceptionGroup as group:
+        raise _first(group, given.folder) from group
+    adds_up = _report(await audit(given.folder), given.console)
+    has_lake = given.lake and await asyncio.to_thread(show_lake, given.folder, given.console)
+    _farewell(given.folder, given.console, has_lake)
+    return adds_up
 
 
 def _leave(adds_up: bool) -> None:
