@@ -27,7 +27,7 @@ IMAGES = Path(__file__).parent / "images"
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
 COLOURS = 192
 """So many colours has a picture: enough for flat ones."""
-WARM_UP = 170.0
+WARM_UP = 120.0
 """Seconds for which the shop is at work before the first picture."""
 SCREENS = {
     "overview": "/",

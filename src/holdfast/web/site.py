@@ -17,6 +17,7 @@ from .auth.callers import Callers
 from .auth.hosts import Hosts
 from .auth.identity import Identity
 from .glance import Glance
+from .history import JobHistory
 from .operations import Operations
 from .problem import Problem
 from .redact import Redactor
@@ -39,6 +40,7 @@ class Site:
         self.hosts = Hosts(settings.allowed_hosts)
         self.glance = Glance(app)
         self.recent = Recent(app.store)
+        self.history = JobHistory(app)
         self.open_pages = 0
         """Pages of the dashboard that listen for news."""
         self.shown = Shown(app, redactor, settings.shown_bytes)

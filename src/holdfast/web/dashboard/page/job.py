@@ -9,7 +9,6 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ....core.event import Event
 from ....core.job import JobRecord
 from ....core.policy import Policy
 from ....errors import JobMissing
@@ -24,8 +23,6 @@ from ..shell import show
 from ..view.job import counters, deeds, runs
 from ..view.timeline import timeline
 
-MOST_EVENTS = 2000
-"""So many events of a job are read, the first; a job with more has lived an unusual life."""
 EVENTS_SHOWN = 100
 
 
@@ -52,13 +49,14 @@ async def job(request: Request) -> Response:
     site, where = site_of(request), JobAddress.of(request)
     recent = site.recent
     record = await site.app.status(where.queue, where.id, where.run)
-    events = await _events(site, where)
+    whole = "history" in request.query_params
+    events, older = await site.history.events(where.queue, where.id, whole=whole)
     line = timeline(events, record.run, recent.now_ms)
     policy, sources, facts = await _policy(site, record)
     shown = events[-EVENTS_SHOWN:][::-1]
     return await show(
         request, "jobs", "job.html", job=record, deeds=deeds(record), completable=not record.outcome.finished,
-        events=shown, one_job=True, line=line, runs=runs(events, record.run),
+        events=shown, one_job=True, older=older, line=line, runs=runs(events, record.run),
         pictures=[attempt_bar(each, line, recent.now_ms) for each in line.bars] if line else [],
         worker_names={info.session.id: info.session.name for info in await site.glance.workers()},
         counters=counters(record, policy, sources), policy_facts=facts, headers=site.redactor.headers(record.headers),
@@ -88,15 +86,6 @@ def _error(site: Site, record: JobRecord) -> dict[str, Any]:
         if error.fields
         else None,
     }
-
-
-async def _events(site: Site, where: JobAddress) -> list[Event]:
-    found: list[Event] = []
-    async for event in site.app.client.look.events(queue=where.queue, id=where.id, on_gap=lambda _: None):
-        found.append(event)
-        if len(found) >= MOST_EVENTS:
-            break
-    return found
 
 
 async def _dependants(site: Site, record: JobRecord) -> Dependants:
