@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 from ..app.app import Holdfast
 from ..core.event import Event
 
-AT_ONCE = 0.15
-"""Seconds that the whole log may take; where it takes longer, later questions look at its end alone."""
+AT_ONCE = 1.0
+"""Seconds that the whole log may take …"""
+REMEMBERED = 60.0
+"""… and where it took longer, for so many seconds only its end is looked at."""
 LATE = 20_000
 """So many of the latest events are looked at then."""
 MOST = 2000
@@ -20,18 +23,22 @@ class JobHistory:
 
     def __init__(self, app: Holdfast) -> None:
         self._app = app
-        self.by_scan = False
-        """The log is long, and has no index: only its end is looked at unless all of it is asked for."""
+        self._slow_until = float("-inf")
+
+    @property
+    def is_slow(self) -> bool:
+        """True when the whole log took too long of late: it is long, and has no index."""
+        return time.monotonic() < self._slow_until
 
     async def events(self, queue: str, id: str, *, whole: bool = False) -> tuple[list[Event], bool]:
         """Return the events of a job, oldest first, and whether there may be older ones."""
         if whole:
             return await self._read(queue, id, None), False
-        if not self.by_scan:
+        if not self.is_slow:
             try:
                 return await asyncio.wait_for(self._read(queue, id, None), AT_ONCE), False
             except TimeoutError:
-                self.by_scan = True
+                self._slow_until = time.monotonic() + REMEMBERED
         return await self._read(queue, id, f"end-{LATE}"), True
 
     async def _read(self, queue: str, id: str, after: str | None) -> list[Event]:

@@ -33,4 +33,4 @@ async def test_a_log_that_takes_long_is_looked_at_from_its_end(monkeypatch: pyte
         assert ([event.transition for event in found], older) == (["enqueue"], True)
         await reader.events("q", "a")
         assert asked.count(None) == 1
-        assert reader.by_scan
+        assert reader.is_slow

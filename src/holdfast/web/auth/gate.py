@@ -19,7 +19,7 @@ from .identity import Identity
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 PROBES = ("/live", "/ready")
-PUBLIC = ("/login", "/logout", "/theme")
+PUBLIC = ("/login", "/logout")
 CSRF_HEADER = "x-csrf-token"
 CSRF_FIELD = "csrf"
 OnError = Callable[[Request, Exception], Awaitable[Response]]

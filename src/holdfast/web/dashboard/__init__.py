@@ -43,9 +43,10 @@ PAGES = {
     "/lake": lake,
     "/operation": operation,
     "/help": help_page,
+    "/theme": theme,
     "/live-updates": live_updates,
 }
-FORMS = {"/do/{action}": act, "/bulk": confirm, "/bulk/run": run, "/theme": theme}
+FORMS = {"/do/{action}": act, "/bulk": confirm, "/bulk/run": run}
 
 
 def routes() -> list[BaseRoute]:

@@ -34,6 +34,6 @@ async def act(request: Request) -> Response:
 
 
 async def theme(request: Request) -> Response:
-    """Keep the colours that this browser wants."""
-    fields = await form_of(request)
-    return keep_theme(request, fields.get("to", ""), fields.get("back", ""))
+    """Keep the colours that this browser wants: nothing else changes, so that viewers may do it, too."""
+    given = request.query_params
+    return keep_theme(request, given.get("to", ""), given.get("back", ""))
