@@ -35,10 +35,21 @@ def unpack() -> None:
     subprocess.run([SERVER, "--version"], check=True, capture_output=True)
 
 
+def apt_get(*words: str) -> None:
+    """Run apt-get as root. Raise when it does not work here."""
+    root = [] if os.geteuid() == 0 else ["sudo", "--non-interactive"]
+    command = [*root, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "--yes", *words]
+    subprocess.run(command, check=True, capture_output=True)
+
+
 def install_browser() -> None:
     """Chromium is on the machine. Raise when it cannot be installed here."""
-    command = ["apt-get", "install", "--yes", "--no-install-recommends", "chromium"]
-    subprocess.run(command, check=True, capture_output=True, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"})
+    install = ("install", "--no-install-recommends", "chromium")
+    try:
+        apt_get(*install)
+    except subprocess.CalledProcessError:  # a new machine has no lists of packages, or old ones
+        apt_get("update")
+        apt_get(*install)
 
 
 def main() -> None:
