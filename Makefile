@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 CODE := src tests examples benchmarks
 # Three at once on two cores: many tests wait, for a lease to end or a process to start.
-PYTEST := $(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest -n 3 --no-loadscope-reorder
 ARGS ?=
 # Tests start hundreds of Python processes, which would all compile the same files again.
 unexport PYTHONDONTWRITEBYTECODE

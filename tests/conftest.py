@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import selection
 from support import Gate
+from xdist.scheduler import LoadScopeScheduling
 
 from holdfast import Holdfast
 
@@ -28,14 +29,25 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put every test into its group for `--dist loadgroup`, and leave out what is not quick."""
+    """Leave out what is not quick; where tests run on several cores, what takes longest comes first."""
     if config.getoption("quick"):
         config.hook.pytest_deselected(items=[item for item in items if not selection.is_quick(item)])
         items[:] = [item for item in items if selection.is_quick(item)]
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(selection.group(item)))
-    if config.getoption("dist", "no") == "loadgroup":
+    if hasattr(config, "workerinput"):
         items.sort(key=selection.rank)
+
+
+class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]
+    """Keeps the tests of a group on one core. xdist's own `loadgroup` marks ids, which pytest 9 has made read-only."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return selection.group(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> GroupScheduling:
+    """Schedule by our own groups, whatever `--dist` says."""
+    return GroupScheduling(config, log)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -12,6 +12,8 @@ FIRST = ("spark", "chaos", "docs", "contract")
 """Folders whose groups take longest. They start first, so that both cores end at the same time."""
 CONTRACT_PARTS = 8
 """Into how many groups the contract suite of each store is cut."""
+WITHOUT_SPARK = ("test_executors", "test_scan", "test_spark_runs")
+"""Files of Spark's tests that do not share the one session."""
 LEFT_OUT = ("chaos", "cli", "executor", "from", "spark", "supervisor", "store/redis", "store/postgres", "web/browser")
 """Folders that `make quick` leaves out: their tests start servers, Spark, or many processes."""
 SERVERS = ("redis", "valkey", "cluster", "postgres", "postgresql")
@@ -29,16 +31,18 @@ LONG = (
 """Tests elsewhere that `make quick` leaves out: they take seconds."""
 
 
-def group(item: pytest.Item) -> str:
+def group(nodeid: str) -> str:
     """Return the group of a test. A group runs on one core, in order, and shares the fixtures of its modules."""
-    folder = _folder(item)
-    if folder == "contract" and item.path.stem.startswith("test_contract_"):
-        return f"{item.path.stem}-{zlib.crc32(item.name.encode()) % CONTRACT_PARTS}"
+    path, _, name = nodeid.partition("::")
+    file = Path(path)
+    folder = file.parent.name
+    if folder == "contract" and file.stem.startswith("test_contract_"):
+        return f"{file.stem}-{zlib.crc32(name.encode()) % CONTRACT_PARTS}"
     if folder == "chaos":
-        return item.nodeid  # minutes for each store
-    if folder == "spark" and "spark" in getattr(item, "fixturenames", ()):
-        return "spark"  # one JVM
-    return str(item.path.relative_to(TESTS))
+        return nodeid  # minutes for each store
+    if folder == "spark" and file.stem not in WITHOUT_SPARK:
+        return folder  # one JVM
+    return path
 
 
 def rank(item: pytest.Item) -> int:

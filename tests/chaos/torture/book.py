@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+from holdfast.core.action import OPERATE
 from holdfast.core.event import Event
 from holdfast.testing.replay import Replay
 
@@ -137,6 +138,8 @@ class Log:
 
     def _take(self, event: Event) -> None:
         self.replay.add(event)
+        if event.transition == OPERATE:
+            return
         key = (event.queue, event.id, event.run)
         run = self.runs.setdefault(key, Run())
         run.task, run.counters, run.at_ms = event.task, event.counters, event.at_ms
