@@ -40,13 +40,14 @@ LONG_WAY = """do
   H.continue_all_plain, H.keep_plain = nothing, nothing
 end
 """
+HEADERS = b'{"headers":{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}}'
 SESSION = Session(id="s", name="s", host="here", pid=1, queues=(QUEUE,), lease_ms=15_000, slots=10)
 
 
 class Step(msgspec.Struct, frozen=True):
     """One call: jobs to take in, how long results are kept, or how some that are held end, with room for others.
 
-    Whoever parks may be given what is taken in next.
+    Whoever parks may be given what is taken in next. Or no call: all records are spoilt, see `spoil`.
     """
 
     jobs: tuple[NewJob, ...] = ()
@@ -55,21 +56,32 @@ class Step(msgspec.Struct, frozen=True):
     room: int = 0
     parks: bool = False
     seconds: float = 0.0
+    spoil: tuple[int, int | None] | None = None
 
 
+envelopes = st.one_of(
+    st.none(),
+    st.sampled_from([b'{"headers":{"a":"b"}}', b'{"headers":{"a":"c"},"tags":["t"]}', b'{"headers":', b"{", b"no JSON"]),
+    st.sampled_from([1, 10, 11, 240, 65_520]).map(lambda size: b'{"headers":{"a":"%s"}}' % (b"x" * size)),
+    st.text(max_size=40).map(lambda text: msgspec.json.encode({"headers": {"a": text}})),
+)
 ids = st.one_of(st.integers(0, 5).map(str), st.integers(0, 9).map(lambda number: f"{number:032x}"))
 plain = st.builds(
     NewJob, id=ids, task=st.sampled_from([None, "t", "task" * 70]), payload=st.binary(max_size=20),
     watcher=st.sampled_from([None, "somebody#1"]), result_ttl_ms=st.sampled_from([None, None, 7, 90_000]),
+    envelope=envelopes,
 )  # fmt: skip
 special = st.builds(
     NewJob, id=ids, task=st.just("t"), payload=st.binary(max_size=5), priority=st.integers(-2, 2),
     delay_ms=st.sampled_from([None, 500]), key=st.sampled_from([None, "k"]), result_ttl_ms=st.sampled_from([None, 7]),
-    envelope=st.sampled_from([None, b'{"headers":{"a":"b"}}']),
+    envelope=envelopes,
 )  # fmt: skip
 ends = st.sampled_from(
-    ["complete", "complete", "complete briefly", "go on", "go on", "go on as others", "retry", "release", "snooze"]
-)
+    [
+        "complete", "complete", "complete briefly", "go on", "go on", "go on as others", "go on with headers", "retry",
+        "release", "snooze",
+    ]
+)  # fmt: skip
 steps = st.one_of(
     st.builds(Step, jobs=st.lists(st.one_of(plain, plain, plain, special), min_size=1, max_size=4).map(tuple)),
     st.builds(Step, keep=st.sampled_from(["as the queue says", "5", "90000"])),
@@ -99,7 +111,8 @@ def the_long_way() -> str:
 def settlement(how: str, claimed: Claimed, number: int) -> Settlement:
     lease = claimed.lease
     if how.startswith("go on"):
-        following = NewJob(id="same" if how.endswith("as others") else f"next-{number}", task="t", payload=b"on")
+        id, envelope = "same" if how.endswith("as others") else f"next-{number}", HEADERS if "headers" in how else None
+        following = NewJob(id=id, task="t", payload=b"on", envelope=envelope)
         return Complete(lease, b"", then=Continuation(QUEUE, following))
     return {
         "complete": Complete(lease, b"done"),
@@ -120,13 +133,13 @@ async def written(server: servers.RedisServer, source: str, steps: list[Step]) -
         store = RedisStore(server.url, clock=lambda: clock.now_ms)
         await store.open()
         try:
-            await walk(store, clock, steps)
+            await walk(store, clock, steps, client)
         finally:
             await store.close()
         return {key: content(client, key) for key in client.scan_iter()}
 
 
-async def walk(store: RedisStore, clock: ManualClock, steps: list[Step]) -> None:
+async def walk(store: RedisStore, clock: ManualClock, steps: list[Step], client: Any) -> None:
     store.listener.channel = "told"  # which is another one for each process, else
     listener = await store.listen(lambda: None, lambda _: None)
     session = msgspec.structs.replace(SESSION, address=listener.address)
@@ -138,12 +151,23 @@ async def walk(store: RedisStore, clock: ManualClock, steps: list[Step]) -> None
         if step.jobs:
             await store.enqueue(QUEUE, step.jobs)
             continue
+        if step.spoil is not None:
+            spoil(client, *step.spoil)
+            continue
         if step.keep:
             await store.keep_runs(QUEUE, 1, 1500, int(step.keep) if step.keep.isdigit() else None)
             continue
         told = [settlement(how, held.pop(0), 10 * number + at) for at, how in enumerate(step.ends[: len(held)])]
         turn = await store.settle_and_claim(session, told, (QUEUE,), step.room, park=step.parks, idle=step.parks)
         held += turn.claimed
+
+
+def spoil(client: Any, at: int, byte: int | None) -> None:
+    """All records have another byte at a place, or end there."""
+    jobs = Keys("holdfast").of(QUEUE, "jobs")
+    for rid, raw in client.hgetall(jobs).items():
+        place = at % len(raw)
+        client.hset(jobs, rid, raw[:place] if byte is None else raw[:place] + bytes([byte]) + raw[place + 1 :])
 
 
 def content(client: Any, key: bytes) -> Any:
@@ -165,6 +189,20 @@ def test_the_short_cuts_write_what_the_long_way_writes(server: servers.RedisServ
     assert short == long
 
 
+@settings(max_examples=40, deadline=None)
+@given(
+    job=plain,
+    at=st.integers(0, 150),
+    byte=st.one_of(st.none(), st.integers(0, 255), st.sampled_from([0, 1, 16, 17, 48, 64, 80, 144, 160, 217, 219])),
+)
+def test_a_claim_finds_out_about_a_spoilt_record_as_it_does_the_long_way(
+    server: servers.RedisServer, job: NewJob, at: int, byte: int | None
+) -> None:
+    steps = [Step(jobs=(job,)), Step(spoil=(at, byte)), Step(room=1), Step(ends=("complete",))]
+    short = asyncio.run(written(server, library.source(), steps))
+    assert short == asyncio.run(written(server, the_long_way(), steps))
+
+
 def test_a_chain_has_the_numbers_that_the_long_way_gives_it(server: servers.RedisServer) -> None:
     jobs = tuple(NewJob(id=str(number), task="t", payload=b"") for number in range(2))
     on, same = Step(ends=("go on",) * 2, room=2), Step(ends=("go on as others",) * 2, room=2)
@@ -172,25 +210,53 @@ def test_a_chain_has_the_numbers_that_the_long_way_gives_it(server: servers.Redi
     assert asyncio.run(written(server, library.source(), steps)) == asyncio.run(written(server, the_long_way(), steps))
 
 
-JOB = Step(jobs=(NewJob(id="j", task="t", payload=b""),))
-IDLE, CLAIM, LATER = Step(room=1, parks=True), Step(room=1), Step(ends=("go on",), room=1)
+IDLE, CLAIM = Step(room=1, parks=True), Step(room=1)
+
+
+def plain_steps(envelope: bytes | None, go_on: str) -> dict[str, list[Step]]:
+    """By the name of a short cut: what takes it."""
+    job, later = Step(jobs=(NewJob(id="j", task="t", payload=b"", envelope=envelope),)), Step(ends=(go_on,), room=1)
+    return {
+        "enqueue_plain": [job],
+        "claim_plain": [job, CLAIM],
+        "take": [IDLE, job],
+        "complete_plain": [job, CLAIM, Step(ends=("complete",))],
+        "continue_plain": [job, CLAIM, later, later],
+    }
+
+
+JOB = plain_steps(None, "go on")["enqueue_plain"][0]
 
 
 @pytest.mark.parametrize(
     ("name", "steps"),
-    [
-        ("enqueue_plain", [JOB]),
-        ("claim_plain", [IDLE, JOB]),
-        ("take", [IDLE, JOB]),
-        ("complete_plain", [JOB, CLAIM, Step(ends=("complete",))]),
-        ("continue_plain", [JOB, CLAIM, LATER, LATER]),
-        ("keep_plain", [JOB, Step(keep="5")]),
-    ],
+    [*plain_steps(None, "go on").items(), ("keep_plain", [JOB, Step(keep="5")])],
 )
 def test_the_short_cuts_are_taken_by_plain_jobs(server: servers.RedisServer, name: str, steps: list[Step]) -> None:
     """Or else the test above compares the long way with itself."""
     ours = f"function H.{name}("
     refusing = library.source().replace(ours, f"{ours}...) error('cut') end\nfunction H.unused(")
+    with pytest.raises(StoreError, match="cut"):
+        asyncio.run(written(server, refusing, steps))
+
+
+LAST_LINE = {
+    "enqueue_plain": "  append(q, id, ENQUEUED",
+    "claim_plain": "  append(q, id, CLAIMED",
+    "take": "  redis.call('HSET', q.key.active, unpack(worker.holders))",
+    "complete_plain": "  return completed(raw",
+    "continue_plain": "  return bytes.completed(raw",
+}
+"""By the name of a short cut: what it does once nothing sends the job the long way any more."""
+
+
+@pytest.mark.parametrize(("name", "steps"), plain_steps(HEADERS, "go on with headers").items())
+def test_jobs_with_headers_take_the_short_cuts_to_the_end(
+    server: servers.RedisServer, name: str, steps: list[Step]
+) -> None:
+    line = LAST_LINE[name]
+    assert library.source().count(line) == 1
+    refusing = library.source().replace(line, f"error('cut')\n{line}")
     with pytest.raises(StoreError, match="cut"):
         asyncio.run(written(server, refusing, steps))
 

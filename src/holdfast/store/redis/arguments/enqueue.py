@@ -50,14 +50,18 @@ def spec(job: NewJob) -> dict[str, object]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-_usual = attrgetter("run_at_ms", "delay_ms", "priority", "key", "envelope", "overrides", "dedup", "blockers")
+_usual = attrgetter("run_at_ms", "delay_ms", "priority", "key", "overrides", "dedup", "blockers")
 _NOTHING_UNUSUAL = _usual(NewJob(id="", task=None, payload=b""))
 
 
 def _spec(job: NewJob) -> bytes:
-    if _usual(job) == _NOTHING_UNUSUAL:
+    if _usual(job) != _NOTHING_UNUSUAL or (job.envelope and job.result_ttl_ms is not None):
+        return _json(spec(job))
+    if not job.envelope:
         return _plain(job.watcher, job.result_ttl_ms)
-    return _json(spec(job))
+    if job.watcher is None:
+        return b"=" + job.envelope  # which the server need not decode
+    return _json({"plain": True, **spec(job)})
 
 
 @lru_cache(maxsize=100)

@@ -8,7 +8,7 @@ from .entry import DRAINS, Flat, ServerCall
 
 
 class JobArguments(NamedTuple):
-    """A job that is asked for. Its spec says as JSON what is unusual about it; it is empty for most."""
+    """A job that is asked for. Its spec says what is unusual about it: nothing, `=` and an envelope, or more as JSON."""
 
     id: bytes
     task: str | None

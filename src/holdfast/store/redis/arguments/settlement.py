@@ -24,6 +24,8 @@ from .work import AbortFields
 _json = msgspec.json.encode
 _MORE = {"cause": "cause", "result_ttl_ms": "ttl", "run_at_ms": "run_at", "delay_ms": "delay", "company": "company"}
 """By the field of a settlement: its name in Lua."""
+_CARRIED = {"envelope"}
+"""What a plain next job may have."""
 SETTLED = {
     **{word.value.encode(): Settled(word) for word in Reply},
     **{f"ok {state}".encode(): Settled(Reply.OK, state) for state in State},
@@ -61,9 +63,10 @@ def aborts_of(queue: str, flat: Flat) -> list[tuple[Lease, Abort]]:
 def _continuation(entry: Complete, then: Continuation) -> bytes:
     job = then.job
     options = spec(job)
-    if not options and entry.result_ttl_ms is None:  # which the server need not decode
+    if options.keys() <= _CARRIED and entry.result_ttl_ms is None:  # which the server need not decode
         where = ">" if then.queue == entry.lease.queue else f"@{then.queue}\0"
-        return f"{where}{job.id}\0{job.task or ''}".encode()
+        carried = f"={options['envelope']}\0" if options else ""
+        return f"{carried}{where}{job.id}\0{job.task or ''}".encode()
     following = {"queue": then.queue, "id": job.id, "task": job.task, "spec": options}
     return _json({"ttl": entry.result_ttl_ms, "next": following} if entry.result_ttl_ms else {"next": following})
 

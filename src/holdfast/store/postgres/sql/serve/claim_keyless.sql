@@ -59,7 +59,7 @@ BEGIN
             ORDER BY rank, run_at_ms, run OFFSET 0) r
         CROSS JOIN LATERAL (
             SELECT CASE WHEN t.failures = 0 AND t.stalls = 0 AND t.timeouts = 0 AND t.releases = 0 AND t.attempts = 0
-                AND t.envelope IS NULL
+                AND (t.envelope IS NULL OR NOT holdfast.is_torn(t.envelope))
                 AND t.overrides IS NULL AND t.error IS NULL THEN NULL ELSE holdfast.refusal(t) END AS refusal
             FROM holdfast.job t WHERE t.run = r.run AND t.state = 'waiting' FOR UPDATE SKIP LOCKED) j
         LIMIT p_room) n;

@@ -58,14 +58,19 @@ function H.continue_chain(q, job, entry)
 end
 
 -- The next job that an entry asks for, when it is a plain one: `>`, its id and its task, here; or `@`, queue, id and task.
+-- In front of that stand `=` and its envelope, if it has one.
 function H.next_of(q, more)
-  local mark, queue, id, task = string.byte(more, 1), q.name, nil, nil
+  local mark, queue, id, task, envelope = string.byte(more, 1), q.name, nil, nil, nil
+  if mark == 61 then
+    envelope, more = string.match(more, '^=(%Z*)%z(.*)$')
+    mark = string.byte(more, 1)
+  end
   if mark == 62 then
     id, task = string.match(more, '^>(.*)%z(.*)$')
   elseif mark == 64 then
     queue, id, task = string.match(more, '^@(%Z+)%z(.*)%z(%Z*)$')
   end
-  if id then return { queue = queue, long = id, task = task } end
+  if id then return { queue = queue, long = id, task = task, envelope = envelope } end
 end
 
 -- A sender whose slot went back in time does its step again: the job that follows is there already, and says again how

@@ -1,8 +1,8 @@
 -- What the fast paths share: texts that are the same for many jobs, made once.
 --
--- Fast paths are for plain jobs, which most are: no key, no options, started for the first time. Their records and events
--- are cut and joined as bytes (`H.bytes` in lib/record.lua, the order of EVENT in lib/log.lua), because taking records
--- apart is most of what a job costs. None of them is a transition: each says which slow path it equals, and what is not
+-- Fast paths are for plain jobs, which most are: no key, no options but an envelope, started for the first time. Their
+-- records and events are cut and joined as bytes (`H.bytes` in lib/record.lua, the order of EVENT in lib/log.lua), because taking
+-- records apart is most of what a job costs. None of them is a transition: each says which slow path it equals, and what is not
 -- plain goes there. tests/store/redis/test_redis_fast.py compares them.
 
 local bytes = H.bytes
@@ -40,4 +40,45 @@ function bytes.now(q)
     q.now_text = text
   end
   return text
+end
+
+-- Envelopes. A rest that is an envelope alone, and that of an event, is the same map of one in MessagePack.
+
+local ENVELOPE_ALONE = '\129\168envelope' -- the map, and the name in it
+local ONE_HEADER = '^{"headers":{"[%w_-]*":"[%w_-]*"}}$' -- such as that of a trace
+
+-- What `H.rest` makes of an envelope alone, and how an event with it ends.
+function bytes.enveloped(envelope)
+  local text = ENVELOPE_ALONE .. cmsgpack.pack(envelope)
+  return struct.pack('>I4', #text) .. text, text
+end
+
+-- Where a text of MessagePack begins, and its size; nil when there is none here.
+local function packed_text(raw, at)
+  local kind = string.byte(raw, at) or 0
+  if kind >= 160 and kind < 192 then return at + 1, kind - 160 end
+  if kind == 217 then return at + 2, string.byte(raw, at + 1) end
+  if kind == 218 and #raw >= at + 2 then return at + 3, (struct.unpack('>I2', raw, at + 1)) end
+  if kind == 219 and #raw >= at + 4 then return at + 5, (struct.unpack('>I4', raw, at + 1)) end
+end
+
+-- Where the rest ends that begins here, and its envelope; nil when it is not an envelope alone.
+function bytes.envelope(raw, at)
+  local name_at = at + 4
+  local text_at = name_at + #ENVELOPE_ALONE
+  if string.sub(raw, name_at, text_at - 1) ~= ENVELOPE_ALONE then return nil end
+  local after = name_at + struct.unpack('>I4', raw, at)
+  local from, size = packed_text(raw, text_at)
+  if not size or from + size ~= after or after > #raw + 1 then return nil end
+  return after, string.sub(raw, from, after - 1)
+end
+
+-- Whether an envelope can be read. The last that could is known: many jobs have the same.
+local sound = false
+
+function bytes.is_sound(envelope)
+  if envelope == sound then return true end
+  if not string.find(envelope, ONE_HEADER) and not pcall(cjson.decode, envelope) then return false end
+  sound = envelope
+  return true
 end

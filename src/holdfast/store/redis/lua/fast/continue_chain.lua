@@ -100,8 +100,9 @@ local function continue_in(q, session, entries, words, group)
   for number, each in ipairs(found) do
     local wanted, rid, next_rid = each.wanted, each.rid, H.rid(run + number - 1)
     local position, text = struct.unpack('>I4', each.chain) + 1, string.sub(each.chain, 5)
+    local spec = wanted.envelope and H.enveloped_spec(wanted.envelope) or NOTHING
     local following, member =
-      H.enqueue_plain(target, next_rid, wanted.id, wanted.task, each.payload, nil, struct.pack('>I4', position) .. text)
+      H.enqueue_plain(target, next_rid, wanted.id, wanted.task, each.payload, spec, struct.pack('>I4', position) .. text)
     records[at + 1], records[at + 2], ends[at + 1], ends[at + 2] = rid, each.record, each.expires_at, rid
     new[at + 1], new[at + 2], held[at + 1], held[at + 2] = next_rid, following, wanted.id, next_rid
     waiting[at + 1], waiting[at + 2], members[at + 1], members[at + 2] = 0, member, 0, text .. '\0' .. next_rid

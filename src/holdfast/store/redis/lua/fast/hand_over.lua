@@ -2,6 +2,11 @@
 
 local LIMITS = { 'paused', 'concurrency', 'rate' }
 
+-- Whether `claim_plain` takes a new plain job: nothing is in its record but an envelope that can be read.
+function H.can_start(spec)
+  return not spec.rest or (spec.envelope and H.bytes.is_sound(spec.envelope))
+end
+
 -- The worker that may have so many new jobs before they ever wait: it is idle, nothing is in front of them, and there is
 -- no limit. Nil, with nothing changed, when there is none.
 function H.idle_worker(q, count)

@@ -8,7 +8,7 @@ end
 local function idle_worker(q, batch)
   if #batch > MOST_HANDED_OVER or H.keeps_payloads(q) then return nil end
   for _, wanted in ipairs(batch) do
-    if not H.is_plain(wanted) or wanted.spec.rest then return nil end
+    if not H.is_plain(wanted) or not H.can_start(wanted.spec) then return nil end
   end
   return H.idle_worker(q, #batch)
 end
@@ -25,7 +25,7 @@ end
 
 local function insert_plain(q, pages, index, run, wanted)
   local rid, worker = H.rid(run), pages.worker
-  local record, member = H.enqueue_plain(q, rid, wanted.id, wanted.task or '', wanted.payload, wanted.spec.rest)
+  local record, member = H.enqueue_plain(q, rid, wanted.id, wanted.task or '', wanted.payload, wanted.spec)
   if worker then record, member = H.take(q, worker, rid, record), nil end
   note(pages, index, wanted.id, rid, record, LETTER.waiting, member)
 end

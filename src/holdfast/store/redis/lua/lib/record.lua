@@ -154,22 +154,23 @@ function bytes.held(named)
   return NOT_OVER .. named
 end
 
--- The flags of a waiting job that never ran and has nothing unusual; nil for others, and for what is too short to tell.
+-- The flags of a waiting job that never ran and has nothing unusual but an envelope; nil for others, and for what is too
+-- short to tell.
 function bytes.waiting(raw)
   local state, flags = string.byte(raw, 1, 2)
-  if state ~= WAITING or not flags or flags % CHAIN >= LIFE or flags > 127
+  if state ~= WAITING or not flags or flags % REST >= LIFE or flags % CHAIN >= LONG_TASK or flags > 127
     or #raw < HEAD_SIZE + (flags % 4 > 0 and 9 or 0) + (flags >= CHAIN and 11 or 0) then
     return nil
   end
   return flags
 end
 
--- The flags of an active job with nothing unusual: the first of its chain, or alone, or else a later one.
+-- The flags of an active job with nothing unusual but an envelope: the first of its chain, or alone, or else a later one.
 function bytes.active(raw, later)
   local state, flags = string.byte(raw, 1, 2)
   if state ~= ACTIVE or not flags or (flags >= CHAIN) ~= later then return nil end
-  local own = later and flags - CHAIN or flags
-  return own >= LIFE and own < 2 * LIFE and flags or nil
+  local own = flags % REST
+  return own >= LIFE and own < 2 * LIFE and flags % CHAIN < LONG_TASK and flags < 128 and flags or nil
 end
 
 -- Where the head of a record ends; and run_at and priority, as an event has them.
@@ -184,6 +185,11 @@ function bytes.head(raw, flags)
   if flags % 4 >= 2 then priority, at = string.sub(raw, at, at + 1), at + 2 end
   if flags >= CHAIN then at = at + 2 + struct.unpack('>I2', raw, at) end
   return at, run_at .. priority
+end
+
+-- Whether there is a rest.
+function bytes.has_rest(flags)
+  return flags % LONG_TASK >= REST
 end
 
 -- The id and the task, which begin here; nil where the record, which ends with its payload, was cut off.
@@ -213,7 +219,7 @@ function bytes.life(raw, at, held)
 end
 
 local HEAD_OF_NEW = { [false] = LETTER.waiting .. '\0', [true] = LETTER.waiting .. '\16' } -- with a rest
-local HEAD_OF_LATER = LETTER.waiting .. '\64' -- with a chain
+local HEAD_OF_LATER = { [false] = LETTER.waiting .. '\64', [true] = LETTER.waiting .. '\80' } -- with a chain
 
 -- A job that waits from now on; `rest` is what `H.rest` made.
 function bytes.new(enqueued_at, id, task, payload, rest)
@@ -222,9 +228,9 @@ function bytes.new(enqueued_at, id, task, payload, rest)
 end
 
 -- The same for a later job of a chain.
-function bytes.new_in_chain(enqueued_at, id, task, payload, chain)
-  return HEAD_OF_LATER .. struct.pack('>I2B', #id, #task) .. enqueued_at .. struct.pack('>I4I2', #payload, #chain) .. chain
-    .. id .. task .. payload
+function bytes.new_in_chain(enqueued_at, id, task, payload, rest, chain)
+  return HEAD_OF_LATER[rest ~= nil] .. struct.pack('>I2B', #id, #task) .. enqueued_at
+    .. struct.pack('>I4I2', #payload, #chain) .. chain .. (rest or '') .. id .. task .. payload
 end
 
 -- A waiting job that is active now; its head ended here.

@@ -29,7 +29,7 @@ local function entry_of(q, given)
   local entry = { name = 'complete', run = run, attempt = attempt, id = string.sub(given.token, 11), body = given.body }
   local plain = H.next_of(q, given.more)
   if plain then
-    entry.next = { queue = plain.queue, id = plain.long, task = H.optional(plain.task), spec = {} }
+    entry.next = { queue = plain.queue, id = plain.long, task = H.optional(plain.task), spec = { envelope = plain.envelope } }
   elseif given.more ~= '' then
     for name, value in pairs(cjson.decode(given.more)) do entry[name] = value end
   end

@@ -149,9 +149,7 @@ function H.take_in(q, call, args, at)
   local batch, job = {}, TAKES.job_arguments
   for index = 1, call.count do
     local wanted = job.read(args, at)
-    local spec = wanted.spec == '' and EMPTY or H.json(wanted.spec)
-    if spec.plain and spec.ttl and not spec.rest then spec.rest = H.rest({ ttl = spec.ttl }) end -- once for many
-    wanted.spec = spec
+    wanted.spec = wanted.spec == '' and EMPTY or H.spec(wanted.spec)
     batch[index] = wanted
     at = at + job.size
   end
