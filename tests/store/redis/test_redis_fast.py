@@ -61,7 +61,9 @@ class Step(msgspec.Struct, frozen=True):
 
 envelopes = st.one_of(
     st.none(),
-    st.sampled_from([b'{"headers":{"a":"b"}}', b'{"headers":{"a":"c"},"tags":["t"]}', b'{"headers":', b"{", b"no JSON"]),
+    st.sampled_from(
+        [b'{"headers":{"a":"b"}}', b'{"headers":{"a":"c"},"tags":["t"]}', b'{"headers":', b"{", b"no JSON"]
+    ),
     st.sampled_from([1, 10, 11, 240, 65_520]).map(lambda size: b'{"headers":{"a":"%s"}}' % (b"x" * size)),
     st.text(max_size=40).map(lambda text: msgspec.json.encode({"headers": {"a": text}})),
 )

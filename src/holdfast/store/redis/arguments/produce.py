@@ -8,7 +8,7 @@ from .entry import DRAINS, Flat, ServerCall
 
 
 class JobArguments(NamedTuple):
-    """A job that is asked for. Its spec says what is unusual about it: nothing, `=` and an envelope, or more as JSON."""
+    """A job that is asked for. Its spec has what is unusual about it: nothing, `=` and an envelope, or JSON."""
 
     id: bytes
     task: str | None
