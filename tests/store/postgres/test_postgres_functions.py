@@ -18,7 +18,7 @@ CALLED = set(
     )
 )
 """Functions that the store calls by name."""
-INSIDE = {"clock", "held_runs", "lock_queues", "refresh_lane", "refresh_lanes", "wake", "has_tag"}
+INSIDE = {"append_action", "clock", "held_runs", "lock_queues", "refresh_lane", "refresh_lanes", "wake", "has_tag"}
 """Functions without settings of their own: they have no plan to keep, or the transaction has the settings (operate)."""
 
 
@@ -33,7 +33,7 @@ def test_a_change_of_the_functions_raises_their_number() -> None:
 def test_whatever_is_called_from_outside_holds_the_planner_to_the_indexes() -> None:
     """A plan that is kept stays in the functions that are called inside, whoever calls them next."""
     folder = Path(sql.__file__).parent
-    outside = "".join(file.read_text() for file in folder.rglob("*.py")) + sql.text(sql.STATEMENTS)
+    outside = "".join([*(file.read_text() for file in folder.rglob("*.py")), *map(sql.text, sql.STATEMENTS)])
     called = set(re.findall(r"holdfast\.(\w+)\(", outside)) | CALLED
     heads = dict(re.findall(r"CREATE OR REPLACE FUNCTION holdfast\.(\w+)\((.*?)AS \$\$", sql.functions(), re.DOTALL))
     loose = {name for name in called & heads.keys() if sql.PLANNER[0] not in heads[name]}
