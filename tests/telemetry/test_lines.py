@@ -12,9 +12,12 @@ import pytest
 
 from holdfast.core.envelope import Envelope
 from holdfast.core.policy import Counters
+from holdfast.core.state import State
+from holdfast.core.transition import Reply
 from holdfast.log import LineFormatter
-from holdfast.store.contract import Claimed, Lease
-from holdfast.telemetry.lines import HumanFormat, JobLine, JsonFormat, format_of, worker_name
+from holdfast.store.contract import Claimed, Complete, Lease, Settled
+from holdfast.telemetry.lines import HumanFormat, JobLine, JsonFormat, LineFormat, format_of, worker_name
+from holdfast.telemetry.observer import Ended, waited
 
 TURNS = "\u061c\u200e\u200f" + "".join(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
 HOSTILE = (
@@ -27,8 +30,14 @@ TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 def claimed(text: str = "a", task: str | None = "do", **headers: str) -> Claimed:
     return Claimed(
         lease=Lease(text, text, 7, 2), task=task and (task if text == "a" else text), payload=b"", priority=0, key=None,
-        run_at_ms=0, enqueued_at_ms=0, claimed_at_ms=12, counters=Counters(), envelope=Envelope(headers=headers),
+        run_at_ms=0, enqueued_at_ms=0, claimed_at_ms=1000, counters=Counters(), envelope=Envelope(headers=headers),
     )  # fmt: skip
+
+
+def completed(form: LineFormat, job: Claimed, ran: float, worker: str = '""') -> str:
+    ended = Ended(job, ran, None, Complete(job.lease, b""), Settled(Reply.OK, State.COMPLETED))
+    (line,) = form.turn("holdfast", worker, [ended], lambda each: "other")
+    return line
 
 
 def unsafe(text: str) -> set[str]:
@@ -53,7 +62,7 @@ def raised(text: str) -> Any:
 
 
 LINES = {
-    "completed": lambda form: form.completed(form.head(20, "holdfast"), worker_name(FORGED), claimed(FORGED), 1.0, 2.0),
+    "completed": lambda form: completed(form, claimed(FORGED), 2.0, worker_name(FORGED)),
     "failed": lambda form: form.job(
         "holdfast",
         worker_name(FORGED),
@@ -90,8 +99,8 @@ def test_the_values_in_json_are_those_of_the_job() -> None:
 
 def test_a_completed_job_has_the_same_fields_by_the_fast_way_as_by_the_slow_one() -> None:
     form, done = JsonFormat(), claimed(traceparent=f"00-{TRACE}-00f067aa0ba902b7-01")
-    fast = json.loads(form.completed(form.head(20, "holdfast"), worker_name("w"), done, 0.25, 0.5))
-    slow = json.loads(form.job("holdfast", worker_name("w"), JobLine(20, "job_completed", done, 0.25, 0.5)))
+    fast = json.loads(completed(form, done, 0.5, worker_name("w")))
+    slow = json.loads(form.job("holdfast", worker_name("w"), JobLine(20, "job_completed", done, waited(done), 0.5)))
     assert fast.pop("message") == "job_completed: do a/a"
     assert slow.pop("message").startswith("job_completed: do a/a run 7 attempt 2")
     assert fast.pop("time") <= slow.pop("time")
@@ -102,8 +111,8 @@ def test_a_completed_job_has_the_same_fields_by_the_fast_way_as_by_the_slow_one(
 @pytest.mark.parametrize("task", ["do", None])
 def test_a_completed_job_has_the_same_words_by_the_fast_way_as_by_the_slow_one(task: str | None) -> None:
     form, done = HumanFormat(), claimed(task=task)
-    fast = form.completed("HEAD ", "", done, 0.25, 0.5)
-    assert fast == f"HEAD {JobLine(20, 'job_completed', done, 0.25, 0.5).text()}\n"
+    fast = completed(form, done, 0.5)
+    assert fast.endswith(f" INFO holdfast: {JobLine(20, 'job_completed', done, waited(done), 0.5).text()}\n")
 
 
 def test_lines_of_people_name_the_job_of_a_handler() -> None:
@@ -132,7 +141,7 @@ def test_an_error_is_in_fields() -> None:
 def test_names_of_tasks_are_kept_but_not_without_end() -> None:
     for form in (HumanFormat(), JsonFormat()):
         for number in range(3000):
-            form.completed("", "", claimed(f"q{number}"), 0.0, 0.0)
+            completed(form, claimed(f"q{number}"), 0.0)
         assert len(form._names) <= 1000
 
 

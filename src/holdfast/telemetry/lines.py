@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import time
 import traceback
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TypeVar
 
 import msgspec
 
+from ..core.state import State
 from ..core.visible import indented, visible, visible_json
 from ..store.contract import Claimed, Lease
 from .context import trace_id
+from .observer import Ended, waited_ms
 
 _encode = msgspec.json.Encoder(enc_hook=lambda value: _shown(value)).encode
 MOST_TEXT = 16_000
 """What a line shows of an error's message or of a traceback at most, in characters."""
+
+
+_COMPLETED = State.COMPLETED
+LineOf = Callable[[Ended], str]
+"""Makes the line of an attempt that ended in another way; an empty one for none."""
 
 
 class JobLine(msgspec.Struct):
@@ -98,15 +107,27 @@ class HumanFormat(logging.Formatter):
         stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
         return f"{stamp},{int(now % 1 * 1000):03d} {logging.getLevelName(level)} {visible(logger)}: "
 
-    def completed(self, head: str, worker: str, claimed: Claimed, waited: float, ran: float) -> str:
-        """Return the line of a job that was completed, at the lowest cost."""
-        lease = claimed.lease
-        if (name := self._names.get((claimed.task, lease.queue))) is None:
-            name = self._name(claimed)
-        id = lease.id
-        if not (id.isascii() and id.isprintable()):
-            id = visible(id)
-        return f"{head}{name}{id} run {lease.run} attempt {lease.attempt} waited {waited:.3f} s ran {ran:.3f} s\n"
+    def turn(self, logger: str, worker: str, ended: Sequence[Ended], other: LineOf) -> list[str]:
+        """Return the lines of attempts that were settled just now: those of completed jobs at the lowest cost."""
+        head, lines, task, queue, run, attempt = self.head(logging.INFO, logger), list[str](), None, None, 0, 0
+        for each in ended:
+            claimed, ran, settled = each.claimed, each.ran, each.settled
+            if ran is None or settled is None or settled.state is not _COMPLETED:
+                lines.append(other(each))
+                continue
+            lease = claimed.lease
+            if lease.queue != queue or claimed.task != task:
+                queue, task = lease.queue, claimed.task
+                start = head + (self._names.get((task, queue)) or self._name(claimed))
+            if lease.run != run or lease.attempt != attempt:
+                run, attempt = lease.run, lease.attempt
+                tries = f" run {run} attempt {attempt} waited "
+            id = lease.id
+            if not (id.isascii() and id.isprintable()):
+                id = visible(id)
+            waited, took = _seconds(waited_ms(claimed)), _seconds(int(ran * 1000 + 0.5))
+            lines.append(f"{start}{id}{tries}{waited} s ran {took} s\n")
+        return lines
 
     def _name(self, claimed: Claimed) -> str:
         name = visible(
@@ -150,20 +171,29 @@ class JsonFormat(logging.Formatter):
         name = logging.getLevelName(level).lower()
         return f'{{"time":"{_iso(time.time())}","level":"{name}","logger":{_json(logger)},'
 
-    def completed(self, head: str, worker: str, claimed: Claimed, waited: float, ran: float) -> str:
-        """Return the line of a job that was completed, at the lowest cost."""
-        lease = claimed.lease
-        if (names := self._names.get((claimed.task, lease.queue))) is None:
-            names = self._name(claimed)
-        id = lease.id
-        if not (id.isascii() and id.isprintable()) or '"' in id or "\\" in id:
-            id = _json(id)[1:-1]
-        headers = claimed.envelope.headers
-        trace = f',"trace_id":"{found}"' if headers and (found := trace_id(headers)) else ""
-        return (
-            f'{head}{names[0]}{id}{names[1]}{id}","run":{lease.run},"attempt":{lease.attempt},"waited":{waited:.3f},'
-            f'"ran":{ran:.6f}{trace},"worker":{worker}}}\n'
-        )
+    def turn(self, logger: str, worker: str, ended: Sequence[Ended], other: LineOf) -> list[str]:
+        """Return the lines of attempts that were settled just now: those of completed jobs at the lowest cost."""
+        head, lines, task, queue, run, attempt = self.head(logging.INFO, logger), list[str](), None, None, 0, 0
+        for each in ended:
+            claimed, ran, settled = each.claimed, each.ran, each.settled
+            if ran is None or settled is None or settled.state is not _COMPLETED:
+                lines.append(other(each))
+                continue
+            lease, headers = claimed.lease, claimed.envelope.headers
+            if lease.queue != queue or claimed.task != task:
+                queue, task = lease.queue, claimed.task
+                start, names = self._names.get((task, queue)) or self._name(claimed)
+                start = head + start
+            if lease.run != run or lease.attempt != attempt:
+                run, attempt = lease.run, lease.attempt
+                tries = f'","run":{run},"attempt":{attempt},"waited":'
+            id = lease.id
+            if not (id.isascii() and id.isprintable()) or '"' in id or "\\" in id:
+                id = _json(id)[1:-1]
+            trace = f',"trace_id":"{found}"' if headers and (found := trace_id(headers)) else ""
+            waited = _seconds(waited_ms(claimed))
+            lines.append(f'{start}{id}{names}{id}{tries}{waited},"ran":{ran:.6f}{trace},"worker":{worker}}}\n')
+        return lines
 
     def _name(self, claimed: Claimed) -> tuple[str, str]:
         queue, task = claimed.lease.queue, claimed.task
@@ -194,8 +224,14 @@ def format_of(name: str) -> LineFormat:
     return JsonFormat() if name == "json" else HumanFormat()
 
 
+@functools.lru_cache(10_000)
+def _seconds(ms: int) -> str:
+    """Return seconds as text: floats are the dearest part of a line, and most jobs wait and run as others do."""
+    return f"{ms / 1000:.3f}"
+
+
 def worker_name(name: str) -> str:
-    """Return a worker's name as `JsonFormat.completed` wants it: as JSON."""
+    """Return a worker's name as `JsonFormat.turn` wants it: as JSON."""
     return _json(name)
 
 

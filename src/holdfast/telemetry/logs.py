@@ -14,11 +14,11 @@ from ..core.policy import Cause, Policy
 from ..core.state import State
 from ..core.visible import indented
 from ..log import target
-from ..store.contract import Reaped, Released, Retried
+from ..store.contract import Complete, Reaped, Released, Retried
 from .changes import changed_fields
 from .line_handler import LineHandler, sole_handler
 from .lines import JobLine, named, worker_name
-from .observer import Ended, Observer, WorkerEvent, WorkerView, waited
+from .observer import Ended, Observer, WorkerEvent, WorkerView
 
 log = logging.getLogger("holdfast")
 EVENT_OF = {
@@ -47,6 +47,8 @@ class JobLog(Observer):
     def settled(self, ended: Sequence[Ended]) -> None:
         logger = target()
         info = self._jobs and logger.isEnabledFor(logging.INFO)
+        if not info and not (ended := [each for each in ended if type(each.settlement) is not Complete]):
+            return
         handler = sole_handler(logger)
         if handler is None:
             self._log_each(ended, info)
@@ -69,18 +71,16 @@ class JobLog(Observer):
 
     def _write(self, handler: LineHandler, logger: logging.Logger, ended: Sequence[Ended], info: bool) -> None:
         """Write the lines of a turn by one call."""
-        form, worker, lines = handler.form, self._worker_json, list[str]()
-        head, completed = form.head(logging.INFO, logger.name), form.completed
-        for each in ended:
-            if each.ran is not None and each.settled is not None and each.settled.state is State.COMPLETED:
-                if info:
-                    lines.append(completed(head, worker, each.claimed, waited(each.claimed), each.ran))
-                continue
+        form, worker = handler.form, self._worker_json
+
+        def other(each: Ended) -> str:
             line = job_line(each)
-            if (info or line.level > logging.INFO) and logger.isEnabledFor(line.level):
-                lines.append(form.job(logger.name, worker, line))
-        if lines:
-            handler.write("".join(lines))
+            told = (info or line.level > logging.INFO) and logger.isEnabledFor(line.level)
+            return form.job(logger.name, worker, line) if told else ""
+
+        lines = form.turn(logger.name, worker, ended, other) if info else list(map(other, ended))
+        if text := "".join(lines):
+            handler.write(text)
 
     def lost(self, ended: Sequence[Ended], why: str) -> None:
         for each in ended:

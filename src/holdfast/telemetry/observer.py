@@ -7,7 +7,7 @@ What an observer raises is logged, and harms no job.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -68,8 +68,15 @@ class Ended(msgspec.Struct, gc=False):  # one a job: what it refers to does not 
 
 def waited(claimed: Claimed) -> float:
     """Return the seconds from when a job was due to its claim."""
-    due = claimed.run_at_ms if claimed.run_at_ms > claimed.enqueued_at_ms else claimed.enqueued_at_ms
-    return (claimed.claimed_at_ms - due) / 1000 if claimed.claimed_at_ms > due else 0.0
+    return waited_ms(claimed) / 1000
+
+
+def waited_ms(claimed: Claimed) -> int:
+    """Return the milliseconds from when a job was due to its claim."""
+    due, at = claimed.enqueued_at_ms, claimed.claimed_at_ms
+    if claimed.run_at_ms > due:
+        due = claimed.run_at_ms
+    return at - due if at > due else 0
 
 
 class StoreCall(msgspec.Struct, frozen=True):
@@ -190,56 +197,67 @@ def check_observers(given: object) -> tuple[Observer, ...]:
 
 
 class Observers(Observer):
-    """Tells several observers, each shielded from what others raise."""
+    """Tells several observers, each shielded from what others raise, of what it has a method for."""
 
     def __init__(self, observers: Iterable[Observer]) -> None:
         self._all = tuple(observers)
+        self._hearing = {name: tuple(each for each in self._all if _hears(each, name)) for name in HEARD}
+        """Who hears of what: nothing is spent on those that do not care."""
         self.keeps_completions = True
         """What `hears_completions` said last: a hot path looks here."""
 
     def hears_completions(self) -> bool:
-        self.keeps_completions = any(each.hears_completions() for each in self._all)
+        self.keeps_completions = any([each.hears_completions() for each in self._all])
         return self.keeps_completions
 
     def begin(self, worker: WorkerView) -> None:
-        self._tell(lambda each: each.begin(worker))
+        self._tell("begin", worker)
 
     def end(self, worker: WorkerView) -> None:
-        self._tell(lambda each: each.end(worker))
+        self._tell("end", worker)
 
     def started(self, claimed: Sequence[Claimed]) -> None:
-        self._tell(lambda each: each.started(claimed))
+        self._tell("started", claimed)
 
     def settled(self, ended: Sequence[Ended]) -> None:
-        self._tell(lambda each: each.settled(ended))
+        self._tell("settled", ended)
 
     def lost(self, ended: Sequence[Ended], why: str) -> None:
-        self._tell(lambda each: each.lost(ended, why))
+        self._tell("lost", ended, why)
 
     def reaped(self, queue: str, reaped: Reaped) -> None:
-        self._tell(lambda each: each.reaped(queue, reaped))
+        self._tell("reaped", queue, reaped)
 
     def expired(self, queue: str, expired: Expired) -> None:
-        self._tell(lambda each: each.expired(queue, expired))
+        self._tell("expired", queue, expired)
 
     def store_call(self, call: StoreCall) -> None:
-        self._tell(lambda each: each.store_call(call))
+        self._tell("store_call", call)
 
     def happened(self, event: WorkerEvent) -> None:
-        self._tell(lambda each: each.happened(event))
+        self._tell("happened", event)
 
     def process_ended(self, how: str, cause: str) -> None:
-        self._tell(lambda each: each.process_ended(how, cause))
+        self._tell("process_ended", how, cause)
 
     def settings_changed(self, queue: str, before: QueueSettings, after: QueueSettings) -> None:
-        self._tell(lambda each: each.settings_changed(queue, before, after))
+        self._tell("settings_changed", queue, before, after)
 
     def policy_changed(self, queue: str, task: str, before: Policy, after: Policy) -> None:
-        self._tell(lambda each: each.policy_changed(queue, task, before, after))
+        self._tell("policy_changed", queue, task, before, after)
 
-    def _tell(self, tell: Callable[[Observer], None]) -> None:
-        for each in self._all:
+    def _tell(self, name: str, *told: object) -> None:
+        for each in self._hearing[name]:
             try:
-                tell(each)
+                getattr(each, name)(*told)
             except Exception:
                 log.exception("observer_failed: %s raised, which harms no job", type(each).__name__)
+
+
+HEARD = tuple(name for name in vars(Observer) if not name.startswith("_") and name != "hears_completions")
+"""The methods by which an observer hears of something."""
+
+
+def _hears(observer: Observer, name: str) -> bool:
+    """Return whether the observer has a method of its own for it."""
+    return getattr(getattr(observer, name), "__func__", None) is not getattr(Observer, name)

@@ -33,6 +33,9 @@ class Outlet:
         """Returns the line that tells how many were dropped."""
         self._fd = _descriptor(stream)
         self._is_file = self._fd >= 0 and stat.S_ISREG(os.fstat(self._fd).st_mode)
+        self._asked = select.poll()
+        if self._fd >= 0:
+            self._asked.register(self._fd, select.POLLOUT)
         self._lock = threading.Lock()
         self._kept = bytearray()
         self._dropped = 0
@@ -64,10 +67,9 @@ class Outlet:
         if self._is_file:
             _write_all(self._fd, data)
             return b""
-        asked, view = select.poll(), memoryview(data)
-        asked.register(self._fd, select.POLLOUT)
+        view = memoryview(data)
         while view:
-            if not asked.poll(0):
+            if not self._asked.poll(0):
                 return bytes(view)
             size = _whole_lines(view)
             if not _write_all(self._fd, view[:size]):

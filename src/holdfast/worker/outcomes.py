@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
+from time import monotonic
 from typing import Any, Literal
 
 import msgspec
@@ -41,6 +42,8 @@ WITH_ERROR = ("retry", "fail", "release", "lost")
 COUNTED = ("retry", "fail", "release")
 _COUNT_OF = {"complete": "completed", "retry": "retried", "fail": "failed", "snooze": "snoozed", "release": "released"}
 _COUNT_OF_STATE = {"failed": "failed", "cancelled": "cancelled"}
+_OK, _COMPLETED = Reply.OK, State.COMPLETED
+"""At hand, as Python 3.11 takes longer to find a member of an enum than to compare it."""
 
 
 class Report(msgspec.Struct, kw_only=True):
@@ -142,7 +145,11 @@ class Outcomes:
         elif (observer := self._observer) is not None and (
             observer.keeps_completions or type(settlement) is not Complete
         ):
-            record = Ended(ended.claimed, ended.ran, ended.error) if isinstance(ended, Attempt) else Ended(ended)
+            if isinstance(ended, Attempt):
+                began = ended.began
+                record = Ended(ended.claimed, None if began is None else monotonic() - began, ended.error)
+            else:
+                record = Ended(ended)
         else:
             return
         self._records[record.claimed.lease] = record
@@ -166,13 +173,14 @@ class Outcomes:
             for entry, answer in zip(entries, settled, strict=True):
                 self.count(entry, answer)
             return
-        take, quick, ended = self._records.pop, "complete" not in self._hooks.wanted, list[Ended]()
+        take, ended = self._records.pop, list[Ended]()
+        quick = "complete" not in self._hooks.wanted
         for entry, answer in zip(entries, settled, strict=True):
             record = take(entry.lease, None)
-            if record is not None and answer.reply is Reply.OK:
+            if record is not None and answer.reply is _OK:
                 record.settlement, record.settled = entry, answer
                 ended.append(record)
-                if quick and answer.state is State.COMPLETED:
+                if quick and answer.state is _COMPLETED:
                     self.report.completed += 1
                     continue
                 if type(entry) is Retried and answer.state is not State.FAILED:
@@ -193,7 +201,7 @@ class Outcomes:
     def count(self, entry: Settlement, settled: Settled) -> None:
         """Count what the store settled, and tell hooks."""
         record = self._records.pop(entry.lease, None) if self._records else None
-        if settled.state is State.COMPLETED and "complete" not in self._hooks.wanted:
+        if settled.state is _COMPLETED and "complete" not in self._hooks.wanted:
             self.report.completed += 1
         else:
             self._count(entry, settled, record)

@@ -6,7 +6,7 @@ Label sets are bounded: past `MOST_SETS` of a metric, what is new is counted as 
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -47,6 +47,18 @@ class Histogram:
         """Count one value."""
         self.counts[bisect_left(self.bounds, value)] += 1
         self.sum += value
+
+    def add_all(self, values: list[float]) -> None:
+        """Count many values, which are sorted here: it costs a fraction of counting each."""
+        values.sort()
+        self.sum += sum(values)
+        before = 0
+        for bucket, bound in enumerate(self.bounds):
+            upto = bisect_right(values, bound, before)
+            self.counts[bucket] += upto - before
+            if (before := upto) == len(values):
+                return
+        self.counts[-1] += len(values) - before
 
 
 class Cell:

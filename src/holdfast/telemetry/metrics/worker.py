@@ -9,7 +9,7 @@ from ...core.state import State
 from ...store.contract import Claimed, Complete, Expired, Reaped, ReapedJob
 from ..observer import Ended, Observer, StoreCall, WorkerEvent, WorkerView
 from .calls import CallCounts
-from .job_counts import CountsByTask
+from .job_counts import CountsByTask, JobCounts
 from .table import (
     CANCELLED,
     CLAIMED_AT_ONCE,
@@ -30,6 +30,9 @@ from .table import (
 )
 from .tally import MetricTally, Sample
 
+_COMPLETED = State.COMPLETED
+_Group = tuple[JobCounts, list[float]]
+"""Jobs of one task that came one after the other, and a value of each: one turn mostly has few such groups."""
 _OF_PROCESSES = {"recycle": RECYCLED, "kill": KILLED}
 
 
@@ -56,31 +59,39 @@ class WorkerMetrics(Observer):
         self._views.remove(worker)
 
     def started(self, claimed: Sequence[Claimed]) -> None:
-        of = self._jobs.of
+        groups, queue, task = list[_Group](), "", None
         for job in claimed:
-            counts = of(job.lease.queue, job.task)
-            counts.started.value += 1
-            run_at, enqueued_at = job.run_at_ms, job.enqueued_at_ms
-            if run_at > enqueued_at:  # it had a time of its own
-                waited = (job.claimed_at_ms - run_at) / 1000
-                counts.lagged(waited if waited > 0 else 0.0)
-            else:
-                waited = (job.claimed_at_ms - enqueued_at) / 1000
-            counts.wait.add(waited if waited > 0 else 0.0)
+            if job.task != task or job.lease.queue != queue or not groups:
+                queue, task = job.lease.queue, job.task
+                counts, waits = self._jobs.of(queue, task), list[float]()
+                groups.append((counts, waits))
+            due, at = job.enqueued_at_ms, job.claimed_at_ms
+            if job.run_at_ms > due:  # it had a time of its own
+                due = job.run_at_ms
+                counts.lagged((at - due) / 1000 if at > due else 0.0)
+            waits.append((at - due) / 1000 if at > due else 0.0)
+        for counts, waits in groups:
+            counts.started.value += len(waits)
+            counts.wait.add_all(waits)
 
     def settled(self, ended: Sequence[Ended]) -> None:
-        of, completed = self._jobs.of, State.COMPLETED
+        groups, queue, task = list[_Group](), "", None
         for each in ended:
-            claimed, entry, settled = each.claimed, each.settlement, each.settled
-            counts = of(claimed.lease.queue, claimed.task)
+            claimed, entry = each.claimed, each.settlement
+            if claimed.task != task or claimed.lease.queue != queue or not groups:
+                queue, task = claimed.lease.queue, claimed.task
+                counts, runs = self._jobs.of(queue, task), list[float]()
+                groups.append((counts, runs))
             if each.ran is not None:
-                counts.run.add(each.ran)
-            if settled is not None and settled.state is completed:
+                runs.append(each.ran)
+            if each.settled is not None and each.settled.state is _COMPLETED:
                 counts.completed.value += 1
             else:
                 counts.settled(each.transition, each.cause)
             if type(entry) is Complete and entry.then is not None:
-                of(entry.then.queue, entry.then.job.task).count(ENQUEUED)
+                self._jobs.of(entry.then.queue, entry.then.job.task).count(ENQUEUED)
+        for counts, runs in groups:
+            counts.run.add_all(runs)
 
     def lost(self, ended: Sequence[Ended], why: str) -> None:
         for each in ended:

@@ -37,8 +37,8 @@ class Attempt:
     """A claimed job while its handler runs."""
 
     __slots__ = (
-        "_began", "_ended", "_killed", "_process", "_progress", "_reason", "_services", "_span", "_task", "_timer",
-        "_transaction", "claimed", "error", "handler", "in_thread", "job", "late_since", "value",
+        "_ended", "_killed", "_process", "_progress", "_reason", "_services", "_span", "_task", "_timer",
+        "_transaction", "began", "claimed", "error", "handler", "in_thread", "job", "late_since", "value",
     )  # fmt: skip
 
     def __init__(
@@ -66,7 +66,8 @@ class Attempt:
         """What the handler raised, for the hooks that are told of its end."""
         self.value: object = UNSET
         """What it returned, if that was in this process."""
-        self._began: float | None = None
+        self.began: float | None = None
+        """When its handler was started, by `time.monotonic`."""
 
     @property
     def lease(self) -> Lease:
@@ -80,7 +81,7 @@ class Attempt:
     @property
     def ran(self) -> float | None:
         """For how many seconds its handler has run, if it was started."""
-        return None if self._began is None else time.monotonic() - self._began
+        return None if self.began is None else time.monotonic() - self.began
 
     @property
     def done(self) -> tuple[Complete, Settled] | None:
@@ -106,7 +107,7 @@ class Attempt:
 
     def _start_clock(self, more: float = 0.0) -> None:
         """Give the handler its time-out from now on, and so many seconds more."""
-        self._began = time.monotonic()
+        self.began = time.monotonic()
         if self._timer is not None:
             self._timer.cancel()
         if self.claimed.timeout_ms is not None:
