@@ -207,7 +207,7 @@ class Observers(Observer):
         """What `hears_completions` said last: a hot path looks here."""
 
     def hears_completions(self) -> bool:
-        self.keeps_completions = any([each.hears_completions() for each in self._all])
+        self.keeps_completions = any(each.hears_completions() for each in self._all)
         return self.keeps_completions
 
     def begin(self, worker: WorkerView) -> None:
