@@ -4,10 +4,29 @@ from __future__ import annotations
 
 from starlette.routing import BaseRoute
 
-from . import chains, enqueue, events, index, job_actions, jobs, operations, queues, schedules, tasks, workers
+from . import (
+    chains,
+    enqueue,
+    events,
+    flows,
+    index,
+    job_actions,
+    job_links,
+    jobs,
+    operations,
+    queue_details,
+    queues,
+    recent,
+    schedules,
+    tasks,
+    workers,
+)
 from .endpoint import Endpoint
 
-GROUPS = (index, jobs, enqueue, job_actions, operations, queues, tasks, schedules, workers, chains, events)
+GROUPS = (
+    index, jobs, job_links, enqueue, job_actions, operations, queues, queue_details, tasks, schedules, workers, chains,
+    flows, events, recent,
+)  # fmt: skip
 ENDPOINTS: tuple[Endpoint, ...] = tuple(endpoint for each in GROUPS for endpoint in each.group.endpoints)
 """Every endpoint; the routes and the OpenAPI document are made from these."""
 

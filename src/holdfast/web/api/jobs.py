@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 from starlette.responses import Response
 
-from ...app.app import Holdfast
+from ...core.bound import MOST_COUNTED
 from ...core.job import JobRecord
 from ...core.state import FINISHED, State
 from ...errors import JobError, JobMissing, JobTimeout
@@ -20,53 +20,54 @@ from ..problem import Problem
 from ..shown import Part
 from .endpoint import Answered, ApiCall, EndpointGroup
 from .names import MOST_WAIT, PageSize, RunName, WaitSeconds, ref_of
-from .shapes import BlockerList, JobList, JobWhole, Json, ResultShape
+from .shapes import CountShape, JobList, JobWhole, Json, ResultShape
 
 group = EndpointGroup("jobs")
 
 
-class FilterForm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which jobs: everything that is given must match."""
+class MatchForm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which jobs, by what they are: everything that is given must match."""
 
     queue: str | None = None
     state: State | None = None
     task: str | None = None
     key: str | None = None
     tag: str | None = None
+    id_prefix: str | None = None
+    signature: str | None = None
+    """Their last error has this signature; they failed, or will run again."""
+    enqueued_after: datetime | None = None
+    """They came at this instant or later: ISO 8601 with a zone."""
+    enqueued_before: datetime | None = None
+
+    def given(self) -> dict[str, Any]:
+        """Return the filter as `app.jobs` and `app.count` take it."""
+        return {name: value for name in MatchForm.__struct_fields__ if (value := getattr(self, name)) is not None}
+
+
+class FilterForm(MatchForm, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which jobs: everything that is given must match."""
+
     worker: str | None = None
     """Those that a worker holds, by its name or session."""
     id: tuple[str, ...] = ()
     """These ids; in an address, it may be given again."""
-    id_prefix: str | None = None
-    signature: str | None = None
-    """That failed with this error signature."""
-    enqueued_after: datetime | None = None
-    enqueued_before: datetime | None = None
     chain_queue: str | None = None
     chain_id: str | None = None
     chain_run: int | None = None
 
     def given(self) -> dict[str, Any]:
-        """Return the filter as `app.jobs` takes it; a problem where this version of it lacks one."""
+        """Return the filter as `app.jobs` takes it."""
+        found = super().given()
         chain = ref_of(self.chain_queue, self.chain_id, self.chain_run)
-        found: dict[str, Any] = {
-            name: value
-            for name in FilterForm.__struct_fields__
-            if (value := getattr(self, name)) not in (None, ()) and not name.startswith("chain_")
-        }
-        if self.id:
-            found["ids"] = list(found.pop("id"))
-        if chain is not None:
-            found["chain"] = chain
-        if not ANY and (unknown := [name for name in found if name not in KNOWN]):
-            raise Problem(400, "unknown-parameter", f"{unknown[0]!r} is no filter of this version", known=list(KNOWN))
-        return found
+        own = {"worker": self.worker, "ids": list(self.id) or None, "chain": chain}
+        return found | {name: value for name, value in own.items() if value is not None}
 
 
-_parameters = inspect.signature(Holdfast.jobs).parameters
-KNOWN = tuple(_parameters)
-ANY = any(each.kind is each.VAR_KEYWORD for each in _parameters.values())
-"""`app.jobs` checks its filters itself."""
+class CountQuery(MatchForm, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which jobs, and how many of them are counted at most."""
+
+    most: Annotated[int, Meta(ge=1, le=MOST_COUNTED)] = MOST_COUNTED
 
 
 class JobsQuery(FilterForm, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -98,19 +99,26 @@ async def list_jobs(call: ApiCall[JobsQuery, None]) -> JsonObject:
     return {"jobs": [call.site.shown.job(job) for job in page.jobs], "cursor": page.cursor}
 
 
+@group.add("GET", "/jobs/count", query=CountQuery, answer=CountShape)
+async def count_jobs(call: ApiCall[CountQuery, None]) -> JsonObject:
+    """Count jobs that match, up to `most`; by queue and state alone, whatever their number."""
+    found = await call.app.count(most=call.query.most, **call.query.given())
+    return {"number": found.number, "more": found.more}
+
+
 @group.add("GET", "/job", query=RunName, answer=JobWhole)
 async def get_job(call: ApiCall[RunName, None]) -> JsonObject:
     """Show one job: payload, result, error, counters and progress.
 
     A payload, result or checkpoint that is large is null, and stands in `truncated` with its size and its beginning.
     """
-    return await call.site.shown.job_whole(await _record(call))
+    return await call.site.shown.job_whole(await record_of(call))
 
 
 @group.add("GET", "/job/data", query=PartQuery, answer=Json)
 async def get_job_data(call: ApiCall[PartQuery, None]) -> Response:
     """Download a payload, result or checkpoint in full, as JSON."""
-    record, part = await _record(call), call.query.part
+    record, part = await record_of(call), call.query.part
     if getattr(record, part) is None:
         raise Problem(404, "no-data", f"{record.queue}/{record.id} has no {part}")
     data = await asyncio.to_thread(lambda: json_bytes(call.site.shown.part(record, part)))
@@ -124,7 +132,7 @@ async def get_job_result(call: ApiCall[ResultQuery, None]) -> object:
 
     The status is 200 when it has ended, whatever its `state`, and 202 when it has not within `wait` seconds: ask again.
     """
-    record = await _record(call)
+    record = await record_of(call)
     return await ended(call, record.queue, record.id, record.run, call.query.wait)
 
 
@@ -158,14 +166,7 @@ async def ended(call: ApiCall[Any, Any], queue: str, id: str, run: int, wait: fl
     return answer if over else Answered(202, answer)
 
 
-@group.add("GET", "/job/blockers", query=RunName, answer=BlockerList)
-async def list_blockers(call: ApiCall[RunName, None]) -> JsonObject:
-    """List the chains that a job waits for, or waited for, in the order given."""
-    record = await _record(call)
-    found = await call.app.store.blockers(record.queue, record.id, record.run)
-    return {"blockers": [call.site.shown.blocker(each) for each in found]}
-
-
-async def _record(call: ApiCall[Any, None]) -> JobRecord:
+async def record_of(call: ApiCall[Any, None]) -> JobRecord:
+    """Return the run that a request names."""
     query: RunName = call.query
     return await call.app.status(query.queue, query.id, query.run)

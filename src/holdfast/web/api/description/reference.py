@@ -30,6 +30,8 @@ PROBLEMS = {
     "queue-missing": "404: the store does not know the queue; `create=true` makes it",
     "task-unknown": "404: no worker has declared the task; 400: several queues have it",
     "schedule-missing": "404: there is no such schedule",
+    "worker-missing": "404: no worker of that name or session is alive",
+    "flow-missing": "404: there is no job of such a flow",
     "operation-missing": "404: this server knows no such operation (any more)",
     "no-data": "404: the job has no such part",
     "no-metrics": "404: there are no metrics",

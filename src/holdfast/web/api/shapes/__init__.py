@@ -1,0 +1,60 @@
+"""What the API answers, as types: the OpenAPI document is made from them, and tests hold every answer against it."""
+
+from .chain import ChainList, ChainShape, ChainWhole, DeleteShape, FlowJobShape, FlowShape
+from .common import ErrorBrief, ErrorWhole, Json, Object, RunRef
+from .job import BlockerList, BlockerShape, BulkAnswer, CancelShape, CountShape, Cut, DependantList, EnqueueAnswer, JobList, JobShape, JobWhole, ProgressShape, ReplyShape, RequeueShape, ResultShape, RunList
+from .log import EventList, EventShape, IndexShape, OperationList, OperationShape
+from .queue import DeclaredTaskShape, KeyList, KeyShape, LayersShape, LogMeasureShape, MeasureShape, QueueList, QueueMeasureShape, QueueShape, StopShape, TaskList, TaskShape, WorkerList, WorkerShape
+from .schedule import RemovedShape, ScheduleList, ScheduleShape
+
+__all__ = [
+    "BlockerList",
+    "BlockerShape",
+    "BulkAnswer",
+    "CancelShape",
+    "ChainList",
+    "ChainShape",
+    "ChainWhole",
+    "CountShape",
+    "Cut",
+    "DeclaredTaskShape",
+    "DeleteShape",
+    "DependantList",
+    "EnqueueAnswer",
+    "ErrorBrief",
+    "ErrorWhole",
+    "EventList",
+    "EventShape",
+    "FlowJobShape",
+    "FlowShape",
+    "IndexShape",
+    "JobList",
+    "JobShape",
+    "JobWhole",
+    "Json",
+    "KeyList",
+    "KeyShape",
+    "LayersShape",
+    "LogMeasureShape",
+    "MeasureShape",
+    "Object",
+    "OperationList",
+    "OperationShape",
+    "ProgressShape",
+    "QueueList",
+    "QueueMeasureShape",
+    "QueueShape",
+    "RemovedShape",
+    "ReplyShape",
+    "RequeueShape",
+    "ResultShape",
+    "RunList",
+    "RunRef",
+    "ScheduleList",
+    "ScheduleShape",
+    "StopShape",
+    "TaskList",
+    "TaskShape",
+    "WorkerList",
+    "WorkerShape",
+]
