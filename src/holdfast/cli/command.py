@@ -94,6 +94,11 @@ class Source:
     actor: str | None = None
     """Who acts, as events have it; by default `cli:` and the name of the user."""
 
+    @property
+    def who(self) -> str:
+        """Who acts: as was said, or `cli:` and the name of the user."""
+        return self.actor or user_name()
+
     def app(self) -> Holdfast:
         """Return the app, or a bare one on the URL."""
         target, url = self._chosen()
@@ -127,7 +132,7 @@ class Source:
             async with app:
                 return await work(app)
 
-        with acting_as(self.actor or user_name()):
+        with acting_as(self.who):
             return asyncio.run(opened())
 
     def _chosen(self) -> tuple[str | None, str | None]:

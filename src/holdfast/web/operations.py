@@ -8,13 +8,13 @@ import logging
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractContextManager
 from typing import Any, Literal
 
 import msgspec
 
 from ..app.app import Holdfast
 from ..core.job import JobRecord
+from ..core.state import State
 from ..core.transition import Reply
 from ..errors import HoldfastError
 from ..json_form import JsonObject, iso
@@ -102,8 +102,8 @@ class Operations:
             raise Problem(404, "operation-missing", f"this server knows no operation {id!r} (any more)")
         return self._known[id]
 
-    def start(self, order: Order, acting: Callable[[], AbstractContextManager[object]]) -> Operation:
-        """Begin one in the background; what it does is done by whoever `acting` says."""
+    def start(self, order: Order) -> Operation:
+        """Begin one in the background; what it does is done by whoever acts now, as its task inherits."""
         if len(self._tasks) >= MOST_RUNNING:
             raise Problem(
                 429, "too-many-operations", f"{MOST_RUNNING} operations run already: wait for one, or stop it",
@@ -112,7 +112,7 @@ class Operations:
         made = Operation(id=f"{next(self._numbers)}-{os.urandom(8).hex()}", order=order, started=time.time())
         self._known[made.id] = made
         self._forget()
-        task = self._tasks[made.id] = asyncio.create_task(self._run(made, acting))
+        task = self._tasks[made.id] = asyncio.create_task(self._run(made))
         task.add_done_callback(lambda _: self._tasks.pop(made.id, None))
         return made
 
@@ -127,11 +127,10 @@ class Operations:
         for id in over[: max(0, len(self._known) - KEPT)]:
             del self._known[id]
 
-    async def _run(self, operation: Operation, acting: Callable[[], AbstractContextManager[object]]) -> None:
+    async def _run(self, operation: Operation) -> None:
         try:
-            with acting():
-                async for jobs in self._pages(operation):
-                    await self._page(operation, jobs)
+            async for jobs in self._pages(operation):
+                await self._page(operation, jobs)
             operation.state = "stopped" if operation.stop else "done"
         except HoldfastError as error:
             operation.state, operation.error = "failed", str(error)
@@ -146,8 +145,7 @@ class Operations:
         by_ids = "ids" in order.filter
         while not operation.stop:
             page = await self._app.jobs(limit=PAGE, cursor=cursor, **order.filter)
-            # A run that no longer holds its id is history: whatever is done to the id is done to another run.
-            found = [job for job in page.jobs if job.holds_id]
+            found = [job for job in page.jobs if _is_meant(job, order.action)]
             left = order.limit - operation.matched
             operation.more = len(found) > left or (len(found) == left and page.cursor is not None)
             jobs = found[:left]
@@ -177,7 +175,7 @@ class Operations:
 
     async def _requeue(self, operation: Operation, jobs: list[JobRecord]) -> None:
         for queue in dict.fromkeys(job.queue for job in jobs):
-            ids = [job.id for job in jobs if job.queue == queue]
+            ids = list(dict.fromkeys(job.id for job in jobs if job.queue == queue))
             started = await self._app.requeue(*ids, queue=queue, limit=len(ids))
             operation.done += len(started)
             operation.refused += len(ids) - len(started)
@@ -198,3 +196,12 @@ class Operations:
             return same and await client.delete(job.queue, job.id) is Reply.OK
 
         return {"cancel": cancel, "promote": promote, "delete": delete}
+
+
+def _is_meant(job: JobRecord, action: Action) -> bool:
+    """Return whether an action on the id of a job is one on this run.
+
+    A run that no longer holds its id is history: whatever is done to the id is done to another run. One that was
+    cancelled has let its id go, and can be run anew while nobody else has it.
+    """
+    return job.holds_id or (action == "requeue" and job.state is State.CANCELLED)

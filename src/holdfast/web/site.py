@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
 from starlette.requests import HTTPConnection
@@ -44,7 +43,7 @@ class Site:
         self.open_pages = 0
         """Pages of the dashboard that listen for news."""
         self.shown = Shown(app, redactor, settings.shown_bytes)
-        self.stream = LogStream(app, self.shown.event)
+        self.stream = LogStream(self.recent, self.shown.event)
         self.operations = Operations(app)
         self.meter: Any = None
         """What measures the store for `/metrics`, once it was asked for."""
@@ -99,11 +98,6 @@ class Site:
         if self._opened:
             self._opened = False
             await self.app.close()
-
-    def acting(self, identity: Identity) -> AbstractContextManager[object]:
-        """Return a block in which whatever is done is written down as done by this caller."""
-        acting_as = getattr(self.app, "acting_as", None)
-        return nullcontext() if acting_as is None else acting_as(identity.name)
 
     def may_change(self, identity: Identity | None) -> bool:
         """Return whether a caller may change something here, so that pages offer it."""

@@ -9,8 +9,7 @@ from ...store.contract import Filter
 from .state import Intent
 
 AT_ONCE = 200
-MOST_LOOKED_AT = 20_000
-"""Dead letters that are looked at for those of one group."""
+MOST_REQUEUED = 100_000
 
 
 async def carry_out(app: Holdfast, intent: Intent) -> str:
@@ -25,7 +24,7 @@ async def carry_out(app: Holdfast, intent: Intent) -> str:
     if intent.kind == "requeue_queue":
         return _requeued(await _requeue_all(app, Filter(queue=intent.queue, states=(State.FAILED,))))
     if intent.kind == "requeue_group":
-        return _requeued(await _requeue_group(app, intent.signature))
+        return _requeued(await _requeue_all(app, Filter(signature=intent.signature, states=(State.FAILED,))))
     if intent.kind == "requeue_job":
         done = await app.store.requeue(Filter(queue=intent.queue, ids=(intent.id,), states=_FINISHED))
         return _requeued(len(done)) if done else "not requeued: it was before, or its id is in use again"
@@ -40,31 +39,14 @@ def _requeued(count: int) -> str:
 
 
 async def _requeue_all(app: Holdfast, which: Filter) -> int:
-    """Requeue all that match, some at a time, so that no step of the store is long."""
-    total = 0
-    while done := await app.store.requeue(which, limit=AT_ONCE):
-        total += len(done)
-    return total
+    """Requeue all that match now, some at a time, so that no step of the store is long.
 
-
-async def _requeue_group(app: Holdfast, signature: str) -> int:
-    """Requeue the dead letters with one signature, the newest first."""
-    total = looked_at = 0
-    cursor: str | None = None
-    while looked_at < MOST_LOOKED_AT:
-        page = await app.store.jobs(Filter(states=(State.FAILED,)), limit=AT_ONCE, cursor=cursor)
-        found: dict[str, list[str]] = {}
-        for job in page.jobs:
-            if job.holds_id and job.error is not None and job.error.signature == signature:
-                found.setdefault(job.queue, []).append(job.id)
-        for queue, ids in found.items():
-            which = Filter(queue=queue, ids=tuple(ids), states=(State.FAILED,))
-            total += len(await app.store.requeue(which, limit=len(ids)))
-        looked_at += len(page.jobs)
-        cursor = page.cursor
-        if cursor is None:
-            break
-    return total
+    As many as there are at the start, and no more: one that fails again meanwhile is not taken twice.
+    """
+    left = total = (await app.store.count(which, most=MOST_REQUEUED)).number
+    while left > 0 and (done := await app.client.requeue(which, min(AT_ONCE, left), False)):
+        left -= len(done)
+    return total - left
 
 
 async def _cancel(app: Holdfast, intent: Intent) -> str:

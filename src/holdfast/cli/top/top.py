@@ -9,8 +9,9 @@ import sys
 import click
 
 from ...app.app import Holdfast
+from ...core.action import acting_as
 from ...telemetry.recent import Recent, RecentOptions
-from ..command import Command, Source, json_option, must_exist, source_options
+from ..command import Command, Source, acting_options, json_option, must_exist
 from ..output import json_out
 from .data import TopData
 from .frame import Canvas, frame
@@ -24,7 +25,7 @@ PLAIN_WIDTH = 160
 
 
 @click.command(cls=Command)
-@source_options
+@acting_options
 @click.option(
     "--interval", type=click.FloatRange(0.1, 3600), default=1.0, show_default=True, metavar="SECONDS",
     help="How often the store is looked at.",
@@ -49,7 +50,9 @@ def top(source: Source, interval: float, once: bool, read_only: bool, as_json: b
         _print(source, state, json=as_json)
         return
     must_have_keys()
-    click.get_current_context().exit(asyncio.run(_live(source.app(), state, interval)))
+    with acting_as(source.who):
+        code = asyncio.run(_live(source.app(), state, interval))
+    click.get_current_context().exit(code)
 
 
 async def _live(app: Holdfast, state: TopState, interval: float) -> int:

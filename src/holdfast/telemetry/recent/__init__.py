@@ -1,6 +1,7 @@
 """What happened lately: traffic by queue and task, failures by signature, and what needs attention."""
 
 from .attention import Concern, Seen, Thresholds, attention
+from .listener import LogListener
 from .options import RecentOptions
 from .recent import Recent
 from .view import (
@@ -26,6 +27,7 @@ __all__ = [
     "FollowState",
     "JobSample",
     "LogBreak",
+    "LogListener",
     "Recent",
     "RecentOptions",
     "RecentView",

@@ -12,6 +12,8 @@ class RecentOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     interval: float = 0.5
     """Between two looks at the log, while something happens and somebody reads."""
+    eager_interval: float = 0.2
+    """While something happens and somebody waits for each event."""
     idle_interval: float = 2.0
     """While nothing happens: the interval grows to this."""
     unread_interval: float = 5.0

@@ -33,7 +33,7 @@ class Pace:
         """Somebody reads what is kept."""
         self._read_at = self._clock()
 
-    def pause(self, spent: float, *, full: bool, failed: bool) -> float:
+    def pause(self, spent: float, *, full: bool, failed: bool, eager: bool = False) -> float:
         """Return how long to wait before the next page, after one that took `spent` seconds."""
         options = self._options
         if failed:
@@ -41,6 +41,8 @@ class Pace:
             return self._interval
         if full:
             return spent * (1 / options.share - 1)
+        if eager:
+            return options.eager_interval if self._interval == options.interval else options.interval
         if self._clock() - self._read_at > _UNREAD_AFTER:
             return options.unread_interval
         return self._interval

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from .depth import Depths
 from .digest import digest
 from .failures import Failures
 from .kind import REQUEUED
+from .listener import LogListener
 from .options import RecentOptions
 from .pace import Pace
 from .records import TrafficRecords
@@ -30,7 +32,8 @@ log = logging.getLogger("holdfast.telemetry.recent")
 class Recent:
     """Follows a store's log while it is open: `async with Recent(store) as recent`.
 
-    One of it serves any number of readers. Reading it is a matter of memory alone, and never touches the store.
+    One of it serves any number of readers. Reading it is a matter of memory alone, and never touches the store. Who
+    wants the events themselves is its `listener`, so that the log is read once.
     """
 
     def __init__(self, store: Store, options: RecentOptions | None = None) -> None:
@@ -48,6 +51,12 @@ class Recent:
         self._trouble: str | None = None
         self._breaks: list[LogBreak] = []
         self._task: asyncio.Task[None] | None = None
+        self._woken = asyncio.Event()
+        self.listener: LogListener | None = None
+        self.turn = 0
+        """How many reads of the log have begun …"""
+        self.end_turn = 0
+        """… and the latest of them that came to its end."""
 
     async def __aenter__(self) -> Self:
         self.start()
@@ -82,7 +91,18 @@ class Recent:
             except Exception as error:  # whatever it is, following goes on: the store may come back
                 self._tell(error)
                 full = False
-            await asyncio.sleep(self._pace.pause(time.monotonic() - began, full=full, failed=bool(self._trouble)))
+            await self._rest(time.monotonic() - began, full)
+
+    async def _rest(self, spent: float, full: bool) -> None:
+        eager = self.listener is not None and self.listener.is_eager
+        pause = self._pace.pause(spent, full=full, failed=bool(self._trouble), eager=eager)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._woken.wait(), pause)
+        self._woken.clear()
+
+    def wake(self) -> None:
+        """Read on now: somebody waits."""
+        self._woken.set()
 
     def _tell(self, error: Exception) -> None:
         trouble = visible(f"{type(error).__name__}: {error}")
@@ -92,17 +112,29 @@ class Recent:
 
     async def poll(self) -> bool:
         """Read the next page; return whether it was full, so that more may be there already."""
-        if self._position is None:
-            await self._chores.set_clock()
-            page = await first_page(self._store, self.options)
-        else:
-            page = await self._store.events(self._position, limit=self.options.page)
+        self.turn += 1
+        try:
+            page = await self._next_page()
+        except Exception as error:
+            if self.listener is not None:
+                self.listener.lost(str(error))
+            raise
         self._position = page.position
         self._take(page)
+        if self.listener is not None:
+            self.listener.hear(page)
         full = self._pace.saw(len(page.events))
+        if not full:
+            self.end_turn = self.turn
         if self._pace.hopeless(full=full, lag_ms=self.now_ms - self._last_ms):
             await self._skip()
         return full
+
+    async def _next_page(self) -> EventPage:
+        if self._position is not None:
+            return await self._store.events(self._position, limit=self.options.page)
+        await self._chores.set_clock()
+        return await first_page(self._store, self.options)
 
     def _take(self, page: EventPage) -> None:
         now_ms = self.now_ms
@@ -126,6 +158,8 @@ class Recent:
         page = await self._store.events("end")
         self._position = page.position
         self._note_break(LogBreak(kind="skipped", at_ms=self.now_ms))
+        if self.listener is not None:
+            self.listener.skipped(page)
         log.warning("recent_skipped: events come faster than they can be followed; some were left out")
 
     def _note_break(self, found: LogBreak) -> None:
@@ -150,6 +184,16 @@ class Recent:
     def now_ms(self) -> int:
         """The time by the store's clock, as far as it is known here."""
         return self._chores.now_ms
+
+    @property
+    def position(self) -> str | None:
+        """How far the log was read; `None` before the first page."""
+        return self._position
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the store could not be read the last time; `None` when it could."""
+        return self._trouble
 
     @property
     def has_looked(self) -> bool:

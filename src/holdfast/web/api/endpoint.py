@@ -79,8 +79,7 @@ class Endpoint:
         call = ApiCall(request, site, identity, query, body)
         if not self.changes:
             return _response(await self.handler(call))
-        with site.acting(identity):
-            found = await self.handler(call)
+        found = await self.handler(call)
         site.glance.forget()
         return _response(found)
 

@@ -13,7 +13,7 @@ from ...json_form import JsonObject
 from ..problem import Problem
 from ..stream.frames import position_of
 from ..stream.live import LiveStream
-from ..stream.reader import Subscriber
+from ..stream.subscriber import Subscriber
 from .endpoint import ApiCall, EndpointGroup
 from .names import PageSize
 from .shapes import EventList

@@ -29,7 +29,9 @@ async def get_flow(call: ApiCall[FlowName, None]) -> JsonObject:
     """Show the jobs of a flow that are there, by name, with their states; of a very large one the newest."""
     flow = call.query.id
     if not flow or "/" in flow:
-        raise Problem(400, "bad-parameter", f"id={flow!r}: a flow's id has no slash, which its jobs' ids have behind it")
+        raise Problem(
+            400, "bad-parameter", f"id={flow!r}: a flow's id is what stands before the slash in those of its jobs"
+        )
     jobs, more = await _jobs(call, f"{flow}/")
     if not jobs:
         raise Problem(404, "flow-missing", f"there is no job of a flow {flow!r}, or all have expired")

@@ -44,7 +44,7 @@ async def start_operation(call: ApiCall[Any, OperationForm]) -> Answered:
 
     The status is 202; `GET /operations/{id}` tells how far it is.
     """
-    form, site = call.body, call.site
+    form = call.body
     given = form.filter.given()
     if not given and not form.all:
         raise Problem(400, "empty-filter", 'an empty filter is every job of the store: give a filter, or {"all": true}')
@@ -53,7 +53,7 @@ async def start_operation(call: ApiCall[Any, OperationForm]) -> Answered:
         action=form.action, filter=given, shown=shown, by=call.identity.name, dry_run=form.dry_run, limit=form.limit,
         running=form.running,
     )  # fmt: skip
-    made = site.operations.start(order, lambda: site.acting(call.identity))
+    made = call.site.operations.start(order)
     return Answered(202, made.form())
 
 

@@ -1,4 +1,4 @@
-"""What happened lately, as the server has followed it from the log: it is read from memory, and costs the store nothing.
+"""What happened lately, as the server has followed it from the log: read from memory, it costs the store nothing.
 
 Instants are milliseconds since the epoch, of the store's clock, as `holdfast top --json` has them.
 """

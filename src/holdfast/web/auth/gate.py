@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
 from urllib.parse import urlencode, urlsplit
 
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from ...core.action import acting_as
 from ...errors import HoldfastError
 from ..address import root_of, route_path
 from ..problem import Problem, wants_page
@@ -51,7 +53,16 @@ class Gate:
             answer = await self._on_error(request, error)
             await answer(scope, receive, send)
             return
-        await self._app(scope, receive, send)
+        with self._acting(request):
+            await self._app(scope, receive, send)
+
+    def _acting(self, request: Request) -> AbstractContextManager[None]:
+        """Return a block in which what is done is done by the caller, also in the tasks that it starts: events say so.
+
+        This is the one place that says so, for the API, the pages and what runs in the background.
+        """
+        identity: Identity | None = getattr(request.state, "identity", None)
+        return nullcontext() if identity is None or request.method in SAFE else acting_as(identity.name)
 
     async def _open(self, path: str) -> None:
         """Open the app where no lifespan did; what needs no store is served without."""

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias, get_args
 import msgspec
 from starlette.requests import HTTPConnection
 
+from ...core.action import check_actor
 from ...errors import ConfigError
 
 Role = Literal["viewer", "operator"]
@@ -27,6 +28,7 @@ class Identity(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise ConfigError(f"Identity({self.name!r}): a name of at least one character")
+        check_actor(self.name)
         check_role(self.role)
 
     @property

@@ -43,7 +43,7 @@ class Batch:
         self.turn = turn
         self.last = last
         """The read went to the end of the log."""
-        self._texts: dict[tuple[str | None, str | None], bytes] = {}
+        self._texts: dict[tuple[str | None, str | None, int], bytes] = {}
 
     @cached_property
     def _by_queue(self) -> dict[str, list[Frame]]:
@@ -59,11 +59,12 @@ class Batch:
         found = self._by_queue.get(queue, [])
         return found if id is None else [frame for frame in found if frame.event.id == id]
 
-    def text(self, queue: str | None, id: str | None) -> bytes:
-        """Return the messages of these events, made once for all that want the same."""
-        which = (queue, id)
+    def text(self, queue: str | None, id: str | None, last: int) -> bytes:
+        """Return the messages of the last so many of these events, made once for all that want the same."""
+        which = (queue, id, last)
         if which not in self._texts:
-            self._texts[which] = b"".join(frame.text for frame in self.of(queue, id))
+            found = self.of(queue, id)
+            self._texts[which] = b"".join(frame.text for frame in found[len(found) - last :])
         return self._texts[which]
 
 

@@ -10,7 +10,8 @@ from ...core.bound import EVENTS_AT_ONCE
 from ...core.event import Event
 from ...store.contract import EventPage, Store
 from .frames import Batch, Encode, Frame, heartbeat, message
-from .reader import LogStream, Subscriber
+from .reader import LogStream
+from .subscriber import Subscriber
 
 HEARTBEAT = 15.0
 RETRY_MS = 2000
@@ -69,7 +70,8 @@ class LiveStream:
             frames = None if self._after in (None, "end") else stream.behind(self._after or "")
             yield message("hello", {"streams": len(stream)}, stream.position)
             if frames:
-                yield Batch(frames, "", 0, True).text(subscriber.queue, subscriber.id)
+                found = Batch(frames, "", 0, True)
+                yield b"".join(frame.text for frame in found.of(subscriber.queue, subscriber.id))
             return
         subscriber.held = True
         page = await self._page(self._after)

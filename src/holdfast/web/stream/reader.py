@@ -1,133 +1,83 @@
-"""The log, live: one reader for each server, and as many streams as there are browsers."""
+"""The log, live: as many streams as there are browsers, fed by the one follower of the server."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
+import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ...app.app import Holdfast
 from ...core.bound import EVENTS_AT_ONCE
-from ...errors import HoldfastError
+from ...errors import StoreError
 from ...store.contract import EventPage
+from ...telemetry.recent import Recent
 from .frames import Batch, Encode, Frame, message
 from .pulse import Pulse
+from .subscriber import Subscriber
 
-log = logging.getLogger("holdfast")
-POLL = 0.5
-BUSY_POLL = 0.2
 KEPT = 10_000
 """Events that are kept for those who come back."""
-MOST_BYTES = 4 * 1024 * 1024
-"""A stream that is further behind is ended; its reader comes back for the rest."""
 LINGER = 30.0
-"""So long after the last stream has ended the reader goes on."""
-LONGEST_PAUSE = 5.0
-
-
-class Subscriber:
-    """One stream: what it wants, and what it has not been sent yet."""
-
-    def __init__(self, queue: str | None, id: str | None, *, events: bool, pulse: bool, rate: int | None) -> None:
-        self.queue = queue
-        self.id = id
-        self.events = events
-        self.pulse = pulse
-        self.rate = rate
-        self.left = rate or 0
-        self.skipped = 0
-        self.ended: str | None = None
-        """Why the stream ends, when it does."""
-        self.held = False
-        """Batches are kept as they are: the stream is still reading what was before them."""
-        self.batches: list[Batch] = []
-        self._out: deque[bytes] = deque()
-        self._size = 0
-        self._wake = asyncio.Event()
-
-    def take(self, batch: Batch) -> None:
-        """Take what one read of the log brought."""
-        if self.held:
-            self.batches.append(batch)
-        elif self.events and self.rate is not None:
-            frames = batch.of(self.queue, self.id)
-            kept = min(self.left, len(frames))
-            self.left -= kept
-            self.skipped += len(frames) - kept
-            self.put(b"".join(frame.text for frame in frames[len(frames) - kept :]))
-        elif self.events:
-            self.put(batch.text(self.queue, self.id))
-
-    def second(self) -> None:
-        """A second has passed: as many events as its rate allows may be sent again."""
-        if self.skipped:
-            self.put(message("skipped", {"events": self.skipped}))
-        self.left, self.skipped = self.rate or 0, 0
-
-    def put(self, data: bytes) -> None:
-        """Send some bytes, later; end the stream when it is too far behind."""
-        if not data or self.ended:
-            return
-        if self._size > MOST_BYTES:
-            self.end("behind")
-            return
-        self._out.append(data)
-        self._size += len(data)
-        self._wake.set()
-
-    def end(self, why: str) -> None:
-        """End the stream."""
-        self.ended = self.ended or why
-        self._wake.set()
-
-    async def get(self, seconds: float) -> bytes:
-        """Return what there is to send, waiting for it for some seconds."""
-        if not self._out and not self.ended:
-            self._wake.clear()
-            try:
-                await asyncio.wait_for(self._wake.wait(), seconds)
-            except TimeoutError:
-                return b""
-        data = b"".join(self._out)
-        self._out.clear()
-        self._size = 0
-        return data
+"""So long after the last stream has ended they are still kept."""
+MOST_SENT = 20_000
+"""So many events are sent within a second to all streams together, when there are several: each has its share."""
+CATCHING_UP = 0.02
+"""How often it is asked whether the follower has come to the end of the log …"""
+PATIENCE = 10.0
+"""… and for how long: one that never gets there is always a little behind."""
 
 
 class LogStream:
-    """Reads the log while there are streams, and hands every batch to all of them."""
+    """Hears what the server's follower reads, and hands every page to all streams."""
 
-    def __init__(self, app: Holdfast, encode: Encode) -> None:
-        self._app = app
+    def __init__(self, recent: Recent, encode: Encode) -> None:
+        self._follower = recent
         self._encode = encode
         self._subscribers: set[Subscriber] = set()
         self._recent: deque[Frame] = deque(maxlen=KEPT)
         self._pulse = Pulse()
         self._task: asyncio.Task[None] | None = None
-        self._starting = asyncio.Lock()
-        self.position: str | None = None
-        """How far the reader is; `None` while it does not read."""
-        self.turn = 0
         self.away: str | None = None
         """Why the store cannot be read at this moment."""
+        recent.listener = self
 
     def __len__(self) -> int:
         return len(self._subscribers)
 
+    @property
+    def is_eager(self) -> bool:
+        """True while there are streams."""
+        return bool(self._subscribers)
+
+    @property
+    def position(self) -> str | None:
+        """How far the follower is."""
+        return self._follower.position
+
+    @property
+    def turn(self) -> int:
+        """How many reads of the log have begun."""
+        return self._follower.turn
+
     async def start(self) -> None:
-        """Let the reader read, from the end of the log on."""
-        async with self._starting:
-            if self._task is None or self._task.done():
-                self.position = (await self._app.store.events("end")).position
-                self._recent.clear()
-                self._task = asyncio.create_task(self._read())
+        """Return once the follower has come to the end of the log, where streams begin; on a busy one, soon after."""
+        if self._task is None or self._task.done():
+            self._recent.clear()
+            self._task = asyncio.create_task(self._beat())
+        follower, turn, deadline = self._follower, self.turn, time.monotonic() + PATIENCE
+        follower.wake()
+        while follower.end_turn <= turn and time.monotonic() < deadline:
+            if follower.turn > turn and follower.trouble is not None:
+                raise StoreError(follower.trouble)
+            await asyncio.sleep(CATCHING_UP)
 
     @contextmanager
     def subscribed(self, subscriber: Subscriber) -> Iterator[Subscriber]:
-        """The subscriber is handed every batch while the block lasts."""
+        """The subscriber is handed every page while the block lasts."""
         self._subscribers.add(subscriber)
+        subscriber.second(self._share())
+        self._follower.wake()
         if self.away is not None:
             subscriber.put(message("store_away", {"detail": self.away}))
         try:
@@ -145,58 +95,42 @@ class LogStream:
         return None
 
     async def close(self) -> None:
-        """End all streams, and the reader."""
+        """End all streams."""
         for subscriber in tuple(self._subscribers):
             subscriber.end("stopping")
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    async def _read(self) -> None:
-        loop = asyncio.get_running_loop()
-        pause, idle_since, second = POLL, loop.time(), loop.time()
-        while self._subscribers or loop.time() - idle_since < LINGER:
-            if self._subscribers:
-                idle_since = loop.time()
-            wait = await self._turn(pause)
-            pause = min(LONGEST_PAUSE, pause * 2) if self.away else POLL
-            if loop.time() - second >= 1:
-                second = loop.time()
-                self._second()
-            await asyncio.sleep(wait)
-        self.position = None
+    # --- what the follower says
 
-    async def _turn(self, pause: float) -> float:
-        """Read once, and hand out what there is; return for how many seconds to wait."""
-        self.turn += 1
-        try:
-            page = await self._app.store.events(self.position)
-        except Exception as error:
-            if not isinstance(error, HoldfastError):
-                log.exception("stream_failed: the log could not be read")
-            self._lost(str(error))
-            return pause
+    def hear(self, page: EventPage) -> None:
+        """Give a page to every subscriber."""
         if self.away is not None:
             self.away = None
             self._tell("store_back", {})
-        self.hand_out(page)
-        return 0.0 if len(page.events) >= EVENTS_AT_ONCE else BUSY_POLL if page.events else POLL
-
-    def _lost(self, why: str) -> None:
-        if self.away is None:
-            self._tell("store_away", {"detail": why})
-        self.away = why
-
-    def hand_out(self, page: EventPage) -> None:
-        """Give a page to every subscriber."""
+        if self._task is None or self._task.done():
+            return
         if page.reset:
             self._tell("reset", {})
             self._recent.clear()
         elif page.gap:
             self._tell("gap", {"events": page.gap})
-        self.position = page.position
-        if not page.events and not any(each.held for each in self._subscribers):
-            return
+        if page.events or any(each.held for each in self._subscribers):
+            self._hand_out(page)
+
+    def skipped(self, page: EventPage) -> None:
+        """Tell that events were left out, nobody knows how many."""
+        self._recent.clear()
+        self._tell("gap", {"events": None})
+
+    def lost(self, why: str) -> None:
+        """Tell that the store cannot be read, once."""
+        if self.away is None:
+            self._tell("store_away", {"detail": why})
+        self.away = why
+
+    def _hand_out(self, page: EventPage) -> None:
         frames = [Frame(event, self._encode) for event in page.events]
         batch = Batch(frames, page.position, self.turn, len(frames) < EVENTS_AT_ONCE)
         self._recent.extend(frames)
@@ -212,10 +146,25 @@ class LogStream:
         for subscriber in tuple(self._subscribers):
             subscriber.put(text)
 
+    # --- each second
+
+    async def _beat(self) -> None:
+        """Tell, each second, what was counted; end some time after the last stream has."""
+        idle = 0
+        while idle < LINGER:
+            await asyncio.sleep(1)
+            idle = 0 if self._subscribers else idle + 1
+            self._second()
+
     def _second(self) -> None:
-        found = self._pulse.taken()
+        found, share = self._pulse.taken(), self._share()
         text = message("pulse", found, self.position) if found else b""
         for subscriber in tuple(self._subscribers):
-            subscriber.second()
+            subscriber.second(share)
             if subscriber.pulse:
                 subscriber.put(text)
+
+    def _share(self) -> int | None:
+        """Return how many events a stream may be sent within a second; `None` is any number."""
+        streams = sum(each.events for each in self._subscribers)
+        return None if streams <= 1 else max(1, MOST_SENT // streams)

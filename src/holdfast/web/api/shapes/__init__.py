@@ -2,9 +2,41 @@
 
 from .chain import ChainList, ChainShape, ChainWhole, DeleteShape, FlowJobShape, FlowShape
 from .common import ErrorBrief, ErrorWhole, Json, Object, RunRef
-from .job import BlockerList, BlockerShape, BulkAnswer, CancelShape, CountShape, Cut, DependantList, EnqueueAnswer, JobList, JobShape, JobWhole, ProgressShape, ReplyShape, RequeueShape, ResultShape, RunList
+from .job import (
+    BlockerList,
+    BlockerShape,
+    BulkAnswer,
+    CancelShape,
+    CountShape,
+    Cut,
+    DependantList,
+    EnqueueAnswer,
+    JobList,
+    JobShape,
+    JobWhole,
+    ProgressShape,
+    ReplyShape,
+    RequeueShape,
+    ResultShape,
+    RunList,
+)
 from .log import EventList, EventShape, IndexShape, OperationList, OperationShape
-from .queue import DeclaredTaskShape, KeyList, KeyShape, LayersShape, LogMeasureShape, MeasureShape, QueueList, QueueMeasureShape, QueueShape, StopShape, TaskList, TaskShape, WorkerList, WorkerShape
+from .queue import (
+    DeclaredTaskShape,
+    KeyList,
+    KeyShape,
+    LayersShape,
+    LogMeasureShape,
+    MeasureShape,
+    QueueList,
+    QueueMeasureShape,
+    QueueShape,
+    StopShape,
+    TaskList,
+    TaskShape,
+    WorkerList,
+    WorkerShape,
+)
 from .schedule import RemovedShape, ScheduleList, ScheduleShape
 
 __all__ = [

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from ....errors import ConfigError, HoldfastError, StoreError
 from ...auth.body import form_of
 from ...problem import Problem
-from ...site import caller_of, site_of
+from ...site import site_of
 from ..actions import ACTIONS
 from ..shell import Note, go_back, keep_theme
 
@@ -21,8 +21,7 @@ async def act(request: Request) -> Response:
         raise Problem(404, "not-found", f"there is no action {name!r}")
     fields = await form_of(request)
     try:
-        with site.acting(caller_of(request)):
-            note = await action(site.app, fields)
+        note = await action(site.app, fields)
     except KeyError as missing:
         raise Problem(400, "bad-request", f"the form lacks {missing}: load the page again") from None
     except StoreError:

@@ -76,7 +76,7 @@ async def run(request: Request) -> Response:
         action=deed, filter=_keywords(query, which), shown=query.parameters(), by=identity.name, running="signal",
         limit=MOST_MATCHED if count.more else max(1, count.number),
     )  # fmt: skip
-    began = site.operations.start(order, lambda: site.acting(identity))
+    began = site.operations.start(order)
     back = _back(request, fields)
     return RedirectResponse(href(root_of(request), "/operation", key=began.id, total=count.number, back=back), 303)
 
@@ -102,10 +102,9 @@ async def operation(request: Request) -> Response:
 async def _picked(request: Request, site: Site, deed: Action, jobs: list[tuple[str, str]], back: str) -> Response:
     """Do it to the jobs that were selected by hand."""
     action = ACTIONS[f"job-{deed}"]
-    with site.acting(caller_of(request)):
-        notes = await asyncio.gather(
-            *(action(site.app, {"queue": queue, "id": id, "running": "signal"}) for queue, id in jobs)
-        )
+    notes = await asyncio.gather(
+        *(action(site.app, {"queue": queue, "id": id, "running": "signal"}) for queue, id in jobs)
+    )
     site.glance.forget()
     wrong = [note for note in notes if note.level == "bad"]
     text = f"{len(jobs) - len(wrong)} jobs {DONE[deed]}"
