@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -17,10 +18,11 @@ from typing import Any
 import httpx
 import pytest
 import trustme
-from support import PATIENCE, run
+from support import PATIENCE, eventually, run
 
 from holdfast import Holdfast
 from holdfast.web.auth.passwords import is_password
+from holdfast.web.server import Place, listening
 
 TOKEN = "a token of some length"
 
@@ -158,3 +160,20 @@ def test_it_serves_below_a_path_and_with_tls(made: str, tmp_path: Path) -> None:
             assert 'href="/jobs/static/' in client.get("/", headers={"accept": "text/html"}).text
             refused = client.post("/api/v1/jobs", json={"queue": "q", "payload": 1})
             assert refused.json()["type"].endswith(":read-only")
+
+
+async def test_small_answers_are_sent_at_once(made: str) -> None:
+    heard: list[int] = []
+    listener = listening(Place(port=0))
+
+    class Watching(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            heard.append(transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+
+    server = await asyncio.get_running_loop().create_server(Watching, sock=listener)
+    async with server:
+        _, writer = await asyncio.open_connection(*listener.getsockname()[:2])
+        await eventually(lambda: heard)
+        writer.close()
+        await writer.wait_closed()
+    assert heard[0] == 1

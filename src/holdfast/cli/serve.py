@@ -135,6 +135,7 @@ async def _application(given: ServeCommand) -> Starlette:
     app = Source(given.target, given.url).app()
     if given.url is not None:
         await must_exist(app)
+    app.count_calls()
     words = given.token or tuple(filter(None, [os.environ.get("HOLDFAST_TOKEN")]))
     tokens = [access_token(word) for word in words]
     if given.token_file is not None:

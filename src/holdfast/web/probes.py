@@ -1,17 +1,21 @@
-"""Whether the server is well (`/live`, `/ready`), and its metrics."""
+"""Whether the server is well (`/live`, `/ready`), and the metrics of its store and of itself."""
 
 from __future__ import annotations
 
-from importlib import import_module
-from importlib.util import find_spec
+import asyncio
+import contextlib
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from ..errors import HoldfastError
-from .problem import Problem
+from ..telemetry.metrics.exposition import OPEN, PLAIN, exposition, wants_open
+from ..telemetry.metrics.process import of_this_process
 from .site import site_of
+
+PATIENCE = 5.0
+"""Seconds that the store has to answer before the server is not ready."""
 
 
 async def live(request: Request) -> Response:
@@ -20,27 +24,30 @@ async def live(request: Request) -> Response:
 
 
 async def ready(request: Request) -> Response:
-    """Answer whether the store can be reached."""
+    """Answer whether the store can be reached, and the server does not stop."""
+    site = site_of(request)
+    if site.stopping:
+        return _unready("stopping")
     try:
-        app = await site_of(request).opened()
-        await app.store.now_ms()
-    except HoldfastError as error:
-        return JSONResponse({"ready": False, "reasons": [type(error).__name__]}, 503)
+        async with asyncio.timeout(PATIENCE):
+            await (await site.opened()).store.now_ms()
+    except (HoldfastError, TimeoutError) as error:
+        return _unready(type(error).__name__)
     return JSONResponse({"ready": True, "reasons": []})
 
 
+def _unready(why: str) -> Response:
+    return JSONResponse({"ready": False, "reasons": [why]}, 503)
+
+
 async def metrics(request: Request) -> Response:
-    """Return the metrics of the store, as Prometheus reads them."""
+    """Return the metrics of the store, and what this process counted itself, as Prometheus reads them."""
     site = site_of(request)
-    if find_spec("holdfast.telemetry.metrics") is None:
-        raise Problem(404, "no-metrics", "this version has no metrics")
-    shown = import_module("holdfast.telemetry.metrics.exposition")
-    if site.meter is None:
-        store = (await site.opened()).store
-        site.meter = import_module("holdfast.telemetry.metrics.store").StoreMeter(store)
-    open = shown.wants_open(request.headers.get("accept", ""))
-    text = shown.exposition(await site.meter.samples(), open=open)
-    return Response(text, media_type=shown.OPEN if open else shown.PLAIN)
+    with contextlib.suppress(HoldfastError):  # a store that is away is a measure, too
+        await site.opened()
+    samples = [*await site.meter.samples(), *of_this_process().tally.samples()]
+    open = wants_open(request.headers.get("accept", ""))
+    return Response(exposition(samples, open=open), media_type=OPEN if open else PLAIN)
 
 
 PROBES = [

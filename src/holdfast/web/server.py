@@ -98,10 +98,10 @@ def check_place(site: Site, place: Place) -> None:
 def listening(place: Place) -> socket.socket:
     """Return a socket on the place, or say why there is none."""
     try:
-        family, kind, _, _, where = socket.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)[0]
+        family, kind, protocol, _, where = socket.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)[0]
     except OSError as error:
         raise ConfigError(f"--host {place.host}: there is no such address ({error.strerror or error})") from None
-    listener = socket.socket(family, kind)
+    listener = socket.socket(family, kind, protocol)  # asyncio sends at once only where it knows that this is TCP
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind(where)

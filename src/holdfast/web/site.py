@@ -11,6 +11,7 @@ from starlette.requests import HTTPConnection
 
 from ..app.app import Holdfast
 from ..errors import StoreError
+from ..telemetry.metrics.store import StoreMeter
 from ..telemetry.recent import Recent
 from .auth.callers import Callers
 from .auth.hosts import Hosts
@@ -45,8 +46,7 @@ class Site:
         self.shown = Shown(app, redactor, settings.shown_bytes)
         self.stream = LogStream(self.recent, self.shown.event)
         self.operations = Operations(app)
-        self.meter: Any = None
-        """What measures the store for `/metrics`, once it was asked for."""
+        self.meter = StoreMeter(app.store)
         self._stopping = asyncio.Event()
         self._opening = asyncio.Lock()
         self._opened = False

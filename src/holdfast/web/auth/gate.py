@@ -21,6 +21,7 @@ from .identity import Identity
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 PROBES = ("/live", "/ready")
+METRICS = "/metrics"
 PUBLIC = ("/login", "/logout")
 CSRF_HEADER = "x-csrf-token"
 CSRF_FIELD = "csrf"
@@ -66,7 +67,7 @@ class Gate:
 
     async def _open(self, path: str) -> None:
         """Open the app where no lifespan did; what needs no store is served without."""
-        if path not in (*PROBES, *PUBLIC) and not path.startswith("/static/"):
+        if path not in (*PROBES, METRICS, *PUBLIC) and not path.startswith("/static/"):
             await self._site.opened()
 
     def _checked(self, request: Request, path: str, receive: Receive) -> Receive:

@@ -34,7 +34,6 @@ PROBLEMS = {
     "flow-missing": "404: there is no job of such a flow",
     "operation-missing": "404: this server knows no such operation (any more)",
     "no-data": "404: the job has no such part",
-    "no-metrics": "404: there are no metrics",
     "method-not-allowed": "405: the address does not take this method",
     "wrong-state": "409: the job is in a state in which that cannot be done",
     "refused": "409: a later job of a chain cannot be updated",
