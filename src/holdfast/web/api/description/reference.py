@@ -81,8 +81,8 @@ position of the log behind it, opaque; a client that comes back sends it as `Las
 | `hello` | the stream has begun: `{"streams"}` |
 | `event` | an event, as in `GET /events` |
 | `pulse` | once a second, with `pulse=true`: by queue, how many of each transition, and sums: `wait_ms`, `run_ms` |
-| `skipped` | with `rate`: so many `events` were left out within a second |
-| `gap` | so many `events` were trimmed before they could be read |
+| `skipped` | so many `events` were left out within a second: by `rate`, or by this stream's share of 20,000 a second |
+| `gap` | so many `events` were trimmed before they could be read; null: more came than the server could follow |
 | `reset` | the log is another one than the position was made for; it is read from its start |
 | `store_away`, `store_back` | the store does not answer (`detail`), and answers again |
 | `end` | the stream ends; `reason` is `stopping`, or `behind`: the client read too slowly, and comes back |
