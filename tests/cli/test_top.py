@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import getpass
 import json
 import os
 import signal
@@ -72,6 +73,16 @@ def state_of(url: str, queue: str, id: str) -> State | None:
     return asyncio.run(look())
 
 
+def actors_of(url: str, name: str) -> set[str | None]:
+    """Return who did what is so named in the log."""
+
+    async def look() -> set[str | None]:
+        async with Holdfast(url) as app:
+            return {event.actor async for event in app.events() if name in (event.transition, event.cause)}
+
+    return asyncio.run(look())
+
+
 def is_paused(url: str, queue: str) -> bool:
     async def look() -> bool:
         app = Holdfast(url)
@@ -122,6 +133,7 @@ def test_a_queue_is_paused_and_resumed(url: str) -> None:
         terminal.press("p")
         terminal.shows("images goes on")
         assert not is_paused(url, "images")
+        assert actors_of(url, "configure") == {f"cli:{getpass.getuser()}"}
 
 
 def test_a_job_is_opened_from_its_queue_and_requeued(url: str) -> None:
@@ -157,7 +169,7 @@ def test_failed_jobs_of_a_queue_are_requeued(url: str) -> None:
 
 
 def test_a_group_of_failures_is_requeued(url: str) -> None:
-    with top(url) as terminal:
+    with top(url, "--as", "ann") as terminal:
         terminal.press("3")
         terminal.shows("ValueError", "forged")
         terminal.press("/", "ValueError", ENTER)
@@ -167,6 +179,7 @@ def test_a_group_of_failures_is_requeued(url: str) -> None:
         terminal.press("y")
         terminal.shows("3 jobs requeued")
         assert state_of(url, "mail", "bad-0") is State.WAITING
+        assert actors_of(url, "requeue") == {"ann"}
 
 
 def test_a_job_is_opened_by_its_id_and_cancelled(url: str) -> None:

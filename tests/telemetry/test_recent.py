@@ -11,6 +11,7 @@ import pytest
 from support import Flaky, burst, eventually
 
 from holdfast import ConfigError, Holdfast, Retry, StoreError
+from holdfast.store.contract import EventPage
 from holdfast.telemetry.recent import Recent, RecentOptions
 
 QUICK = RecentOptions(interval=0.01, idle_interval=0.02, look_every=0.02, count_every=0.02)
@@ -153,3 +154,38 @@ async def test_a_store_that_cannot_count_back_is_followed_from_its_end(app: Hold
         await send.enqueue(2)
         await recent.poll()
         assert recent.traffic("mail").enqueued == 1
+
+
+class Heard:
+    """A listener that keeps what it hears."""
+
+    def __init__(self) -> None:
+        self.ids: list[str] = []
+        self.told: list[str] = []
+        self.is_eager = True
+
+    def hear(self, page: EventPage) -> None:
+        self.ids += [event.id for event in page.events]
+
+    def skipped(self, page: EventPage) -> None:
+        self.told.append("skipped")
+
+    def lost(self, why: str) -> None:
+        self.told.append(why)
+
+
+async def test_a_listener_hears_what_is_read_and_the_log_is_read_once(app: Holdfast) -> None:
+    flaky = Flaky(app.store)
+    async with app:
+        recent, heard = Recent(flaky, QUICK), Heard()  # type: ignore[arg-type]
+        recent.listener = heard
+        async with recent:
+            await eventually(lambda: recent.end_turn)
+            await app.queue("q").enqueue(1, job_id="one")
+            recent.wake()
+            await eventually(lambda: heard.ids == ["one"])
+            flaky.refuse("events", StoreError("away"))
+            await eventually(lambda: heard.told == ["away"])
+            await app.queue("q").enqueue(1, job_id="two")
+            await eventually(lambda: heard.ids == ["one", "two"])
+        assert flaky.calls.count("events") <= recent.turn

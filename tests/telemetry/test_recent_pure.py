@@ -254,3 +254,13 @@ def test_the_first_catching_up_may_take_its_pages() -> None:
     for _ in range(10):
         clock.now += 5
         assert not pace.hopeless(full=True, lag_ms=3_600_000)
+
+
+def test_while_somebody_waits_for_each_event_the_log_is_read_often() -> None:
+    pace = Pace(RecentOptions(interval=0.5, eager_interval=0.2, idle_interval=2.0))
+    pace.saw(3)
+    assert pace.pause(0, full=False, failed=False, eager=True) == 0.2
+    for _ in range(5):
+        pace.saw(0)
+    assert pace.pause(0, full=False, failed=False, eager=True) == 0.5
+    assert pace.pause(0, full=False, failed=False) == 2.0

@@ -17,6 +17,7 @@ from web_case import API, asking, kind_of, on_port, serving
 from holdfast import Holdfast
 from holdfast.errors import StoreError
 from holdfast.web import create_app
+from holdfast.web.stream import reader
 from holdfast.web.stream import subscriber as subscribers
 from holdfast.web.stream.frames import position_of, written
 from holdfast.web.stream.subscriber import Subscriber
@@ -158,6 +159,23 @@ async def test_a_pulse_counts_and_a_rate_leaves_out(url: str) -> None:
             assert sum(totals) == 50
             skipped = sum(data["events"] for name, data in some.messages if name == "skipped")
             assert (len(some.ids()), skipped) == (3, 47)
+
+
+async def test_streams_share_what_is_sent(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "MOST_SENT", 10)
+    app = Holdfast(url)
+    async with on_port(create_app(app)) as (address, _), app, listening_to(address) as one:
+        await app.queue("a").enqueue_many(range(100))
+        await eventually(lambda: len(one.ids()) == 100, "one stream alone has everything")
+        async with listening_to(address) as other:
+            await app.queue("a").enqueue_many(range(100))
+
+            def told(heard: Heard) -> int:
+                skipped = sum(data["events"] for name, data in heard.messages if name == "skipped")
+                return len(heard.ids()) + skipped
+
+            await eventually(lambda: told(other) == 100 and told(one) == 200)
+            assert len(other.ids()) < 50
 
 
 async def test_one_reader_serves_all_streams(url: str) -> None:
