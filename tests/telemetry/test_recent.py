@@ -189,3 +189,13 @@ async def test_a_listener_hears_what_is_read_and_the_log_is_read_once(app: Holdf
             await app.queue("q").enqueue(1, job_id="two")
             await eventually(lambda: heard.ids == ["one", "two"])
         assert flaky.calls.count("events") <= recent.turn
+
+
+async def test_many_dead_letters_are_counted_without_waiting_for_the_next_look(app: Holdfast) -> None:
+    send = shop(app)
+    async with app:
+        await send.enqueue_many(send.args(0) for _ in range(500))
+        await burst(app)
+        seldom = RecentOptions(interval=60, idle_interval=60, unread_interval=60, back=0)
+        async with Recent(app.store, seldom) as recent:
+            await eventually(lambda: [group.dead for group in recent.failures()] == [500])

@@ -26,6 +26,8 @@ from .start import first_page
 from .view import Chart, DepthChart, FailureGroup, FollowState, LogBreak, RecentView, Step, TaskTraffic, Traffic
 
 MOST_BREAKS = 20
+CHORE_PAUSE = 4.0
+"""Between two parts of the chores it pauses so many times as long as one took."""
 log = logging.getLogger("holdfast.telemetry.recent")
 
 
@@ -83,19 +85,21 @@ class Recent:
 
     async def _follow(self) -> None:
         while True:
-            began = time.monotonic()
+            began, more = time.monotonic(), False
             try:
                 full = await self.poll()
-                await self._chores.some()
+                more = await self._chores.some()
                 self._trouble = None
             except Exception as error:  # whatever it is, following goes on: the store may come back
                 self._tell(error)
                 full = False
-            await self._rest(time.monotonic() - began, full)
+            await self._rest(time.monotonic() - began, full, more)
 
-    async def _rest(self, spent: float, full: bool) -> None:
+    async def _rest(self, spent: float, full: bool, more: bool) -> None:
+        """Wait until it is time again: soon where chores are left, with as much of the time as they may have."""
         eager = self.listener is not None and self.listener.is_eager
         pause = self._pace.pause(spent, full=full, failed=bool(self._trouble), eager=eager)
+        pause = min(pause, CHORE_PAUSE * spent) if more else pause
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._woken.wait(), pause)
         self._woken.clear()
