@@ -8,13 +8,11 @@ from . import (
     chains,
     enqueue,
     events,
-    flows,
     index,
     job_actions,
     job_links,
     jobs,
     operations,
-    queue_details,
     queues,
     recent,
     schedules,
@@ -24,8 +22,8 @@ from . import (
 from .endpoint import Endpoint
 
 GROUPS = (
-    index, jobs, job_links, enqueue, job_actions, operations, queues, queue_details, tasks, schedules, workers, chains,
-    flows, events, recent,
+    index, jobs, job_links, enqueue, job_actions, operations, queues, tasks, schedules, workers, chains,
+    events, recent,
 )  # fmt: skip
 ENDPOINTS: tuple[Endpoint, ...] = tuple(endpoint for each in GROUPS for endpoint in each.group.endpoints)
 """Every endpoint; the routes and the OpenAPI document are made from these."""

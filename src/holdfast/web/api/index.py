@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import __version__
+import msgspec
+
+from ... import __version__, json_form
 from ...json_form import JsonObject
 from ...store import shown
 from ..address import root_of
 from .endpoint import ROOT, ApiCall, EndpointGroup
-from .shapes import IndexShape, Object
+from .shapes import IndexShape, MeasureShape, Object
 
 group = EndpointGroup("server")
 
@@ -42,3 +44,21 @@ async def get_openapi(call: ApiCall[Any, None]) -> JsonObject:
     from .description.openapi import document
 
     return document(ENDPOINTS, root_of(call.request))
+
+
+@group.add("GET", "/measure", answer=MeasureShape)
+async def measure_store(call: ApiCall[Any, None]) -> JsonObject:
+    """Measure the store: what grows, waits and is late. What it costs does not grow with the jobs."""
+    found = await call.app.measure()
+    return {
+        "at": json_form.iso(found.now_ms),
+        "queues": [
+            {
+                **json_form.queue(each.info, found.now_ms),
+                "keys_at_limit": each.keys_at_limit,
+                "scheduled_overdue_ms": each.scheduled_overdue_ms,
+            }
+            for each in found.queues
+        ],
+        "log": msgspec.to_builtins(found.log),
+    }

@@ -1,4 +1,4 @@
-"""Queues: counts, limits, pause and resume."""
+"""Queues: counts, limits, keys, pause and resume, and where settings come from."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ...app.options import LiveQueueOptions
 from ...app.queue import AnyQueue
 from ...core.limit import Rate
 from ...json_form import JsonObject
-from ...store.contract import QueueInfo
+from ...store.contract import KeyOrder, QueueInfo
 from ..problem import Problem
 from ..site import Site
 from .endpoint import ApiCall, EndpointGroup
 from .job_actions import EmptyForm
-from .names import QueueName
-from .shapes import QueueList, QueueShape
+from .names import PageSize, QueueName
+from .shapes import KeyList, LayersShape, QueueList, QueueShape
 
 group = EndpointGroup("queues")
 
@@ -126,6 +126,44 @@ async def limit_key(call: ApiCall[QueueName, KeyLimitForm]) -> JsonObject:
     queue = await _queue(call)
     await queue.limit_key(call.body.key, call.body.concurrency)
     return await _shown(call.site, queue)
+
+
+class KnownQueue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A queue that the store knows."""
+
+    name: str
+
+
+class KeysQuery(KnownQueue, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Of which queue, which keys first, and how many."""
+
+    order: KeyOrder = "busiest"
+    limit: PageSize = 50
+
+
+@group.add("GET", "/queue/keys", query=KeysQuery, answer=KeyList)
+async def list_keys(call: ApiCall[KeysQuery, None]) -> JsonObject:
+    """List concurrency keys of a queue with their jobs and limits: `busiest` or `starved` first, or by `name`."""
+    now = await _must_know(call)
+    query = call.query
+    found = await call.app.queue(query.name).keys(order=query.order, limit=query.limit)
+    return {"name": query.name, "keys": [json_form.key(each, now) for each in found]}
+
+
+@group.add("GET", "/queue/layers", query=KnownQueue, answer=LayersShape)
+async def get_layers(call: ApiCall[KnownQueue, None]) -> JsonObject:
+    """Show where the settings of a queue and its tasks come from: declared by code, in which version, or set above."""
+    await _must_know(call)
+    found: JsonObject = msgspec.to_builtins(await call.app.queue(call.query.name).layers())
+    return found
+
+
+async def _must_know(call: ApiCall[Any, None]) -> int:
+    """Return the store's time, unless it does not know the queue."""
+    queues, now = await call.site.glance.queues()
+    if not any(each.name == call.query.name for each in queues):
+        raise unknown_queue(call.query.name)
+    return now
 
 
 async def _queue(call: ApiCall[QueueName, Any]) -> AnyQueue:

@@ -19,7 +19,7 @@ JOBS_SHOWN = 25
 
 
 @dataclass(frozen=True)
-class WorkerView:
+class WorkerRow:
     """A worker with what it holds."""
 
     info: SessionInfo
@@ -38,14 +38,14 @@ async def workers(request: Request) -> Response:
     return await show(request, "workers", "workers.html", workers=[await _view(site, info) for info in found])
 
 
-async def _view(site: Site, info: SessionInfo) -> WorkerView:
+async def _view(site: Site, info: SessionInfo) -> WorkerRow:
     jobs: list[JobRecord] = []
     if info.active:
         which = Filter(states=(State.ACTIVE,), holders=(info.session.id,))
         jobs = (await site.app.client.look.jobs(which, JOBS_SHOWN)).jobs
     free = max(0, info.session.slots - info.active)
     picture = bar([("active", info.active), ("none", free)], f"{info.active} of {info.session.slots} slots are in use")
-    return WorkerView(
+    return WorkerRow(
         info, sorted(jobs, key=lambda job: job.started_at_ms or 0), picture,
         getattr(info, "memory_bytes", None), getattr(info.session, "version", None), _told(info),
         hasattr(site.app, "stop_worker"),
