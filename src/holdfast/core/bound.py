@@ -87,6 +87,8 @@ RESULT_TTL_MS = 3600 * 1000
 """How long a result stays, where neither job nor queue says."""
 FAILED_KEPT_MS = 90 * 24 * 3600 * 1000
 """How long a dead letter stays, where its queue does not say."""
+NO_INSTANT = -(10**17)
+"""As the instant at which a completed job is removed, while it has none: it goes with its chain."""
 FOR_EVER_MS = 10**14
 """Some three thousand years: what is kept for so long stays until it is deleted."""
 

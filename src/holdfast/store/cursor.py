@@ -12,12 +12,14 @@ import msgspec
 
 from ..errors import ConfigError
 from .contract import Filter
+from .pages import FIRST_PLACE, Place
 
-LAST = 2**62
+LAST = FIRST_PLACE.run
 """Above every run: a list begins below it."""
 Listed = Literal["jobs", "chains"]
 _FORM = re.compile(r"([a-z]+)-([0-9a-f]{8})-([A-Za-z0-9_-]+)")
 _MOST_DIGITS = 18
+_PLACE = re.compile(r"(-?[0-9]{1,18})/(-?[0-9]{1,18})")
 
 
 class ListCursor(NamedTuple):
@@ -57,6 +59,20 @@ class ListCursor(NamedTuple):
         if not (place.isascii() and place.isdigit() and len(place) <= _MOST_DIGITS):
             raise self._no_cursor(str(text))
         return int(place)
+
+    def after(self, place: Place | None) -> str | None:
+        """Return the cursor behind a place of a list in the order of a state; `None` when there is nothing more."""
+        return None if place is None else self.text(f"{place.at}/{place.run}")
+
+    def placed(self, text: str | None) -> Place:
+        """Return the place below which the page begins, of a list in the order of a state."""
+        place = self.place(text)
+        if place is None:
+            return FIRST_PLACE
+        found = _PLACE.fullmatch(place)
+        if found is None:
+            raise self._no_cursor(str(text))
+        return Place(int(found[1]), int(found[2]))
 
     def _no_cursor(self, text: str) -> ConfigError:
         return ConfigError(f"cursor {text!r} is not one that a list of {self.listed} gave")

@@ -1,13 +1,14 @@
 """Pages of lists in stores with tables: from which index candidates come, and how many of them are looked at.
 
 A list is in the order of runs, newest first. A source gives the runs that may match, in that order; the rows of these
-are looked at. Where a source is an index in another order, it is read whole, if it is small.
+are looked at. Where a source is an index in another order, it is read whole, if it is small. The jobs that wait, are
+scheduled or are completed are too many for that: a list of one of these states is in the order of its own index.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from ..core.bound import GATHERED_AT_ONCE, LOOKED_AT_ONCE
 from ..core.state import EVERY, FINISHED, State
@@ -20,6 +21,8 @@ RARE = frozenset({State.FAILED, State.BLOCKED, State.CANCELLED})
 """States that have an index in the order of runs."""
 HAS_ERROR = tuple(state for state in State if state not in (State.COMPLETED, State.CANCELLED))
 """States in which a job failed, or may be failing."""
+PLACED = frozenset({State.WAITING, State.SCHEDULED, State.COMPLETED})
+"""States whose jobs are listed in the order of their index."""
 NO_STATE = ("",)
 FIRST_LOOK = 200
 GROWTH = 4
@@ -44,6 +47,27 @@ def source_of(which: Filter, counts: Mapping[tuple[str, str], int]) -> Source:
     if which.queue is not None and _total(which, counts, EVERY) <= GATHERED_AT_ONCE:
         return "queue"
     return "walk"
+
+
+class Place(NamedTuple):
+    """Where a job is in the list of its state: by an instant, then by its run. Lists go downwards.
+
+    Those that are scheduled are listed upwards, the next one first: of theirs, both numbers are negative.
+    """
+
+    at: int
+    run: int
+
+
+FIRST_PLACE = Place(2**62, 2**62)
+"""Above every place."""
+
+
+def placed_state(which: Filter) -> State | None:
+    """Return the state in whose order a list is; `None` where it is in the order of runs."""
+    (state, *others) = which.states or (None,)
+    named = which.ids or which.holders or which.chain is not None or which.signature is not None or which.id_prefix
+    return State(state) if state in PLACED and not others and not named else None
 
 
 def states_of(which: Filter) -> tuple[str, ...]:
@@ -77,8 +101,8 @@ def counted(which: Filter, counts: Mapping[tuple[str, str], int]) -> int:
 class LookAhead:
     """How many candidates are looked at: few at first, then more, up to a bound."""
 
-    def __init__(self, limit: int, most: int | None = LOOKED_AT_ONCE) -> None:
-        self._size = max(FIRST_LOOK, 2 * limit)
+    def __init__(self, limit: int, most: int | None = LOOKED_AT_ONCE, *, first: int | None = None) -> None:
+        self._size = first or max(FIRST_LOOK, 2 * limit)
         self._left = most
 
     def next(self) -> int:

@@ -29,12 +29,14 @@ from ..contract import (
     StoreMeasure,
 )
 from ..cursor import ListCursor
+from ..pages import placed_state
 from .call import records
 from .call.arguments import selection
 from .call.array import numbers, texts
 from .connection.caller import PostgresCaller, Rows
 from .measure import PostgresMeasures
 from .page import PostgresPages
+from .placed import PostgresPlaced
 from .scan.position import Position
 
 
@@ -44,6 +46,7 @@ class PostgresInspect:
     def __init__(self, caller: PostgresCaller) -> None:
         self._caller = caller
         self.pages = PostgresPages(caller)
+        self._placed = PostgresPlaced(caller)
         self._measures = PostgresMeasures(caller)
         self._runs: Gather[None, tuple[str, str, int], JobRecord | None] = Gather(self._get_runs, ASKED_AT_ONCE)
 
@@ -75,6 +78,9 @@ class PostgresInspect:
     async def jobs(self, which: Filter, *, limit: int = 50, cursor: str | None = None) -> JobPage:
         """Return jobs that match, newest first."""
         cursors = ListCursor("postgres", "jobs", which)
+        if state := placed_state(which):
+            found, place = await self._placed.page(which, state, limit, cursors.placed(cursor))
+            return JobPage(jobs=found, cursor=cursors.after(place))
         found, below = await self.pages.matching(which, limit, cursors.run(cursor))
         return JobPage(jobs=found, cursor=None if below is None else cursors.text(str(below)))
 

@@ -17,7 +17,7 @@ from .call.arguments import selection
 from .call.array import blob, numbers, texts
 from .connection.caller import PostgresCaller, Rows
 
-COUNTED_IN = 10
+COUNTED_IN = 5
 """A count looks at as many rows as so many pages."""
 
 
@@ -46,7 +46,7 @@ class PostgresPages:
             left = limit + 1 - len(found)
             bounds = {"before": before, "most": size, "limit": left}
             ask = partial(self._caller.by_index, f"jobs_{source.name}", **bounds, **source.values)
-            part = await self._caller.readable(ask, _part)
+            part = await self._caller.readable(ask, part_of)
             found += [job for job in part.jobs if _is_signed(which, job)]
             if len(found) > limit:
                 return found[:limit], found[limit - 1].run
@@ -74,12 +74,9 @@ class PostgresPages:
         return {(row["queue"], row["state"]): row["count"] for row in await self._caller.query("counts")}
 
     async def _candidates(self, which: Filter, requeued: bool) -> CandidateSource:
-        values = _values(which, requeued)
+        values = await values_of(self._caller, which, requeued=requeued)
         counts = await self._counts() if which.states or which.queue is not None else {}
         source = source_of(which, counts)
-        if which.queue is None:
-            names = await self._caller.query("names")
-            values["queues"] = texts([row["name"] for row in names])
         if source in ("signature", "rare", "walk"):
             return CandidateSource(source, values)
         runs = await self._gathered(source, values)
@@ -97,15 +94,18 @@ class PostgresPages:
         return None if bounded and len(runs) > GATHERED_AT_ONCE else runs
 
 
-class _Part(NamedTuple):
+class Part(NamedTuple):
+    """Jobs, how many runs were looked at, and which was the last."""
+
     jobs: list[JobRecord]
     seen: int
     below: int
 
 
-def _part(rows: Rows) -> _Part:
+def part_of(rows: Rows) -> Part:
+    """Return what a statement found."""
     jobs = [job for row in rows if row["run"] is not None and (job := records.record(row))]
-    return _Part(jobs, rows[0]["seen"], rows[0]["below"] or 0)
+    return Part(jobs, rows[0]["seen"], rows[0]["below"] or 0)
 
 
 def _is_signed(which: Filter, job: JobRecord) -> bool:
@@ -113,13 +113,14 @@ def _is_signed(which: Filter, job: JobRecord) -> bool:
     return which.signature is None or (job.error is not None and job.error.signature == which.signature)
 
 
-def _values(which: Filter, requeued: bool) -> dict[str, object]:
-    """Return a filter as the statements take it."""
+async def values_of(caller: PostgresCaller, which: Filter, *, requeued: bool = True) -> dict[str, object]:
+    """Return a filter as the statements take it. Without a queue, it has the names of all of them."""
     states = states_of(which)
+    names = [row["name"] for row in await caller.query("names")] if which.queue is None else [which.queue]
     return {
         **selection(which),
         "states": texts(states) if states else None,
-        "queues": texts([which.queue]) if which.queue is not None else None,
+        "queues": texts(names),
         "prefix": which.id_prefix or None,
         "behind": behind(which.id_prefix or ""),
         "signature": which.signature,

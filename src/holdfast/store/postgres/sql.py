@@ -17,7 +17,7 @@ MINOR = 1
 """The functions' number. Raise it in every release that changes one of them; they must go on taking older calls."""
 FOLDERS = ("lib", "transition", "serve", "inspect")
 """Where the functions are. `lib` is first: functions that are written in SQL itself need what they call before them."""
-STATEMENTS = ("inspect/statements.sql", "inspect/pages.sql", "inspect/measure.sql")
+STATEMENTS = ("inspect/statements.sql", "inspect/pages.sql", "inspect/placed.sql", "inspect/measure.sql")
 PLANNER = (
     "plan_cache_mode = force_generic_plan", "enable_seqscan = off", "enable_bitmapscan = off", "enable_hashjoin = off",
     "enable_mergejoin = off", "enable_sort = off", "enable_incremental_sort = off", "enable_memoize = off", "jit = off",

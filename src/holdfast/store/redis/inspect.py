@@ -25,6 +25,7 @@ from ..contract import (
     SessionInfo,
     StoreMeasure,
 )
+from ..pages import placed_state
 from ..rows import known_command, known_session, readable_settings
 from .arguments.inspect import KeepForReaderCall, PendingCall, QueueCall, SessionFields, SessionsCall
 from .caller import RedisCaller
@@ -32,6 +33,7 @@ from .operate import RedisOperate
 from .read.chains import ChainReader
 from .read.log import RedisLogReader
 from .read.measures import Measures
+from .read.placed import Placed
 from .read.records import RecordReader
 from .read.search import Search
 from .record.view import decoded
@@ -45,6 +47,7 @@ class RedisInspect:
         self._operate = operate
         self.records = RecordReader(caller)
         self.search = Search(caller)
+        self._placed = Placed(caller, self.search)
         self._chains = ChainReader(caller, self.records, self.search)
         self._log = RedisLogReader(caller)
         self._measures = Measures(caller, self.records)
@@ -59,7 +62,9 @@ class RedisInspect:
 
     async def jobs(self, which: Filter, limit: int, cursor: str | None) -> JobPage:
         """Return jobs that match, newest first."""
-        return await self.search.page(which, limit, cursor)
+        state = placed_state(which)
+        page = await self._placed.page(which, state, limit, cursor) if state else None
+        return page or await self.search.page(which, limit, cursor)
 
     async def pending(self, queues: Sequence[str]) -> bool:
         """True while a job waits to be claimed, or, once started, for another attempt."""

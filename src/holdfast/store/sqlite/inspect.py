@@ -28,9 +28,11 @@ from ..contract import (
     StoreMeasure,
 )
 from ..cursor import ListCursor
+from ..pages import placed_state
 from ..rows import decoded, known_command, known_session
 from . import event_log, measure, page, query
 from .database import Database
+from .placed import placed
 from .transition import chain
 from .tx import Row, Tx
 
@@ -125,6 +127,9 @@ def _look_up(tx: Tx, ids: Sequence[str], queue: str | None) -> list[JobRecord]:
 
 def _jobs(tx: Tx, which: Filter, limit: int, cursor: str | None) -> JobPage:
     cursors = ListCursor("sqlite", "jobs", which)
+    if state := placed_state(which):
+        found, place = placed(tx, which, state, limit, cursors.placed(cursor))
+        return JobPage(jobs=[query.record(tx, row) for row in found], cursor=cursors.after(place))
     found, below = page.matching(tx, which, limit, cursors.run(cursor))
     jobs = [query.record(tx, row) for row in found]
     return JobPage(jobs=jobs, cursor=None if below is None else cursors.text(str(below)))

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 
 from ...core.bound import GATHERED_AT_ONCE, LOOKED_AT_ONCE
 from ...core.job import run_number
-from ...core.state import State
 from ..contract import Filter, JobCount
 from ..cursor import LAST
 from ..pages import LookAhead, Source, behind, by_counters, counted, source_of, states_of
@@ -16,7 +15,7 @@ from .tx import Row, Tx, Value
 
 Candidates = Callable[[int, int], list[int]]
 """Gives the newest runs below one that may match, at most so many; fewer, when there are no more."""
-COUNTED_IN = 10
+COUNTED_IN = 5
 """A count looks at as many rows as so many pages."""
 
 
@@ -97,14 +96,15 @@ def _rare(tx: Tx, which: Filter, before: int, most: int) -> list[int]:
     """Return runs in states that have an index in the order of runs, queue by queue."""
     found = [
         run
-        for queue in _queues(tx, which)
+        for queue in queues_of(tx, which)
         for state in which.states
         for (run,) in tx.run("job", f"runs_{state}", queue=queue, before=before, most=most).fetchall()
     ]
     return sorted(found, reverse=True)[:most]
 
 
-def _queues(tx: Tx, which: Filter) -> list[str]:
+def queues_of(tx: Tx, which: Filter) -> list[str]:
+    """Return the queue of a filter, or every queue."""
     return [which.queue] if which.queue is not None else [name for (name,) in tx.run("queue", "names").fetchall()]
 
 
@@ -121,8 +121,7 @@ def _gathered(tx: Tx, which: Filter, source: Source) -> list[int] | None:
     elif source == "queue":
         return _first_of_each(tx, which, ("runs_of_queue",))
     else:
-        names = {f"runs_{state}" for state in which.states}
-        return _first_of_each(tx, which, names | ({"runs_in_chains"} if State.COMPLETED in which.states else set()))
+        return _first_of_each(tx, which, {f"runs_{state}" for state in which.states})
     return sorted({run for (run,) in found})
 
 
@@ -130,7 +129,7 @@ def _first_of_each(tx: Tx, which: Filter, statements: set[str] | tuple[str, ...]
     runs: set[int] = set()
     most = GATHERED_AT_ONCE + 1
     prefix = which.id_prefix or ""
-    for queue in _queues(tx, which):
+    for queue in queues_of(tx, which):
         for name in statements:
             values = {"queue": queue, "prefix": prefix, "behind": behind(prefix), "before": LAST, "most": most}
             runs |= {run for (run,) in tx.run("job", name, **values).fetchall()}

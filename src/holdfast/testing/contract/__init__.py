@@ -21,6 +21,7 @@ from .operate.limit import LimitCases  # noqa: E402
 from .operate.log import LogCases  # noqa: E402
 from .operate.look import LookCases  # noqa: E402
 from .operate.schedule import ScheduleCases  # noqa: E402
+from .operate.state_order import StateOrderCases  # noqa: E402
 from .operate.tally import TallyCases  # noqa: E402
 from .produce.cancel import CancelCases  # noqa: E402
 from .produce.conflict import ConflictCases  # noqa: E402
@@ -59,6 +60,7 @@ class StoreContract(
     LimitCases,
     LogCases,
     LookCases,
+    StateOrderCases,
     ActionCases,
     LookupCases,
     OddCases,

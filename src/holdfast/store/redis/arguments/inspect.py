@@ -93,6 +93,20 @@ class RunsCall(ServerCall[Flat | None]):
     most: int
 
 
+class PlacedCall(ServerCall[Flat | None]):
+    """Return places of the jobs of one state below a place: an instant and a run for each, in their order.
+
+    Nothing, where those that wait have more keys than `most_lanes`.
+    """
+
+    reply, flag = list, READS
+    state: str
+    at: int
+    run: int
+    most: int
+    most_lanes: int
+
+
 class KeyArguments(NamedTuple):
     """A concurrency key."""
 
@@ -335,7 +349,6 @@ class UnwatchCall(ServerCall[bytes]):
 
 
 ENTRIES = (
-    GetCall, FetchCall, SearchCall, RunsCall, LanesCall, MeasureCall, DependantsCall, PendingCall, QueueCall,
-    SessionsCall, KeepForReaderCall, MembersCall,
-    BlockersCall, SchedulesCall, DueCall, OperateCall, WatchCall, UnwatchCall,
+    GetCall, FetchCall, SearchCall, RunsCall, PlacedCall, LanesCall, MeasureCall, DependantsCall, PendingCall,
+    QueueCall, SessionsCall, KeepForReaderCall, MembersCall, BlockersCall, SchedulesCall, DueCall, OperateCall, WatchCall, UnwatchCall,
 )  # fmt: skip

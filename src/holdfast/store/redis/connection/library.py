@@ -29,7 +29,7 @@ FILES = {
     "transition": tuple(TRANSITIONS),
     "serve": (
         "session", "turn", "complete_chain", "delete_chain", "result_ttl", "outbox", "schedule", "operate", "watch",
-        "reader", "inspect", "search", "measure", "aside",
+        "reader", "inspect", "search", "placed", "measure", "aside",
     ),
 }  # fmt: skip
 """By folder, in the order in which they are loaded; `lib/prelude` comes before all others.

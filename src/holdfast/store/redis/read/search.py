@@ -28,7 +28,7 @@ FEWEST_AT_ONCE = 500
 """The least for each queue, where there are many."""
 NO_LETTER = "-"
 """Of no state."""
-COUNTED_IN = 10
+COUNTED_IN = 5
 """A count looks at as many records as so many pages."""
 
 
@@ -135,6 +135,11 @@ class Search:
                 return number, False
             before = reply.below
         return number, True
+
+    async def chosen(self, queue: str, which: Filter, runs: list[int]) -> list[JobRecord]:
+        """Return those of some runs of one queue that match, in the order of the runs."""
+        reply = await self._ask(queue, which, LAST, len(runs), len(runs), runs)
+        return await self._parsed(queue, which, reply)
 
     async def _ask(
         self,

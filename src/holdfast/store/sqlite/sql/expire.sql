@@ -3,7 +3,14 @@
 -- effects: remove the run and everything that points to it, append event
 
 -- :aged
-SELECT run FROM holdfast_job WHERE queue = :queue AND expires_at_ms <= :now ORDER BY expires_at_ms LIMIT :limit;
+SELECT run FROM (
+    SELECT run FROM holdfast_job INDEXED BY holdfast_job_completed
+    WHERE queue = :queue AND state = 'completed' AND expires_at_ms <= :now ORDER BY expires_at_ms LIMIT :limit)
+UNION ALL
+SELECT run FROM (
+    SELECT run FROM holdfast_job INDEXED BY holdfast_job_expiry
+    WHERE queue = :queue AND state <> 'completed' AND expires_at_ms <= :now ORDER BY expires_at_ms LIMIT :limit)
+LIMIT :limit;
 
 -- :crowded
 SELECT run FROM holdfast_job

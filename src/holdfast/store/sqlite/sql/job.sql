@@ -97,12 +97,8 @@ SELECT run FROM holdfast_job INDEXED BY holdfast_job_scheduled WHERE queue = :qu
 -- :runs_active
 SELECT run FROM holdfast_job INDEXED BY holdfast_job_active WHERE queue = :queue AND state = 'active' LIMIT :most;
 
--- All that are finished, but those that go with their chain.
 -- :runs_completed
-SELECT run FROM holdfast_job INDEXED BY holdfast_job_expiry WHERE queue = :queue AND expires_at_ms IS NOT NULL LIMIT :most;
-
--- :runs_in_chains
-SELECT run FROM holdfast_job INDEXED BY holdfast_job_chain WHERE chain IS NOT NULL LIMIT :most;
+SELECT run FROM holdfast_job INDEXED BY holdfast_job_completed WHERE queue = :queue AND state = 'completed' LIMIT :most;
 
 -- :runs_of_queue
 SELECT run FROM (SELECT run FROM holdfast_job INDEXED BY holdfast_job_id WHERE queue = :queue AND held = 1 LIMIT :most)

@@ -121,8 +121,10 @@ SELECT array_agg(u.run) FROM (
     UNION ALL (SELECT r.run FROM holdfast.grip g CROSS JOIN LATERAL unnest(g.runs) AS r(run)
         WHERE 'active' = ANY (%(states)s::text[]) LIMIT @GATHERED_AT_ONCE + 1)
     UNION ALL (SELECT e.run FROM holdfast.expiry x CROSS JOIN LATERAL unnest(x.runs) AS e(run)
-        WHERE 'completed' = ANY (%(states)s::text[]) AND x.queue = ANY (%(queues)s::text[]) LIMIT @GATHERED_AT_ONCE + 1)
+        WHERE 'completed' = ANY (%(states)s::text[]) AND x.queue = ANY (%(queues)s::text[]) AND x.completed LIMIT @GATHERED_AT_ONCE + 1)
     UNION ALL (SELECT run FROM holdfast.job WHERE 'completed' = ANY (%(states)s::text[]) AND chain IS NOT NULL
+        LIMIT @GATHERED_AT_ONCE + 1)
+    UNION ALL (SELECT run FROM holdfast.job WHERE 'completed' = ANY (%(states)s::text[]) AND chain_state IS NOT NULL
         LIMIT @GATHERED_AT_ONCE + 1)
     UNION ALL (SELECT run FROM holdfast.job WHERE queue = ANY (%(queues)s::text[]) AND blocked_run IS NOT NULL
         AND 'blocked' = ANY (%(states)s::text[]) LIMIT @GATHERED_AT_ONCE + 1)

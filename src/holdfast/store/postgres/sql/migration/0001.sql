@@ -134,13 +134,15 @@ CREATE TABLE holdfast.grip (
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX grip_session ON holdfast.grip (session);
 
--- When to look whether runs are to be removed: each has a row for the time in its own, or for a later one.
+-- When to look whether runs are to be removed: each has a row for the time in its own, or for a later one. Completed runs
+-- have rows of their own, since they are listed by them.
 CREATE TABLE holdfast.expiry (
-    queue text     NOT NULL,
-    at_ms bigint   NOT NULL,
-    runs  bigint[] NOT NULL
+    queue     text     NOT NULL,
+    at_ms     bigint   NOT NULL,
+    runs      bigint[] NOT NULL,
+    completed boolean  NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
-CREATE INDEX expiry_order ON holdfast.expiry (queue, at_ms);
+CREATE INDEX expiry_order ON holdfast.expiry (queue, completed, at_ms);
 
 -- The next dispatch of an id whose run is active. It has its run number from the start.
 CREATE TABLE holdfast.successor (

@@ -50,8 +50,9 @@ BEGIN
                     + CASE coalesce(chain_state, state) WHEN 'failed' THEN q.failed_ms
                         WHEN 'completed' THEN coalesce(q.completed_ms, 0) ELSE 0 END) END
         WHERE ctid = ANY (v_places)
-        RETURNING run, expires_at_ms
+        RETURNING run, expires_at_ms, state = 'completed' AS completed
     )
-    INSERT INTO holdfast.expiry (queue, at_ms, runs)  -- as `note_expiry` does
-    SELECT p_queue, expires_at_ms, array_agg(run) FROM kept WHERE expires_at_ms IS NOT NULL GROUP BY expires_at_ms;
+    INSERT INTO holdfast.expiry (queue, at_ms, runs, completed)  -- as `note_expiry` does
+    SELECT p_queue, expires_at_ms, array_agg(run), completed FROM kept WHERE expires_at_ms IS NOT NULL
+    GROUP BY expires_at_ms, completed;
 END $$;

@@ -61,8 +61,8 @@ BEGIN
     ), dropped AS (
         DELETE FROM holdfast.grip g USING loose l WHERE g.number = ANY (ARRAY[l.number]) AND l.remaining <= 0
     ), faded AS (
-        INSERT INTO holdfast.expiry (queue, at_ms, runs)
-        SELECT queue, expires_at_ms, array_agg(run) FROM done WHERE expires_at_ms IS NOT NULL
+        INSERT INTO holdfast.expiry (queue, at_ms, runs, completed)
+        SELECT queue, expires_at_ms, array_agg(run), true FROM done WHERE expires_at_ms IS NOT NULL
         GROUP BY queue, expires_at_ms
     ), told AS (
         INSERT INTO holdfast.event (at_ms, queue, id, run, attempt, transition, state, task, worker, key, priority,

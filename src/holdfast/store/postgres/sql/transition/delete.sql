@@ -34,7 +34,8 @@ BEGIN
     PERFORM holdfast.append_removals(p_now, 'delete', NULL, ARRAY[j.run]);
     DELETE FROM holdfast.job WHERE run = j.run;
     PERFORM holdfast.count_move(j.queue, j.state, NULL);
-    DELETE FROM holdfast.expiry WHERE queue = j.queue AND at_ms = j.expires_at_ms AND runs = ARRAY[j.run];
+    DELETE FROM holdfast.expiry
+    WHERE queue = j.queue AND completed = (j.state = 'completed') AND at_ms = j.expires_at_ms AND runs = ARRAY[j.run];
     DELETE FROM holdfast.blocker WHERE run = j.run;
     PERFORM holdfast.remove_from_order(j);
     IF j.state = 'active' THEN

@@ -66,24 +66,28 @@ CREATE OR REPLACE FUNCTION holdfast.due_runs(p_now bigint, p_queue text, p_limit
 LANGUAGE plpgsql AS $$
 DECLARE
     e record;
+    v_completed boolean;
     v_due bigint[];
     v_found bigint[] := '{}';
     v_locked bigint[];
 BEGIN
-    FOR e IN
-        SELECT ctid, at_ms, runs FROM holdfast.expiry WHERE queue = p_queue AND at_ms <= p_now
-        ORDER BY at_ms LIMIT p_limit FOR UPDATE SKIP LOCKED
-    LOOP
-        v_due := ARRAY(SELECT run FROM holdfast.job WHERE run = ANY (e.runs) AND expires_at_ms <= p_now
-            ORDER BY run LIMIT p_limit - cardinality(v_found) FOR UPDATE SKIP LOCKED);
-        v_found := v_found || v_due;
-        v_locked := ARRAY(SELECT run FROM holdfast.job WHERE run = ANY (e.runs) AND expires_at_ms <= p_now
-            AND run <> ALL (v_due));
-        DELETE FROM holdfast.expiry WHERE ctid = e.ctid;
-        IF cardinality(v_locked) > 0 THEN
-            INSERT INTO holdfast.expiry VALUES (p_queue, e.at_ms, v_locked);
-        END IF;
-        EXIT WHEN cardinality(v_found) >= p_limit;
+    FOREACH v_completed IN ARRAY ARRAY[true, false] LOOP
+        FOR e IN
+            SELECT ctid, at_ms, runs FROM holdfast.expiry
+            WHERE queue = p_queue AND completed = v_completed AND at_ms <= p_now
+            ORDER BY at_ms LIMIT p_limit FOR UPDATE SKIP LOCKED
+        LOOP
+            EXIT WHEN cardinality(v_found) >= p_limit;
+            v_due := ARRAY(SELECT run FROM holdfast.job WHERE run = ANY (e.runs) AND expires_at_ms <= p_now
+                ORDER BY run LIMIT p_limit - cardinality(v_found) FOR UPDATE SKIP LOCKED);
+            v_found := v_found || v_due;
+            v_locked := ARRAY(SELECT run FROM holdfast.job WHERE run = ANY (e.runs) AND expires_at_ms <= p_now
+                AND run <> ALL (v_due));
+            DELETE FROM holdfast.expiry WHERE ctid = e.ctid;
+            IF cardinality(v_locked) > 0 THEN
+                INSERT INTO holdfast.expiry VALUES (p_queue, e.at_ms, v_locked, v_completed);
+            END IF;
+        END LOOP;
     END LOOP;
     RETURN v_found;
 END $$;
@@ -105,8 +109,9 @@ $$;
 
 -- Those of the runs that are over will be removed in their time.
 CREATE OR REPLACE FUNCTION holdfast.note_expiry(p_runs bigint[]) RETURNS void LANGUAGE sql AS $$
-    INSERT INTO holdfast.expiry (queue, at_ms, runs) SELECT queue, expires_at_ms, array_agg(run)
-    FROM holdfast.job WHERE run = ANY (p_runs) AND expires_at_ms IS NOT NULL GROUP BY queue, expires_at_ms
+    INSERT INTO holdfast.expiry (queue, at_ms, runs, completed)
+    SELECT queue, expires_at_ms, array_agg(run), state = 'completed' FROM holdfast.job
+    WHERE run = ANY (p_runs) AND expires_at_ms IS NOT NULL GROUP BY queue, expires_at_ms, state = 'completed'
 $$;
 
 -- Old events and answers are gone and moves are added up, in bounded steps. True when there are more of them.

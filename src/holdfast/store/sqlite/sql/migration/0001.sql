@@ -69,7 +69,10 @@ CREATE INDEX holdfast_job_suspect ON holdfast_job (queue, priority DESC, run_at_
 CREATE INDEX holdfast_job_aged ON holdfast_job (queue, run_at_ms, run) WHERE state = 'waiting' AND key IS NOT NULL;
 CREATE INDEX holdfast_job_scheduled ON holdfast_job (queue, run_at_ms, run) WHERE state = 'scheduled';
 CREATE INDEX holdfast_job_active ON holdfast_job (queue, key, run) WHERE state = 'active';
-CREATE INDEX holdfast_job_expiry ON holdfast_job (queue, expires_at_ms) WHERE expires_at_ms IS NOT NULL;
+-- A finished job is in one of these two: completed ones apart, since they are listed by it.
+CREATE INDEX holdfast_job_completed ON holdfast_job (queue, expires_at_ms) WHERE state = 'completed';
+CREATE INDEX holdfast_job_expiry ON holdfast_job (queue, expires_at_ms)
+    WHERE expires_at_ms IS NOT NULL AND state <> 'completed';
 CREATE INDEX holdfast_job_failed ON holdfast_job (queue, run) WHERE state = 'failed';
 CREATE INDEX holdfast_job_blocked ON holdfast_job (queue, run) WHERE state = 'blocked';
 CREATE INDEX holdfast_job_cancelled ON holdfast_job (queue, run) WHERE state = 'cancelled';
