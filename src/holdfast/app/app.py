@@ -339,6 +339,7 @@ class Holdfast:
     ) -> JobPage:
         """Return jobs that match, newest first; with `chain`, those of one chain; with `worker`, those that it holds.
 
+        What waits, is scheduled or is completed is listed in the order of its state (see the reference of `JobPage`).
         What a page costs is bounded, however many jobs there are: one may be short, or empty, with a cursor that goes
         on. With `ids`, the status of each id that is there, in the order given and without a limit.
         """

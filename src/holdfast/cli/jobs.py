@@ -54,6 +54,9 @@ def jobs() -> None:
 def list_(source: Source, as_json: bool, ids: tuple[str, ...], **given: OptionValue) -> None:
     """List jobs, newest first; or, with --id, those that are there, in that order.
 
+    What waits is listed by when it was due, what is completed by when it is removed, the last first; what is scheduled
+    by when it is due, the next first.
+
     \b
     Examples:
       holdfast jobs list --worker host-7

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class JobPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Some jobs, newest first, and where the next page begins."""
+    """Some jobs in the order of their list, and where the next page begins."""
 
     jobs: list[JobRecord]
     cursor: str | None = None
@@ -123,7 +123,12 @@ class Inspecting(Protocol):
         """
 
     async def jobs(self, which: Filter, *, limit: int = 50, cursor: str | None = None) -> JobPage:
-        """Return jobs that match, newest first.
+        """Return jobs that match, newest first; those of a state that may have any number in an order of its own.
+
+        A list of one state, of a queue or of all, comes at once whatever else there is, since it is in the order of an
+        index. What waits (`states=(State.WAITING,)`) is listed by when it was due, the last first; what is scheduled
+        by when it is due, the next first; what is completed by when it is removed, the last first, and then those that
+        go with their chain. With ids, an `id_prefix`, a chain, a signature or holders, the newest is first again.
 
         A page costs by what it returns, or by a bound, never by what the store has: where no index finds the next
         match, at most about `LOOKED_AT_ONCE` rows are looked at, and the page is short, or empty, with a cursor that

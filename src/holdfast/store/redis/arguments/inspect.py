@@ -350,5 +350,6 @@ class UnwatchCall(ServerCall[bytes]):
 
 ENTRIES = (
     GetCall, FetchCall, SearchCall, RunsCall, PlacedCall, LanesCall, MeasureCall, DependantsCall, PendingCall,
-    QueueCall, SessionsCall, KeepForReaderCall, MembersCall, BlockersCall, SchedulesCall, DueCall, OperateCall, WatchCall, UnwatchCall,
+    QueueCall, SessionsCall, KeepForReaderCall, MembersCall, BlockersCall, SchedulesCall, DueCall,
+    OperateCall, WatchCall, UnwatchCall,
 )  # fmt: skip

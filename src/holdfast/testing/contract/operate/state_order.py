@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ....core.job import JobRecord
@@ -22,7 +24,7 @@ class StateOrderCases(Case):
 
     async def test_what_waits_is_listed_by_when_it_was_due_the_last_first(self, bench: Bench) -> None:
         await bench.add("was later", delay_ms=2500)
-        kinds: list[dict[str, object]] = [{}, {"priority": 7}, {"key": "k"}, {"priority": -3}, {"key": "l"}, {}]
+        kinds: list[dict[str, Any]] = [{}, {"priority": 7}, {"key": "k"}, {"priority": -3}, {"key": "l"}, {}]
         for number, fields in enumerate(kinds):
             await bench.add(f"j{number}", queue=OTHER if number == 5 else QUEUE, **fields)
             bench.clock.advance(1)
