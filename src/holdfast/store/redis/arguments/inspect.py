@@ -74,7 +74,7 @@ class SearchFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 class SearchCall(ServerCall[SearchReply]):
     """Return those of some runs that match, or those of the newest `most` below a run, up to `limit` of them.
 
-    `which` is a `SearchFilter` as JSON; `bare` gives no records.
+    `which` is a `SearchFilter` as JSON; `bare` gives no records, but of those that only a client can judge.
     """
 
     reply, flag, takes, gives = SearchReply, READS, (RunArguments,), (RecordFields,)

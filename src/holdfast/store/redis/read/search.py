@@ -28,8 +28,8 @@ FEWEST_AT_ONCE = 500
 """The least for each queue, where there are many."""
 NO_LETTER = "-"
 """Of no state."""
-COUNTED_IN = 5
-"""A count looks at as many records as so many pages."""
+COUNTED_IN = 2
+"""A count looks at as many records as so many pages, of all queues together: the server reads each whole."""
 
 
 class Found(NamedTuple):
@@ -106,8 +106,9 @@ class Search:
         if by_counters(which):
             return JobCount(number=sum([await self._counted(name, which) for name in names]))
         number, more = 0, False
+        look_at = max(FEWEST_AT_ONCE, COUNTED_IN * MOST_AT_ONCE // max(1, len(names)))
         for name in names:
-            found, unsure = await self._number(name, which, most + 1 - number)
+            found, unsure = await self._number(name, which, most + 1 - number, look_at)
             number, more = number + found, more or unsure
             if number > most:
                 return JobCount(number=most, more=True)
@@ -117,18 +118,17 @@ class Search:
         found = await self._caller.read(queue, QueueCall())
         return 0 if found is None else sum(getattr(found, state) for state in which.states or State)
 
-    async def _number(self, queue: str, which: Filter, most: int) -> tuple[int, bool]:
+    async def _number(self, queue: str, which: Filter, most: int, look_at: int) -> tuple[int, bool]:
         """Return how many jobs of one queue match, up to `most`, and whether there may be more."""
         runs = await self._candidates.of(queue, which, False)
-        number, before, look = 0, LAST, LookAhead(MOST_AT_ONCE, COUNTED_IN * LOOKED_AT_ONCE)
-        bare = which.tag is None and which.signature is None and not which.holders
-        while size := min(look.next(), MOST_AT_ONCE):
+        number, before, look = 0, LAST, LookAhead(0, look_at, first=MOST_AT_ONCE)
+        bare = which.tag is None and not which.holders
+        while size := look.next():
             chosen = await runs.below(before, size) if runs is not None else None
             if chosen is not None and not chosen:
                 return number, False
             reply = await self._ask(queue, which, before, size, size, chosen, bare=bare)
-            found = len(reply.records) // len(RecordFields._fields)
-            number += found if bare else len(await self._parsed(queue, which, reply))
+            number += await self._counted_in(queue, which, reply)
             if number >= most:
                 return most, True
             if reply.below == 0 or (chosen is not None and len(chosen) < size):
@@ -140,6 +140,13 @@ class Search:
         """Return those of some runs of one queue that match, in the order of the runs."""
         reply = await self._ask(queue, which, LAST, len(runs), len(runs), runs)
         return await self._parsed(queue, which, reply)
+
+    async def _counted_in(self, queue: str, which: Filter, reply: SearchReply) -> int:
+        """Return how many jobs of a reply match; one without a record does, as the server knows."""
+        groups = list(in_groups(reply.records, RecordFields))
+        unsure = [value for group in groups if group[1] for value in group]
+        parsed = await self._parsed(queue, which, reply._replace(records=unsure)) if unsure else []
+        return len(parsed) + sum(not record for _, record, _ in groups)
 
     async def _ask(
         self,

@@ -83,10 +83,14 @@ SELECT run FROM holdfast_job WHERE signature = :signature AND run < :before ORDE
 SELECT run FROM holdfast_job WHERE queue = :queue AND state = 'failed' AND run < :before ORDER BY run DESC LIMIT :most;
 
 -- :runs_blocked
-SELECT run FROM holdfast_job WHERE queue = :queue AND state = 'blocked' AND run < :before ORDER BY run DESC LIMIT :most;
+SELECT run FROM holdfast_job INDEXED BY holdfast_job_rare
+WHERE queue = :queue AND state = 'blocked' AND (state = 'blocked' OR state = 'cancelled') AND run < :before
+ORDER BY run DESC LIMIT :most;
 
 -- :runs_cancelled
-SELECT run FROM holdfast_job WHERE queue = :queue AND state = 'cancelled' AND run < :before ORDER BY run DESC LIMIT :most;
+SELECT run FROM holdfast_job INDEXED BY holdfast_job_rare
+WHERE queue = :queue AND state = 'cancelled' AND (state = 'blocked' OR state = 'cancelled') AND run < :before
+ORDER BY run DESC LIMIT :most;
 
 -- :runs_waiting
 SELECT run FROM holdfast_job INDEXED BY holdfast_job_waiting WHERE queue = :queue AND state = 'waiting' LIMIT :most;

@@ -25,7 +25,8 @@ local function look(q, call, found, rid, raw)
   if fine then found.oldest = job.enqueued_at end
   if fine and not is_wanted(which, job, q.now) then return false end
   local flat, run = found.records, H.run_of(rid)
-  flat[#flat + 1], flat[#flat + 2] = run, call.bare and '' or raw
+  local sure = call.bare and fine and (not which.signature or job.more.signature == which.signature)
+  flat[#flat + 1], flat[#flat + 2] = run, sure and '' or raw
   flat[#flat + 1] = fine and not call.bare and H.outcome(job) == 'active' and redis.call('HEXISTS', q.key.successors, job.id) or 0
   found.below, found.left = run, found.left - 1
   return found.left <= 0

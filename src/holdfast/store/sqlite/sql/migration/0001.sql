@@ -74,8 +74,8 @@ CREATE INDEX holdfast_job_completed ON holdfast_job (queue, expires_at_ms) WHERE
 CREATE INDEX holdfast_job_expiry ON holdfast_job (queue, expires_at_ms)
     WHERE expires_at_ms IS NOT NULL AND state <> 'completed';
 CREATE INDEX holdfast_job_failed ON holdfast_job (queue, run) WHERE state = 'failed';
-CREATE INDEX holdfast_job_blocked ON holdfast_job (queue, run) WHERE state = 'blocked';
-CREATE INDEX holdfast_job_cancelled ON holdfast_job (queue, run) WHERE state = 'cancelled';
+-- One for two states: each index that is judged for every job costs a hundredth of its time.
+CREATE INDEX holdfast_job_rare ON holdfast_job (queue, state, run) WHERE state = 'blocked' OR state = 'cancelled';
 CREATE INDEX holdfast_job_signature ON holdfast_job (signature, run) WHERE signature IS NOT NULL;
 CREATE INDEX holdfast_job_dedup ON holdfast_job (queue, task, dedup_key, run) WHERE dedup_key IS NOT NULL;
 CREATE INDEX holdfast_job_chain ON holdfast_job (chain, position) WHERE chain IS NOT NULL;
