@@ -94,7 +94,8 @@ async def list_jobs(call: ApiCall[JobsQuery, None]) -> JsonObject:
     """List jobs that match, newest first.
 
     By `state` alone, or with a queue, what waits is listed by when it was due and what is completed by when it is
-    removed, the last first; what is scheduled by when it is due, the next first. With `id`, those that are there, in the order given.
+    removed, the last first; what is scheduled by when it is due, the next first.
+    With `id`, those that are there, in the order given.
     """
     page = await call.app.jobs(limit=call.query.limit, cursor=call.query.cursor, **call.query.given())
     return {"jobs": [call.site.shown.job(job) for job in page.jobs], "cursor": page.cursor}
