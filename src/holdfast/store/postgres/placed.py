@@ -14,6 +14,8 @@ from .call import records
 from .connection.caller import PostgresCaller, Rows
 from .page import Part, part_of, values_of
 
+FEWEST_ROWS = 8
+"""Rows of `expiry` that are read at least: each has the runs of one turn."""
 Found = tuple[list[JobRecord], Place | None]
 """Jobs, and behind which place to look on: `None` when there is nothing more."""
 
@@ -37,7 +39,9 @@ class PostgresPlaced:
         look = LookAhead(limit, first=limit + 1)
         while size := look.next():
             left = limit + 1 - len(found)
-            part = await self._part(state, place, {**values, "most": size, "limit": left}, size)
+            part = await self._part(
+                state, place, {**values, "most": size, "rows": max(FEWEST_ROWS, size // 4), "limit": left}, size
+            )
             found += part.jobs
             if len(found) > limit:
                 return [job for _, job in found[:limit]], found[limit - 1][0]

@@ -16,17 +16,17 @@ SELECT s.*, f.* FROM s LEFT JOIN (
     WHERE (j.state <> 'completed' OR j.expires_at_ms = c.at_ms) AND :matches
     ORDER BY c.at_ms DESC, c.number DESC LIMIT %(limit)s::bigint) f ON true ORDER BY f.place_at DESC, f.place_number DESC;
 
--- A row of `expiry` may be outdated: a job is listed by the one that has its own instant. Of the rows below the place as many are
--- read as places are wanted, and all of the last instant.
+-- A row of `expiry` may be outdated: a job is listed by the one that has its own instant. Of the rows below the place so many are
+-- read, and all of the last instant: a row has one run, or those of a whole turn.
 -- :placed_completed
 WITH e AS MATERIALIZED (
     SELECT q.name, x.at_ms, x.runs FROM unnest(%(queues)s::text[]) AS q(name) CROSS JOIN LATERAL (
         (SELECT at_ms, runs FROM holdfast.expiry WHERE queue = q.name AND completed AND at_ms = %(at)s::bigint)
         UNION ALL (SELECT at_ms, runs FROM holdfast.expiry WHERE queue = q.name AND completed AND at_ms < %(at)s::bigint
-            ORDER BY at_ms DESC FETCH FIRST (%(most)s::bigint) ROWS WITH TIES)) x
+            ORDER BY at_ms DESC FETCH FIRST (%(rows)s::bigint) ROWS WITH TIES)) x
 ), reach AS MATERIALIZED (
     SELECT max(u.at_ms) AS at_ms FROM (SELECT min(at_ms) AS at_ms FROM e WHERE at_ms < %(at)s::bigint
-        GROUP BY name HAVING count(*) >= %(most)s::bigint) u
+        GROUP BY name HAVING count(*) >= %(rows)s::bigint) u
 ), c AS MATERIALIZED (
     SELECT DISTINCT e.at_ms, r.run AS number, r.run FROM e CROSS JOIN LATERAL unnest(e.runs) AS r(run)
     WHERE (e.at_ms, r.run) < :under AND e.at_ms >= coalesce((SELECT at_ms FROM reach), e.at_ms)
