@@ -12,7 +12,7 @@ import msgspec
 
 from ..errors import ConfigError
 from .contract import Filter
-from .pages import FIRST_PLACE, Place
+from .pages import FIRST_PLACE, SortPlace
 
 LAST = FIRST_PLACE.run
 """Above every run: a list begins below it."""
@@ -60,11 +60,11 @@ class ListCursor(NamedTuple):
             raise self._no_cursor(str(text))
         return int(place)
 
-    def after(self, place: Place | None) -> str | None:
+    def after(self, place: SortPlace | None) -> str | None:
         """Return the cursor behind a place of a list in the order of a state; `None` when there is nothing more."""
         return None if place is None else self.text(f"{place.at}/{place.run}")
 
-    def placed(self, text: str | None) -> Place:
+    def placed(self, text: str | None) -> SortPlace:
         """Return the place below which the page begins, of a list in the order of a state."""
         place = self.place(text)
         if place is None:
@@ -72,7 +72,7 @@ class ListCursor(NamedTuple):
         found = _PLACE.fullmatch(place)
         if found is None:
             raise self._no_cursor(str(text))
-        return Place(int(found[1]), int(found[2]))
+        return SortPlace(int(found[1]), int(found[2]))
 
     def _no_cursor(self, text: str) -> ConfigError:
         return ConfigError(f"cursor {text!r} is not one that a list of {self.listed} gave")

@@ -49,7 +49,7 @@ def source_of(which: Filter, counts: Mapping[tuple[str, str], int]) -> Source:
     return "walk"
 
 
-class Place(NamedTuple):
+class SortPlace(NamedTuple):
     """Where a job is in the list of its state: by an instant, then by its run. Lists go downwards.
 
     Those that are scheduled are listed upwards, the next one first: of theirs, both numbers are negative.
@@ -59,7 +59,7 @@ class Place(NamedTuple):
     run: int
 
 
-FIRST_PLACE = Place(2**62, 2**62)
+FIRST_PLACE = SortPlace(2**62, 2**62)
 """Above every place."""
 
 

@@ -33,7 +33,7 @@ from holdfast.store.contract import (
 )
 from holdfast.store.contract import ScheduleChange as Change
 from holdfast.store.postgres import page
-from holdfast.store.postgres.page import PostgresPages
+from holdfast.store.postgres.read.page import PostgresPages
 from holdfast.store.postgres.scan import PostgresScan
 from holdfast.store.scan import open_scan
 
@@ -173,11 +173,11 @@ async def look(it: Aged) -> None:
 
 
 async def find(it: Aged) -> None:
-    await it.add(1, id=(prefix := new_id())[:20] + "x")
+    await it.add(1, id=(prefix := f"found-{new_id()}") + "x")
     (job,) = await it.claim(1)
     error = ErrorRecord(type="E", message=prefix)
     await it.store.settle_and_claim(it.session, [Failed(job.lease, error)], (), 0)
-    assert len((await it.store.jobs(Filter(id_prefix=prefix[:19]))).jobs) == 1
+    assert len((await it.store.jobs(Filter(id_prefix=prefix))).jobs) == 1
     assert len((await it.store.jobs(Filter(signature=error.signature))).jobs) == 1
     assert (await it.store.jobs(Filter(states=(State.FAILED,)), limit=1)).jobs
 

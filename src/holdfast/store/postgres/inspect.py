@@ -34,9 +34,9 @@ from .call import records
 from .call.arguments import selection
 from .call.array import numbers, texts
 from .connection.caller import PostgresCaller, Rows
-from .measure import PostgresMeasures
-from .page import PostgresPages
-from .placed import PostgresPlaced
+from .read.measure import PostgresMeasures
+from .read.page import PostgresPages
+from .read.placed import PostgresPlaced
 from .scan.position import Position
 
 

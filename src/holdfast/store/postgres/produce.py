@@ -19,7 +19,7 @@ from .call.arguments import selection
 from .call.array import blob, numbers
 from .connection.caller import PostgresCaller
 from .enqueue import EnqueueWays
-from .page import PostgresPages
+from .read.page import PostgresPages
 
 
 class PostgresProduce:

@@ -30,9 +30,10 @@ from ..contract import (
 from ..cursor import ListCursor
 from ..pages import placed_state
 from ..rows import decoded, known_command, known_session
-from . import event_log, measure, page, query
+from . import event_log, query
 from .database import Database
-from .placed import placed
+from .read import measure, page
+from .read.placed import placed
 from .transition import chain
 from .tx import Row, Tx
 

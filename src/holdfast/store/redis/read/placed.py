@@ -12,7 +12,7 @@ from ....core.state import State
 from ....errors import ConfigError
 from ...contract import Filter, JobPage
 from ...cursor import ListCursor
-from ...pages import FIRST_PLACE, LookAhead, Place
+from ...pages import FIRST_PLACE, LookAhead, SortPlace
 from ..arguments.inspect import PlacedCall
 from ..caller import RedisCaller
 from .search import Search
@@ -34,8 +34,8 @@ Places = dict[str, tuple[int, int] | None]
 class PlacedJobs(NamedTuple):
     """Jobs of one queue with their places, and down to which place these are all; `None`: nothing is left."""
 
-    jobs: list[tuple[Place, JobRecord]]
-    reach: Place | None
+    jobs: list[tuple[SortPlace, JobRecord]]
+    reach: SortPlace | None
 
 
 class Placed:
@@ -77,36 +77,36 @@ class Placed:
 
     async def _of_queue(self, queue: str, which: Filter, limit: int, call: PlacedCall) -> PlacedJobs | None:
         """Return jobs of one queue, up to one more than are asked for; `None` when it has too many keys."""
-        found: list[tuple[Place, JobRecord]] = []
+        found: list[tuple[SortPlace, JobRecord]] = []
         look = LookAhead(limit, MOST_LOOKED_AT, first=limit + 1)
         while size := min(look.next(), max(MOST_PLACES, limit + 1)):
             call = msgspec.structs.replace(call, most=size)
             flat = await self._caller.read(queue, call)
             if flat is None:
                 return None
-            places = [Place(*each) for each in zip(flat[::2], flat[1::2], strict=True)]
+            places = [SortPlace(*each) for each in zip(flat[::2], flat[1::2], strict=True)]
             found += await self._jobs(queue, which, places)
             if len(found) > limit:
                 return PlacedJobs(found[: limit + 1], found[limit][0])
             if len(places) < size:
                 return PlacedJobs(found, None)
             call = msgspec.structs.replace(call, at=places[-1].at, run=places[-1].run)
-        return PlacedJobs(found, Place(call.at, call.run))
+        return PlacedJobs(found, SortPlace(call.at, call.run))
 
-    async def _jobs(self, queue: str, which: Filter, places: list[Place]) -> list[tuple[Place, JobRecord]]:
+    async def _jobs(self, queue: str, which: Filter, places: list[SortPlace]) -> list[tuple[SortPlace, JobRecord]]:
         by_run = {abs(place.run): place for place in places}
         jobs = await self._search.chosen(queue, which, list(by_run)) if by_run else []
         return [(by_run[job.run], job) for job in jobs]
 
 
-def _merged(each: dict[str, PlacedJobs]) -> list[tuple[Place, JobRecord]]:
+def _merged(each: dict[str, PlacedJobs]) -> list[tuple[SortPlace, JobRecord]]:
     """Return the jobs of all queues in order, down to where every queue was looked at."""
     reached = max((found.reach for found in each.values() if found.reach is not None), default=None)
     merged = heapq.merge(*(found.jobs for found in each.values()), key=lambda one: one[0], reverse=True)
     return [one for one in merged if reached is None or one[0] >= reached]
 
 
-def _move(before: Places, queue: str, found: PlacedJobs, shown: list[Place]) -> None:
+def _move(before: Places, queue: str, found: PlacedJobs, shown: list[SortPlace]) -> None:
     """Let the next page of a queue begin behind what was shown, or, when that is all, behind what was looked at."""
     if len(shown) == len(found.jobs):
         before[queue] = found.reach

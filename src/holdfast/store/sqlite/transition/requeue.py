@@ -7,7 +7,7 @@ import msgspec
 from ....core.state import State
 from ....errors import ConfigError
 from ...contract import Filter
-from .. import page
+from ..read import page
 from ..tx import Row, Tx
 from . import blocker, chain
 from .claim import lane

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
-from ...core.bound import KEYS_LOOKED_AT, MOST_COUNTED, READER_FORGOTTEN_MS
-from ...core.chain import ChainRef
-from ...core.declaration import DeclaredTask, Settings, View
-from ...core.policy import Policy
-from ..contract import Dependants, KeyInfo, KeyOrder, LogMeasure, QueueInfo, QueueMeasure, StoreMeasure
-from ..lanes import Lane, at_limit, key_info, ranked
-from .transition import chain
-from .tx import Tx
+from ....core.bound import KEYS_LOOKED_AT, MOST_COUNTED, READER_FORGOTTEN_MS
+from ....core.chain import ChainRef
+from ....core.declaration import DeclaredTask, Settings, View
+from ....core.policy import Policy
+from ...contract import Dependants, KeyInfo, KeyOrder, LogMeasure, QueueInfo, QueueMeasure, StoreMeasure
+from ...lanes import Lane, at_limit, key_info, ranked
+from ..transition import chain
+from ..tx import Tx
 
 RANKED_BY = 100
 """So many waiting jobs of a key are counted to compare it with others."""

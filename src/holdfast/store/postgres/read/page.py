@@ -7,15 +7,15 @@ from typing import NamedTuple
 
 import msgspec
 
-from ...core.bound import GATHERED_AT_ONCE, LOOKED_AT_ONCE
-from ...core.job import JobRecord
-from ..contract import Filter, JobCount
-from ..cursor import LAST
-from ..pages import LookAhead, Source, behind, by_counters, counted, source_of, states_of
-from .call import records
-from .call.arguments import selection
-from .call.array import blob, numbers, texts
-from .connection.caller import PostgresCaller, Rows
+from ....core.bound import GATHERED_AT_ONCE, LOOKED_AT_ONCE
+from ....core.job import JobRecord
+from ...contract import Filter, JobCount
+from ...cursor import LAST
+from ...pages import LookAhead, Source, behind, by_counters, counted, source_of, states_of
+from ..call import records
+from ..call.arguments import selection
+from ..call.array import blob, numbers, texts
+from ..connection.caller import PostgresCaller, Rows
 
 COUNTED_IN = 5
 """A count looks at as many rows as so many pages."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 
-from ...core.bound import NO_INSTANT
-from ...core.state import State
-from ..contract import Filter
-from ..pages import FIRST_PLACE, LookAhead, Place
+from ....core.bound import NO_INSTANT
+from ....core.state import State
+from ...contract import Filter
+from ...pages import FIRST_PLACE, LookAhead, SortPlace
+from ..tx import Row, Tx
 from .page import conditions, queues_of
-from .tx import Row, Tx
 
 
-def placed(tx: Tx, which: Filter, state: State, limit: int, place: Place) -> tuple[list[Row], Place | None]:
+def placed(tx: Tx, which: Filter, state: State, limit: int, place: SortPlace) -> tuple[list[Row], SortPlace | None]:
     """Return the rows that match, and behind which place to look on: `None` when there is nothing more."""
     found: list[Row] = []
     values = {**conditions(tx, which), "requeued": True}
@@ -30,33 +30,33 @@ def placed(tx: Tx, which: Filter, state: State, limit: int, place: Place) -> tup
     return found, place
 
 
-def _place(state: State, row: Row) -> Place:
+def _place(state: State, row: Row) -> SortPlace:
     if state is State.COMPLETED:
-        return Place(NO_INSTANT if row["expires_at_ms"] is None else row["expires_at_ms"], row["run"])
+        return SortPlace(NO_INSTANT if row["expires_at_ms"] is None else row["expires_at_ms"], row["run"])
     at, run = row["run_at_ms"], row["run"]
-    return Place(-at, -run) if state is State.SCHEDULED else Place(at, run)
+    return SortPlace(-at, -run) if state is State.SCHEDULED else SortPlace(at, run)
 
 
-def _places(tx: Tx, which: Filter, state: State, below: Place, most: int) -> list[Place]:
+def _places(tx: Tx, which: Filter, state: State, below: SortPlace, most: int) -> list[SortPlace]:
     """Return the first places below one, at most so many; fewer, when there are no more."""
     of_queue = _PLACES[state]
     found = [each for queue in queues_of(tx, which) for each in of_queue(tx, queue, below, most)]
     return sorted(found, reverse=True)[:most]
 
 
-def _completed(tx: Tx, queue: str, below: Place, most: int) -> list[Place]:
+def _completed(tx: Tx, queue: str, below: SortPlace, most: int) -> list[SortPlace]:
     found = _read(tx, "completed", queue, below, most) if below.at > NO_INSTANT else []
     if len(found) < most:
         run = below.run if below.at <= NO_INSTANT else FIRST_PLACE.run
-        found += _read(tx, "unended", queue, Place(NO_INSTANT, run), most - len(found))
+        found += _read(tx, "unended", queue, SortPlace(NO_INSTANT, run), most - len(found))
     return found
 
 
-def _scheduled(tx: Tx, queue: str, below: Place, most: int) -> list[Place]:
+def _scheduled(tx: Tx, queue: str, below: SortPlace, most: int) -> list[SortPlace]:
     return _read(tx, "scheduled", queue, below, most)
 
 
-def _waiting(tx: Tx, queue: str, below: Place, most: int) -> list[Place]:
+def _waiting(tx: Tx, queue: str, below: SortPlace, most: int) -> list[SortPlace]:
     """Return those without a key by their priorities, those with one, and suspects without one."""
     found = _read(tx, "with_key", queue, below, most) + _read(tx, "suspects", queue, below, most)
     for (priority,) in tx.run("placed", "plain_priorities", queue=queue).fetchall():
@@ -64,9 +64,9 @@ def _waiting(tx: Tx, queue: str, below: Place, most: int) -> list[Place]:
     return found
 
 
-def _read(tx: Tx, statement: str, queue: str, below: Place, most: int, **values: int) -> list[Place]:
+def _read(tx: Tx, statement: str, queue: str, below: SortPlace, most: int, **values: int) -> list[SortPlace]:
     rows = tx.run("placed", statement, queue=queue, at=below.at, run=below.run, most=most, **values).fetchall()
-    return [Place(NO_INSTANT if at is None else at, run) for at, run in rows]
+    return [SortPlace(NO_INSTANT if at is None else at, run) for at, run in rows]
 
 
 _PLACES = {State.COMPLETED: _completed, State.SCHEDULED: _scheduled, State.WAITING: _waiting}

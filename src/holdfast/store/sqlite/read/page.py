@@ -6,12 +6,12 @@ import json
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 
-from ...core.bound import GATHERED_AT_ONCE, LOOKED_AT_ONCE
-from ...core.job import run_number
-from ..contract import Filter, JobCount
-from ..cursor import LAST
-from ..pages import LookAhead, Source, behind, by_counters, counted, source_of, states_of
-from .tx import Row, Tx, Value
+from ....core.bound import GATHERED_AT_ONCE, LOOKED_AT_ONCE
+from ....core.job import run_number
+from ...contract import Filter, JobCount
+from ...cursor import LAST
+from ...pages import LookAhead, Source, behind, by_counters, counted, source_of, states_of
+from ..tx import Row, Tx, Value
 
 Candidates = Callable[[int, int], list[int]]
 """Gives the newest runs below one that may match, at most so many; fewer, when there are no more."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from ...core.bound import MOST_COUNTED
-from ..contract import KeyInfo, KeyOrder, LogMeasure, QueueInfo, QueueMeasure, StoreMeasure
-from ..lanes import Lane, at_limit, key_info, ranked
-from ..rows import readable_settings
-from .call.array import texts
-from .connection.caller import PostgresCaller
+from ....core.bound import MOST_COUNTED
+from ...contract import KeyInfo, KeyOrder, LogMeasure, QueueInfo, QueueMeasure, StoreMeasure
+from ...lanes import Lane, at_limit, key_info, ranked
+from ...rows import readable_settings
+from ..call.array import texts
+from ..connection.caller import PostgresCaller
 
 RANKED_BY = 100
 """So many waiting jobs of a key are counted to compare it with others."""

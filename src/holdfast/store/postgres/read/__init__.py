@@ -1,0 +1,1 @@
+"""Lists of jobs in pages, and what operators measure."""
