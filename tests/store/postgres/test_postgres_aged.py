@@ -32,7 +32,7 @@ from holdfast.store.contract import (
     Retried,
 )
 from holdfast.store.contract import ScheduleChange as Change
-from holdfast.store.postgres import page
+from holdfast.store.postgres.read import page
 from holdfast.store.postgres.read.page import PostgresPages
 from holdfast.store.postgres.scan import PostgresScan
 from holdfast.store.scan import open_scan

@@ -17,7 +17,7 @@ from places import STORES, place
 from probe import Scrape, scrape
 from support import declare_dead, eventually
 
-from holdfast import Holdfast, State
+from holdfast import Holdfast, JobMissing, State
 from holdfast.store.contract import NewJob
 from holdfast.telemetry import files
 from holdfast.telemetry.metrics.exposition import exposition
@@ -183,7 +183,10 @@ async def _is_active(app: Holdfast, id: str) -> bool:
 
 
 async def _is_cancelled(app: Holdfast, id: str) -> bool:
-    return (await app.status("all", id)).state is State.CANCELLED
+    try:
+        return (await app.status("all", id)).state is State.CANCELLED
+    except JobMissing:
+        return True  # and gone already
 
 
 async def until_exposed(url: str, wanted: set[str]) -> set[str]:

@@ -32,7 +32,7 @@ class Fake:
         self.pid = 1
         self.why_unstarted = ""
         self.blocker: int | None = None
-        self.is_given_up = False
+        self.is_given_up = self.ended_unasked = False
         self._changed = changed
 
     @property
