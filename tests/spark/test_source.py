@@ -136,7 +136,7 @@ def test_a_range_of_positions_is_read_exactly(spark: SparkSession, tmp_path: Pat
         return after, upto
 
     after, upto = asyncio.run(live())
-    assert table(spark, url, "events", after=after, upto=upto).count() == 7
+    assert table(spark, url, "events", after=after, asOf=upto).count() == 7
 
 
 def test_an_error_reaches_the_caller(spark: SparkSession, tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_a_column_that_no_store_has_by_itself(spark: SparkSession, filled: Fille
 
 def test_the_row_of_a_gap_meets_the_filters_like_any_other(spark: SparkSession, tmp_path: Path) -> None:
     url = fresh("sqlite", tmp_path)
-    events = table(spark, url, "events", after="other:1", onGap="count")
+    events = table(spark, url, "events", after="other:1", failOnDataLoss="false")
 
     async def live() -> None:
         async with Shop(url).app:
@@ -174,9 +174,9 @@ def test_the_row_of_a_gap_meets_the_filters_like_any_other(spark: SparkSession, 
         ({}, "option 'url' is missing: .* CREATE TEMPORARY VIEW"),
         ({"url": "x", "table": "rows"}, "option table='rows' is none of events, jobs, results"),
         ({"url": "x", "partitions": "0"}, "option partitions='0': a whole number from 1"),
-        ({"url": "x", "onGap": "hide"}, "option onGap='hide' is none of fail, count"),
+        ({"url": "x", "failOnDataLoss": "hide"}, "option failOnDataLoss='hide' is none of true, false"),
         ({"url": "x", "table": "jobs", "after": "1"}, "option 'after' is for the table events"),
-        ({"url": "x", "maxEventsPerBatch": "9"}, "are for spark.readStream"),
+        ({"url": "x", "maxEventsPerTrigger": "9"}, "are for spark.readStream"),
         ({"url": "memory://"}, "cannot see this one's memory"),
     ],
 )
@@ -189,7 +189,7 @@ def test_only_events_are_streamed() -> None:
     with pytest.raises(ConfigError, match="only events can be streamed"):
         parse({"url": "x", "table": "jobs"}, stream=True)
     with pytest.raises(ConfigError, match="a stream has no end"):
-        parse({"url": "x", "upto": "1"}, stream=True)
+        parse({"url": "x", "asOf": "1"}, stream=True)
 
 
 def test_a_file_is_the_same_in_every_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

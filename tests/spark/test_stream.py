@@ -71,11 +71,11 @@ def test_each_event_comes_once_in_batches_of_a_limited_size(kind: str, spark: Sp
     url = fresh(kind, tmp_path)
     live(url, 10)
     collector = Collector(spark, url, tmp_path)
-    assert collector.run(maxEventsPerBatch="8") == [8, 3]
+    assert collector.run(maxEventsPerTrigger="8") == [8, 3]
     live(url, 5)
     collector.forget_last()
     # The batch that was repeated has the same three rows, though there is more by now.
-    assert collector.run(maxEventsPerBatch="8") == [3, 6]
+    assert collector.run(maxEventsPerTrigger="8") == [3, 6]
     rows = collector.rows()
     assert sorted((queue, id) for queue, id, *_ in rows) == asyncio.run(logged(url))
     assert len(rows) == 17
@@ -116,7 +116,7 @@ def test_a_trimmed_log_is_a_gap(spark: SparkSession, tmp_path: Path) -> None:
     asyncio.run(bills(20))
     with pytest.raises(StreamingQueryException, match="10 events were trimmed from the log before they could be read"):
         collector.run()
-    assert collector.run(onGap="count") == [11]
+    assert collector.run(failOnDataLoss="false") == [11]
     rows = collector.rows()
     assert [missing for *_, transition, missing in rows if transition == "gap"] == [10]
     assert sum(transition == "enqueue" for *_, transition, _ in rows) == 15
@@ -132,7 +132,7 @@ def test_a_log_that_was_reset_is_a_gap(spark: SparkSession, tmp_path: Path) -> N
     collector = Collector(spark, url, tmp_path)
     with pytest.raises(StreamingQueryException, match="the log was reset before they could be read"):
         collector.run(after=old)
-    assert collector.run(after=old, onGap="count") == [8]
+    assert collector.run(after=old, failOnDataLoss="false") == [8]
     assert [missing for *_, transition, missing in collector.rows() if transition == "gap"] == [None]
 
 

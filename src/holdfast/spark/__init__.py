@@ -1,14 +1,10 @@
-"""Jobs from DataFrames, backlogs on a cluster, and the event log as tables: `pip install 'holdfast[spark]'`."""
+"""Jobs from DataFrames, backlogs on a cluster, and the event log as tables: `pip install 'holdfast-queue[spark]'`."""
 
 from __future__ import annotations
 
-from importlib.util import find_spec
+from ..distribution import require
 
-from ..errors import MissingExtra
-
-for _package in ("pyspark", "pyarrow", "pandas"):
-    if find_spec(_package) is None:
-        raise MissingExtra(f"holdfast.spark needs {_package}, which is missing: pip install 'holdfast[spark]'")
+require("holdfast.spark", "pyspark", "pyarrow", "pandas", extra="spark")
 
 from .fleet.fleet import Fleet, WorkerReport, fleet  # noqa: E402
 from .map.map import map  # noqa: E402

@@ -12,10 +12,10 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from ..errors import ConfigError
-from .read.options import parse
+from .read.arrow import chosen_fields
+from .read.options import frame_schema, parse
 from .read.stream import LogReader
 from .read.table_reader import TableReader
-from .read.tables import SCHEMAS, TABLES
 from .write.sink import Sink, StreamSink
 
 
@@ -28,16 +28,13 @@ class HoldfastSource(DataSource):
         return "holdfast"
 
     def schema(self) -> StructType:
-        """Return the columns of the table."""
-        table = self.options.get("table", "events").lower()
-        if table not in TABLES:
-            raise ConfigError(f"option table={table!r} is none of {', '.join(TABLES)}")
-        return SCHEMAS[table]
+        """Return the columns of the table, or those of them that the options name."""
+        return frame_schema(self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader of a table as it is now."""
         options = parse(self.options)
-        if schema != SCHEMAS[options.table]:
+        if schema != chosen_fields(options.table, options.columns):
             raise ConfigError(f"the table {options.table} has a schema of its own; leave out .schema(…), and select")
         return TableReader(options)
 

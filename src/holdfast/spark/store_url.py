@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from ..errors import ConfigError
 from ..store.shown import shown
+from ..store.spelling import canonical
 from .session.master import is_local
 
 
@@ -34,6 +35,7 @@ def refuse_remote(url: str, spark: SparkSession) -> None:
 
 def reachable(url: str) -> str:
     """Return a URL that means the same in an executor, which runs in another folder."""
+    url = canonical(url)
     refuse_memory(url)
     parts = urlsplit(url)
     if parts.scheme != "sqlite" or parts.netloc or not parts.path.strip("/"):
@@ -57,5 +59,5 @@ def require_machine(url: str, machine: str) -> None:
 
 
 def scheme_of(url: str) -> str:
-    """Return the part before `://`."""
-    return url.partition("://")[0]
+    """Return the scheme that Holdfast has for a URL."""
+    return canonical(url).partition("://")[0]

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from ...errors import MissingExtra
+from ...distribution import require
 
-try:
-    import deltalake  # noqa: F401
-except ImportError as error:
-    raise MissingExtra("the lake needs deltalake, which is missing: pip install 'holdfast[spark]'") from error
+require("the lake", "deltalake", extra="spark")
 
-from .lake import BatchResult, Lake, follow, lake_folder
+from .lake import BatchResult, Lake, follow, lake_folder  # noqa: E402
 
 __all__ = ["BatchResult", "Lake", "follow", "lake_folder"]

@@ -49,6 +49,6 @@ def from_sql(spark: SparkSession, name: str, **views: DataFrame) -> DataFrame:
 
 def events_between(spark: SparkSession, url: str, after: str | None, upto: str) -> DataFrame:
     """Return the events after one position, up to and with another. `BatchLog` notes those that were trimmed."""
-    reader = spark.read.format("holdfast").option("url", url).option("upto", upto).option("onGap", "count")
+    reader = spark.read.format("holdfast").option("url", url).option("asOf", upto).option("failOnDataLoss", "false")
     events = (reader if after is None else reader.option("after", after)).load()
     return events.where("transition <> 'gap'")

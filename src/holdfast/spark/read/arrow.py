@@ -10,7 +10,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructField, TimestampType
+from pyspark.sql.types import StructField, StructType, TimestampType
 
 from ...core.duration import LATEST_MS
 from ...core.envelope import readable
@@ -20,10 +20,16 @@ from .tables import SCHEMAS, Table
 Values = Sequence[Any]  # a column of a store may hold anything
 
 
+def chosen_fields(table: Table, columns: tuple[str, ...] | None) -> StructType:
+    """Return the columns that a frame has: some of the table's, or all, in the table's order."""
+    whole = SCHEMAS[table]
+    return whole if columns is None else StructType([field for field in whole if field.name in columns])
+
+
 @cache
-def arrow_schema(table: Table) -> pa.Schema:
+def arrow_schema(table: Table, columns: tuple[str, ...] | None = None) -> pa.Schema:
     """Return the schema that Spark wants batches of a table in."""
-    return to_arrow_schema(SCHEMAS[table], timezone="UTC")
+    return to_arrow_schema(chosen_fields(table, columns), timezone="UTC")
 
 
 def stored_name(field: StructField) -> str:
@@ -44,21 +50,26 @@ _MADE_OF: dict[Table, dict[str, tuple[str, ...]]] = {
 """Columns that no store has, and the store's columns of which they are made."""
 
 
+def is_decoded(table: Table, column: str) -> bool:
+    """Return whether the column is made here, of what the store keeps encoded."""
+    return column in _MADE_OF[table] or (table == "jobs" and column in ("error", "progress"))
+
+
 @cache
-def stored_columns(table: Table) -> tuple[str, ...]:
-    """Return the columns to ask the store for."""
+def stored_columns(table: Table, columns: tuple[str, ...] | None = None) -> tuple[str, ...]:
+    """Return the columns to ask the store for, at least one."""
     made = _MADE_OF[table]
-    names = [made.get(field.name, (stored_name(field),)) for field in SCHEMAS[table]]
-    return tuple(dict.fromkeys(name for several in names for name in several))
+    names = [made.get(field.name, (stored_name(field),)) for field in chosen_fields(table, columns)]
+    return tuple(dict.fromkeys(name for several in names for name in several)) or ("run",)
 
 
-def batch(table: Table, columns: Columns) -> pa.RecordBatch:
-    """Return some rows of a store as a batch of a table."""
-    schema = arrow_schema(table)
+def batch(table: Table, columns: Columns, chosen: tuple[str, ...] | None = None) -> pa.RecordBatch:
+    """Return some rows of a store as a batch of a table, or of some of its columns."""
+    schema = arrow_schema(table, chosen)
     length = len(next(iter(columns.values())))
     columns = {**columns, **(_tags(columns) if table == "events" else _decoded_columns(columns))}
     arrays = []
-    for field, arrow in zip(SCHEMAS[table], schema, strict=True):
+    for field, arrow in zip(chosen_fields(table, chosen), schema, strict=True):
         name = stored_name(field)
         arrays.append(_array(columns[name], arrow.type) if name in columns else pa.nulls(length, arrow.type))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -101,7 +112,9 @@ def _decoded_columns(columns: Columns) -> dict[str, Values]:
 
 
 def _tags(columns: Columns) -> dict[str, Values]:
-    """Return the tags. Pages without any are common, and made without a look at each row."""
+    """Return the tags, if they are wanted. Pages without any are common, and made without a look at each row."""
+    if "envelope" not in columns:
+        return {}
     stored = columns["envelope"]
     if isinstance(stored, pa.Array):
         if stored.null_count == len(stored):
@@ -130,7 +143,7 @@ def _error(found: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def gap_row(missing: int | None) -> pa.RecordBatch:
+def gap_row(missing: int | None, chosen: tuple[str, ...] | None = None) -> pa.RecordBatch:
     """Return the row that stands for missing events."""
     message = "the log was reset" if missing is None else f"{missing} events were trimmed before they could be read"
     row: dict[str, object] = {
@@ -143,4 +156,5 @@ def gap_row(missing: int | None) -> pa.RecordBatch:
         "tags": [],
         "missing": missing,
     }
-    return pa.RecordBatch.from_pylist([row], schema=arrow_schema("events"))
+    schema = arrow_schema("events", chosen)
+    return pa.RecordBatch.from_pylist([{name: row.get(name) for name in schema.names}], schema=schema)

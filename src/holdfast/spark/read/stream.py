@@ -54,8 +54,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return _offset(self._end(scan))
 
     def _end(self, scan: Scan) -> str:
-        queue = self.options.queue
-        return scan.end(None if queue is None else [queue])
+        return scan.end(self.options.queues)
 
     def partitions(self, start: Offset, end: Offset) -> list[ScanPartition]:
         """Return the events between two offsets, in partitions."""

@@ -10,11 +10,12 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from ...distribution import pip_install
 from ...errors import ConfigError
 from . import cache_folder
 
 OLDEST = 17
-_ADVICE = f"install Java {OLDEST} or newer (JAVA_HOME may point to it), or pip install 'holdfast[java]'"
+_ADVICE = f"install Java {OLDEST} or newer (JAVA_HOME may point to it), or {pip_install('java')}"
 _SHIM = """#!/bin/sh
 # Drop options of Spark's that this Java lacks or warns of, and that nothing here needs.
 for argument do
