@@ -1,0 +1,1 @@
+"""Web frameworks: a module for each, imported where it is used."""
