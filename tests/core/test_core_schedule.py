@@ -124,6 +124,8 @@ def test_a_higher_version_wins_and_a_lower_one_is_ignored() -> None:
         match=r"schedule 's' of queue 'q' .* with version 2 .*payload is .* and 'b3RoZXI=",
     ):
         core.declare(first, other, 2, NOW)
+    assert core.declare(first, other, 2, NOW, overrules=True).plan == other
+    assert core.declare(first, other, 1, NOW, overrules=True) is first
 
 
 def test_what_an_operator_changed_outlives_the_next_declaration_until_it_is_cleared() -> None:

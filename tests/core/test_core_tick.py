@@ -192,6 +192,35 @@ def test_specs_read_like_what_they_are() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "first", "second"),
+    [
+        ("@hourly", "2026-01-01T01:00", "2026-01-01T02:00"),
+        ("@daily", "2026-01-02T00:00", "2026-01-03T00:00"),
+        ("@midnight", "2026-01-02T00:00", "2026-01-03T00:00"),
+        ("@weekly", "2026-01-04T00:00", "2026-01-11T00:00"),
+        ("@monthly", "2026-02-01T00:00", "2026-03-01T00:00"),
+        ("@yearly", "2027-01-01T00:00", "2028-01-01T00:00"),
+        ("@annually", "2027-01-01T00:00", "2028-01-01T00:00"),
+        ("@every 5m", "2026-01-01T00:05", "2026-01-01T00:10"),
+        ("@every 1h30m", "2026-01-01T01:30", "2026-01-01T03:00"),
+        ("@every 90", "2026-01-01T00:01:30", "2026-01-01T00:03"),
+    ],
+)
+def test_cron_s_own_names_are_times_and_are_shown_as_written(name: str, first: str, second: str) -> None:
+    spec = Cron(name)
+    start = ms("2026-01-01T00:00Z")
+    assert spec.next_ms(start) == ms(f"{first}Z")
+    assert spec.next_ms(ms(f"{first}Z")) == ms(f"{second}Z")
+    assert spec.latest_ms(start + 1, ms(f"{second}Z"), 5) == [ms(f"{first}Z"), ms(f"{second}Z")]
+    assert str(spec) == (name if "every" in name else f"{name} UTC")
+    assert msgspec.json.decode(msgspec.json.encode(spec), type=Spec) == spec
+
+
+def test_a_named_time_is_one_of_its_zone() -> None:
+    assert ticks(Cron("@daily", tz="Europe/Berlin"), "2026-01-01T00:00:00Z", 1) == ["2026-01-01T23:00:00+00:00"]
+
+
 def test_a_long_interval_is_told_in_full() -> None:
     assert (str(Every(1234567)), str(Every(0.25))) == ("every 1234567 s", "every 0.25 s")
 
@@ -225,11 +254,20 @@ def test_a_tick_is_named_by_its_instant() -> None:
         ("", r"has 0 fields"),
         ("0 0 */31 * MON#5", r"never comes: there is no such day"),
         (None, r"Cron\(None\): a text of five fields"),
+        ("@reboot", r"Cron\('@reboot'\) is no name of a time; known are @yearly, .*@hourly and '@every 5m'"),
+        ("@every", r"Cron\('@every'\): write how often, such as '@every 90s', '@every 5m' or '@every 1h30m'"),
+        ("@every day", r"Cron\('@every day'\): write how often"),
+        ("@every 10ms", r"Cron\('@every 10ms'\): Every\(0.01\): at least 0.1 s"),
     ],
 )
 def test_a_text_that_is_no_cron_is_refused_with_the_field_that_is_wrong(text: str, told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         Cron(text)
+
+
+def test_an_interval_has_no_zone() -> None:
+    with pytest.raises(ConfigError, match=r"Cron\('@every 5m', tz='Asia/Tokyo'\): an interval has no time zone"):
+        Cron("@every 5m", tz="Asia/Tokyo")
 
 
 @pytest.mark.parametrize("tz", ["Mars/Olympus", "", "../etc/passwd", 5])

@@ -35,6 +35,8 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     partial: bool = False
     """The code does not name the queue: what others have set of it stays, but for these settings."""
     tasks: dict[str, Policy] = {}
+    overrules: bool = False
+    """It takes the place of other values under the same version, too: the code that was started last is right."""
 
 
 class DeclaredTask(msgspec.Struct, frozen=True):
@@ -103,7 +105,7 @@ def declare(view: View, declaration: Declaration) -> Change:
     tasks = {
         task: DeclaredTask(declaration.version, policy)
         for task, policy in declaration.tasks.items()
-        if _is_news(f"task {task!r} of {what}", view.tasks.get(task), policy, declaration.version)
+        if _is_news(f"task {task!r} of {what}", view.tasks.get(task), policy, declaration)
     }
     after = msgspec.structs.replace(view, tasks={**view.tasks, **tasks})
     if settings is not None:
@@ -159,13 +161,16 @@ def check_version(version: object) -> int:
     return version
 
 
-def wins(what: str, stored: object, stored_version: int, wanted: object, version: int) -> bool:
+def wins(
+    what: str, stored: object, stored_version: int, wanted: object, version: int, *, overrules: bool = False
+) -> bool:
     """Return whether a declaration with another value than the stored one (`None`: there is none) takes its place."""
-    if stored is not None and version == stored_version:
+    if stored is not None and version == stored_version and not overrules:
         raise PolicyConflict(
             f"{what} was declared before with version {version} and other values ({differences(stored, wanted)}): "
             f"raise the version of the app whose values shall hold (Holdfast(..., version={version + 1})), or give "
-            "both the same values"
+            "both the same values; `holdfast declare MODULE:APP --force` puts those of this code in force, and in "
+            "development HOLDFAST_DEVELOPMENT=1 does so at each start"
         )
     return version >= stored_version
 
@@ -186,16 +191,17 @@ def _declared_settings(what: str, view: View, declaration: Declaration) -> Setti
         return wanted if version > view.version and not partial else None
     if partial and version == view.version and all(wanted[name] == stored[name] for name in stored):
         return wanted if not stored else None  # the app that names the queue in this version decides about the rest
-    return wanted if wins(what, stored or None, view.version, wanted, version) else None
+    won = wins(what, stored or None, view.version, wanted, version, overrules=declaration.overrules)
+    return wanted if won else None
 
 
-def _is_news(what: str, stored: DeclaredTask | None, policy: Policy, version: int) -> bool:
+def _is_news(what: str, stored: DeclaredTask | None, policy: Policy, declaration: Declaration) -> bool:
     """Return whether a task's policy is to be written. Policies are compared by meaning, not as they are written."""
     if stored is None:
         return True
     if stored.policy == policy:
-        return version > stored.version
-    return wins(what, stored.policy, stored.version, policy, version)
+        return declaration.version > stored.version
+    return wins(what, stored.policy, stored.version, policy, declaration.version, overrules=declaration.overrules)
 
 
 def _redeclared(before: View, after: View, version: int) -> Action | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from datetime import UTC, datetime, timedelta
 
 from ..errors import ConfigError
@@ -17,6 +18,18 @@ Instant = float | datetime
 DEFAULT_LEASE = DEFAULT_LEASE_MS / 1000
 LATEST_MS = 253_402_300_799_000
 """The last second of the year 9999, the latest that a `datetime` can hold."""
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_PART = r"(\d+(?:\.\d*)?|\.\d+)\s*"
+_PARTS = re.compile(rf"{_PART}(ms|s|m|h|d)")
+_WRITTEN = re.compile(rf"{_PART}|(?:{_PART}(?:ms|s|m|h|d)\s*)+")
+
+
+def written_seconds(text: str) -> float | None:
+    """Return the seconds of a duration as people write it: `30`, `500ms`, `10m`, `1h30m`; `None` for another text."""
+    if not _WRITTEN.fullmatch(text.strip()):
+        return None
+    parts = _PARTS.findall(text)
+    return sum(float(number) * _UNITS[unit] for number, unit in parts) if parts else float(text)
 
 
 def to_ms(duration: Duration, name: str = "duration") -> int:

@@ -94,8 +94,8 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def headers(self) -> dict[str, str]:
-        """What its caller sent along beside the payload."""
-        return self.envelope.headers
+        """What its caller sent along beside the payload: a copy, as jobs without headers share one empty envelope."""
+        return dict(self.envelope.headers)
 
     @property
     def tags(self) -> tuple[str, ...]:

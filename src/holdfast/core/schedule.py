@@ -141,13 +141,14 @@ def fields(plan: Plan, names: Iterable[str] = Plan.__struct_fields__) -> dict[st
 # --- what becomes of it
 
 
-def declare(found: Schedule, plan: Plan, version: int, now_ms: int) -> Schedule:
+def declare(found: Schedule, plan: Plan, version: int, now_ms: int, *, overrules: bool = False) -> Schedule:
     """Return the schedule after a worker's declaration: a higher version wins, another value needs one."""
     if found.declared is not None:
         if version < found.version:
             return found
         if version == found.version and plan != found.declared:
-            wins(f"schedule {found.name!r} of queue {found.queue!r}", found.declared, version, plan, version)
+            what = f"schedule {found.name!r} of queue {found.queue!r}"
+            wins(what, found.declared, version, plan, version, overrules=overrules)
     if (plan, version) == (found.declared, found.version):
         return found
     return _timed(replace(found, declared=plan, version=version), found, now_ms)

@@ -18,17 +18,24 @@ import msgspec
 from cronsim import CronSim, CronSimError
 
 from ..errors import ConfigError
-from .duration import LATEST_MS, Duration, Instant, instant_ms, to_datetime, to_ms
+from .duration import LATEST_MS, Duration, Instant, instant_ms, to_datetime, to_ms, written_seconds
 
 SHORTEST_MS = 100
 MINUTE_MS = 60_000
 _FIELDS = ("minute", "hour", "day-of-month", "month", "day-of-week")
+NICKNAMES = {
+    "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
+}  # fmt: skip
+"""What cron calls its common times."""
+EVERY = "@every"
 
 
 class Cron(msgspec.Struct, frozen=True, tag="cron"):
     """At the times that a cron text names, in a time zone: `Cron("30 3 * * MON-FRI", tz="Europe/Berlin")`.
 
-    Five fields (minute, hour, day of month, month, day of week), or six, with seconds in front.
+    Five fields (minute, hour, day of month, month, day of week), or six, with seconds in front; or `@yearly`,
+    `@monthly`, `@weekly`, `@daily`, `@hourly`, or `@every 5m`, which counts from the epoch as `Every` does.
     """
 
     text: str
@@ -36,15 +43,20 @@ class Cron(msgspec.Struct, frozen=True, tag="cron"):
 
     def __post_init__(self) -> None:
         zone(self.tz)
+        if _is_interval(self.text):
+            _check_interval(self.text, self.tz)
+            return
         _check(self.text)
         if self.next_ms(0) is None:
             raise ConfigError(f"Cron({self.text!r}) never comes: there is no such day")
 
     def __str__(self) -> str:
-        return f"{self.text} {self.tz}"
+        return self.text if _is_interval(self.text) else f"{self.text} {self.tz}"
 
     def next_ms(self, after_ms: int) -> int | None:
         """Return the first tick after an instant."""
+        if _is_interval(self.text):
+            return _interval(self.text).next_ms(after_ms)
         return next(self._ticks(after_ms), None)
 
     def latest_ms(self, first_ms: int, last_ms: int, most: int) -> list[int]:
@@ -52,6 +64,8 @@ class Cron(msgspec.Struct, frozen=True, tag="cron"):
 
         It looks back further and further, so that a year of missed minutes costs no more than those wanted.
         """
+        if _is_interval(self.text):
+            return _interval(self.text).latest_ms(first_ms, last_ms, most)
         span = MINUTE_MS
         while True:
             start = max(first_ms, last_ms - span)
@@ -78,7 +92,7 @@ class Cron(msgspec.Struct, frozen=True, tag="cron"):
 
     def _times(self, start: datetime) -> Iterator[datetime]:
         """Yield the times after one: by real time, or those of the day, whatever the clocks do to it."""
-        text = _sunday_last(self.text)
+        text = _sunday_last(_fields_of(self.text))
         minute, hour = text.split()[-5:-3]
         if minute.startswith("*") or hour.startswith("*"):
             yield from CronSim(text, start)
@@ -143,6 +157,33 @@ class At(msgspec.Struct, frozen=True, tag="at"):
 Spec = Cron | Every | At
 
 
+def _is_interval(text: object) -> bool:
+    return isinstance(text, str) and text.split()[:1] == [EVERY]
+
+
+@lru_cache(maxsize=256)
+def _interval(text: str) -> Every:
+    """Return the interval that `@every 5m` names."""
+    seconds = written_seconds(text.strip().removeprefix(EVERY))
+    if seconds is None:
+        raise ConfigError(f"Cron({text!r}): write how often, such as '@every 90s', '@every 5m' or '@every 1h30m'")
+    return Every(seconds)
+
+
+def _check_interval(text: str, tz: str) -> None:
+    try:
+        _interval(text)
+    except ConfigError as error:
+        raise error if str(error).startswith("Cron(") else ConfigError(f"Cron({text!r}): {error}") from None
+    if tz != "UTC":
+        raise ConfigError(f"Cron({text!r}, tz={tz!r}): an interval has no time zone; leave tz= out")
+
+
+def _fields_of(text: str) -> str:
+    """Return a cron text as fields, where it is one of cron's names for them."""
+    return NICKNAMES.get(text.strip().lower(), text)
+
+
 def tick_name(tick_ms: int) -> str:
     """Return a tick as ids and headers have it: ISO 8601 in UTC, with milliseconds only where it has some."""
     whole = f"{datetime.fromtimestamp(tick_ms // 1000, UTC):%Y-%m-%dT%H:%M:%S}"
@@ -169,6 +210,9 @@ def _check(text: object) -> None:
     """Raise when a text is no cron, and say which field is wrong."""
     if not isinstance(text, str):
         raise ConfigError(f"Cron({text!r}): a text of five fields: {', '.join(_FIELDS)}")
+    if text.startswith("@") and _fields_of(text) is text:
+        raise ConfigError(f"Cron({text!r}) is no name of a time; known are {', '.join(NICKNAMES)} and '@every 5m'")
+    text = _fields_of(text)
     fields = text.split()
     if len(fields) not in (5, 6):
         raise ConfigError(

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from ..distribution import pip_install
 from ..errors import MissingExtra
 
 _NUMBERS = {
@@ -24,7 +25,7 @@ def _arrow() -> tuple[Any, Any]:
         import pyarrow
         import pyarrow.csv
     except ImportError as error:
-        raise MissingExtra("reading whole tables needs pyarrow: pip install 'holdfast[spark]'") from error
+        raise MissingExtra(f"reading whole tables needs pyarrow: {pip_install('spark')}") from error
     return pyarrow, pyarrow.csv
 
 

@@ -16,6 +16,11 @@ _KINDS: tuple[tuple[Kind, str, tuple[str, ...]], ...] = (
 Foreign: TypeAlias = Any
 """A connection of a driver, of SQLAlchemy or of Django, none of which need be installed."""
 
+LENT = (
+    "job.complete() and job.prepare() need a transaction of their own, and in a test the jobs are in the test's: "
+    "test such a handler on a store of its own, with holdfast.testing.isolate(app) or on a file"
+)
+
 
 def is_a(connection: Foreign, module: str, *names: str) -> bool:
     """True when the connection is of one of these classes; there is none of a module that is not imported."""

@@ -27,7 +27,10 @@ SHOWN = 20
 """So many records that were set aside are shown by name."""
 _overrides = msgspec.json.Decoder(Overrides).decode
 _error = msgspec.json.Decoder(ErrorRecord).decode
-FRESH = Counters(attempts=1)
+UNTROUBLED = tuple(Counters(attempts=number) for number in range(10))
+"""The counters of runs that nothing happened to, by attempts: most runs, and every event, have one of these."""
+FRESH = UNTROUBLED[1]
+_STATES = {str(state): state for state in State}
 COMMANDS: dict[str, SessionCommand] = {word: word for word in get_args(SessionCommand)}
 
 
@@ -76,7 +79,7 @@ def event(row: Row, position: str) -> Event:
         run=row["run"],
         attempt=row["attempt"],
         transition=row["transition"],
-        state=State(row["state"]) if row["state"] else None,
+        state=_STATES[row["state"]] if row["state"] else None,
         cause=row["cause"],
         task=row["task"],
         worker=row["worker"],
@@ -97,6 +100,8 @@ def event(row: Row, position: str) -> Event:
 
 
 def _counters(row: Row, attempts: int) -> Counters:
+    if 0 <= attempts < len(UNTROUBLED) and not (row["failures"] or row["stalls"] or row["timeouts"] or row["releases"]):
+        return UNTROUBLED[attempts]
     return Counters(
         attempts=attempts,
         failures=row["failures"],

@@ -79,6 +79,36 @@ class ScanPlan(msgspec.Struct, frozen=True, kw_only=True):
         first, *others = [tuple(each.value) if each.op == "in" else (each.value,) for each in named]
         return tuple(value for value in first if all(value in other for other in others))
 
+    def runs(self, first: int, last: int) -> tuple[int, int]:
+        """Return the runs that can match, of those from `first` to `last`: above the one number, up to the other."""
+        low, high = first - 1, last
+        for each in self.which:
+            if each.column != "run" or each.op not in _RUNS:
+                continue
+            least, most = _RUNS[each.op](each.value)
+            low, high = max(low, low if least is None else least - 1), min(high, high if most is None else most)
+        return low, high
+
+
+_RUNS: dict[str, Callable[[int], tuple[int | None, int | None]]] = {
+    "=": lambda run: (run, run),
+    ">": lambda run: (run + 1, None),
+    ">=": lambda run: (run, None),
+    "<": lambda run: (None, run - 1),
+    "<=": lambda run: (None, run),
+}
+"""The least and the most that a run may be."""
+LAST_RUN = 2**62
+"""Above every run: the end of a share that has those, too, which come after it was planned."""
+
+
+def run_shares(plan: ScanPlan, first: int, last: int) -> list[tuple[int, int]]:
+    """Return runs in shares: (above, up to). The last one takes also what comes later, as far as the plan wants it."""
+    low, high = plan.runs(first, LAST_RUN)
+    found = shares(low, min(high, last), plan.parts, plan.least)
+    start = found.pop()[0] if found else low
+    return [*found, (start, high)] if high > start else found
+
 
 class Scan(Protocol):
     """Reads one store's tables."""
@@ -100,7 +130,10 @@ class Scan(Protocol):
         """True when a plan may have this condition."""
 
     def plan(self, plan: ScanPlan) -> Sequence[ScanPart]:
-        """Return the shares that together are what is wanted, each row in one of them."""
+        """Return the shares that together are what is wanted, each row in one of them.
+
+        A share of jobs is read as they are then; one of the shares has those, too, that were enqueued meanwhile.
+        """
 
     def read(self, plan: ScanPlan, part: ScanPart) -> Iterator[Columns]:
         """Yield the rows of a share, in order. Events that are gone by now raise `LogGap`, once the rest is read."""
@@ -169,7 +202,7 @@ def lost(place: object, missing: int | None) -> LogGap:
     what = "the log was reset" if missing is None else f"{missing} events were trimmed from the log"
     return LogGap(
         f"{place}: {what} before they could be read; read more often, or raise history= in the store's URL "
-        "(to go on without them: onGap=count)",
+        "(to go on without them: failOnDataLoss=false)",
         missing=missing,
     )
 

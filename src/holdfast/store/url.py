@@ -8,9 +8,11 @@ from collections.abc import Callable
 from importlib import import_module
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from ..distribution import pip_install
 from ..errors import ConfigError, MissingExtra, UnknownScheme
 from .contract import Store
 from .shown import ESCAPES, shown
+from .spelling import canonical
 
 Factory = Callable[..., Store]
 
@@ -50,7 +52,9 @@ def open_store(url: object, **options: object) -> Store:
         urlsplit(url)
     except ValueError:  # whose words may hold a part of it
         raise ConfigError(f"{shown(url)!r} is not a store URL: its host cannot be read; {ESCAPES}") from None
-    return _factory(scheme.lower(), url)(url, **options)
+    if scheme.lower() not in _registered:
+        url = canonical(url)
+    return _factory(url.partition("://")[0].lower(), url)(url, **options)
 
 
 def same_jobs(one: Store, other: Store) -> bool:
@@ -109,5 +113,5 @@ def _load(scheme: str, path: str) -> Factory:
         extra = _EXTRAS.get(scheme)
         if extra is None:
             raise
-        raise MissingExtra(f"{scheme}:// needs a package that is missing: pip install 'holdfast[{extra}]'") from error
+        raise MissingExtra(f"{scheme}:// needs a package that is missing: {pip_install(extra)}") from error
     return factory

@@ -607,5 +607,5 @@ def test_without_the_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
     for name in [name for name in sys.modules if name.startswith("holdfast.store.postgres")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(MissingExtra, match=r"postgresql:// needs a package that is missing: pip install 'holdfast\["):
+    with pytest.raises(MissingExtra, match=r"postgresql:// needs a package that is missing: pip install 'holdfast-q"):
         open_store("postgresql://host/db")

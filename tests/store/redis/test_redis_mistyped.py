@@ -154,7 +154,7 @@ async def test_a_scan_of_such_a_queue_says_what_to_do() -> None:
             with pytest.raises(StoreCorrupt, match=r"wrote over .*sick}:jobs; holdfast doctor sets it aside"):
                 scan.plan(plan)
             await app.store.doctor()
-            assert scan.plan(plan) == []
+            assert [page for part in scan.plan(plan) for page in scan.read(plan, part)] == []
         await spoiler.clear("sick")
 
 

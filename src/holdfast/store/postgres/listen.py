@@ -10,6 +10,7 @@ import itertools
 import logging
 import random
 import secrets
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
@@ -128,13 +129,12 @@ class ListenConnection:
                 async for notice in self._wire.notifies():
                     self._pass_on(notice.payload)
             except psycopg.Error as error:
-                log.warning(
-                    "wakeups_lost: %s: wake-ups are lost until the server is back, polling goes on: %s",
-                    self._address,
-                    error,
-                )
+                log.warning("listener_away: wake-ups are late until %s is back: %s", self._address, error)
+            away_since = time.monotonic()
             await self._hang_up()
             self._wire = await self._connect_again()
+            away = time.monotonic() - away_since
+            log.warning("listener_back: wake-ups of %s arrive again after %.1f s", self._address, away)
             for listener in list(self._listeners.values()):
                 listener.wake()  # a message may have been lost meanwhile
 

@@ -6,6 +6,8 @@ this Holdfast's are newer, and an older one leaves them alone, for the newer one
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 import psycopg
 
@@ -33,6 +35,12 @@ class SchemaState(msgspec.Struct, frozen=True):
     tables: int = 0
     minor: int = 0
     digest: str = ""
+
+    @classmethod
+    def of(cls, meta: dict[str, str]) -> SchemaState:
+        """Return what rows of the table `meta` say."""
+        minor, _, digest = meta.get("functions", "0").partition(" ")
+        return cls(int(meta.get("schema", 0)), int(minor), digest)
 
     @property
     def current(self) -> bool:
@@ -116,8 +124,7 @@ async def inspect(connection: Connection, address: PostgresAddress) -> SchemaSta
         return SchemaState()
     cursor = await connection.execute(f"SELECT name, value FROM {table} WHERE name IN ('schema', 'functions')")
     values: dict[str, str] = dict(await cursor.fetchall())
-    minor, _, digest = values.get("functions", "0").partition(" ")
-    return SchemaState(int(values.get("schema", 0)), int(minor), digest)
+    return SchemaState.of(values)
 
 
 def script(schema: str, since: int = 0) -> str:
@@ -144,3 +151,8 @@ def _create(schema: str) -> str:
         f'        CREATE SCHEMA "{schema}";\n'
         "    END IF;\nEND $$;\n"
     )
+
+
+def tables() -> list[str]:
+    """Return the names of all tables, as the newest schema has them."""
+    return [name for _, text in sql.migrations() for name in re.findall(r"CREATE TABLE holdfast\.(\w+)", text)]

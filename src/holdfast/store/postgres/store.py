@@ -77,11 +77,13 @@ class PostgresStore:
     atomic = True
     shared = True
 
-    def __init__(self, url: Any, *, clock: Callable[[], int] | None = None) -> None:
+    def __init__(
+        self, url: Any, *, clock: Callable[[], int] | None = None, caller: PostgresCaller | None = None
+    ) -> None:
         """`url` is a URL, a pool of psycopg_pool or an engine of SQLAlchemy, whose database is then used."""
         self.url = url if isinstance(url, str) else url_of(url)
         self._clock = clock
-        self.caller = PostgresCaller(parse(self.url), clock)
+        self.caller = caller or PostgresCaller(parse(self.url), clock)
         self._produce = PostgresProduce(self.caller)
         self._listen = PostgresListen(self.caller)
         self._work = PostgresWork(self.caller, self._listen)

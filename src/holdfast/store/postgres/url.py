@@ -51,7 +51,9 @@ def parse(url: str) -> PostgresAddress:
     given: dict[str, Any] = {}
     theirs = []
     for name, value in _pairs(parts.query):
-        if name in _OPTIONS:
+        if name == "ssl" and value in _SSL_MODES:  # asyncpg's name, as SQLAlchemy's URLs have it
+            theirs.append(("sslmode", value))
+        elif name in _OPTIONS:
             given["schema" if name == "namespace" else name] = _option(url, name, value)
         elif name in libpq_options():
             theirs.append((name, value))
@@ -83,6 +85,9 @@ _OPTIONS = {
     "prepare": ("on|off", r"on|off"),
     "patience": ("SECONDS", r"\d+(\.\d+)?"),
 }
+
+
+_SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 
 
 def _known() -> str:
@@ -118,9 +123,9 @@ def url_of(existing: object) -> str:
     listens would never be given back.
     """
     if _package(existing) == "psycopg_pool":
-        return _url(existing, _of_pool(existing))
+        return built(_kind(existing), _of_pool(existing))
     if _package(existing) == "sqlalchemy" and hasattr(existing, "url"):
-        return _url(existing, _of_engine(existing))
+        return built(_kind(existing), _of_engine(existing))
     raise ConfigError(
         f"{_kind(existing)} is neither a URL nor a pool or an engine for PostgreSQL: "
         "give a psycopg_pool pool, an SQLAlchemy engine, or postgresql://user@host/database"
@@ -155,10 +160,11 @@ def _of_engine(engine: Any) -> dict[str, object]:
     return {**known, **{name: value for name, value in zip(_PARTS, found, strict=True) if value is not None}}
 
 
-def _url(existing: object, options: dict[str, object]) -> str:
+def built(whose: str, options: dict[str, object]) -> str:
+    """Return a URL with libpq's options; `whose` they are, a message says."""
     user, password, host, port, database = (str(options.pop(name, None) or "") for name in _PARTS)
     if "," in host:
-        raise ConfigError(f"this {_kind(existing)} has several hosts: give Holdfast a URL with all of them instead")
+        raise ConfigError(f"this {whose} has several hosts: give Holdfast a URL with all of them instead")
     who = quote(user, safe="") + (f":{quote(password, safe='')}" if password else "")
     at = (f"{who}@" if who else "") + quote(host, safe=":" if host.startswith("[") else "")
     where = at + (f":{port}" if port else "")

@@ -11,6 +11,7 @@ import logging
 import os
 import re
 import struct
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
@@ -84,6 +85,7 @@ class RedisListener:
         self._task: asyncio.Task[None] | None = None
         self._subscribed = asyncio.Event()
         self._before = False
+        self._away_since = 0.0
         self._heard = self._asked = False
         """Whether anything was heard lately; and whether the connection was tried because it was not."""
 
@@ -122,7 +124,7 @@ class RedisListener:
             except (Unsent, RedisError, OSError, TimeoutError, HoldfastError) as error:
                 if self._subscribed.is_set():
                     log.warning("listener_away: wake-ups are late until %s is back: %s", self._server.address, error)
-                    pause = 0.02
+                    pause, self._away_since = 0.02, time.monotonic()
                 self._subscribed.clear()
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
@@ -163,6 +165,8 @@ class RedisListener:
             self._hand_on(reply[2])
         elif reply[0] == b"subscribe":
             if self._before:
+                away = time.monotonic() - self._away_since
+                log.warning("listener_back: wake-ups of %s arrive again after %.1f s", self._server.address, away)
                 for subscription in list(self.subscriptions.values()):
                     subscription.on_wake()  # what was published meanwhile was missed
             self._before = True

@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from ...errors import ConfigError
 from ..namespace import check_namespace
 from ..shown import ESCAPES, option, shown, written
+from .client_options import our_options
 from .connection.address import Kind, RedisAddress
 
 _KINDS: dict[str, Kind] = {"": "single", "cluster": "cluster", "sentinel": "sentinel"}
@@ -31,7 +32,8 @@ def parse_url(url: str) -> RedisAddress:
     login, _, hosts = parts.netloc.rpartition("@")
     username, _, password = login.partition(":")
     path = parts.path.strip("/")
-    given = {name: _option(url, name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True)}
+    pairs = our_options(url, parse_qsl(parts.query, keep_blank_values=True), tls)
+    given = {name: _option(url, name, value) for name, value in pairs}
     _refuse_lost(url, kind, tls or given.get("sentinel_tls", False), given)
     return RedisAddress(
         kind=kind,

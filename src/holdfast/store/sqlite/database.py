@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -25,6 +26,8 @@ Ts = TypeVarTuple("Ts")
 SEARCH_PAUSE = 20
 """A search for unreadable rows that found none is not made again for so many times the time that it took."""
 _memories: dict[str, ConnectionThread] = {}
+if hasattr(os, "register_at_fork"):  # their threads stay with the parent
+    os.register_at_fork(after_in_child=_memories.clear)
 
 
 class Database:

@@ -74,10 +74,10 @@ class SqliteStore:
     atomic = False
     turns_at_once = 1
 
-    def __init__(self, url: str, *, clock: Callable[[], int] | None = None) -> None:
+    def __init__(self, url: str, *, clock: Callable[[], int] | None = None, database: Database | None = None) -> None:
         self.url = url
         self.address = parse_url(url)
-        self.database = Database(self.address, clock)
+        self.database = database or Database(self.address, clock)
         self.shared = self.transactional = self.database.shared
         self._produce = SqliteProduce(self.database)
         self._work = SqliteWork(self.database)

@@ -106,7 +106,8 @@ class Tx:
     def rows(self, file: str, name: str, **values: Any) -> list[Row]:
         """Return every row by column name."""
         cursor = self._connection.execute(self._sql[file][name], values)
-        return [named(cursor, row) for row in cursor.fetchall()]
+        names = [column[0] for column in cursor.description]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
     # --- what every transition needs
 

@@ -52,6 +52,9 @@ def parse_url(url: str) -> SqliteAddress:
     path = unquote(parts.path.removeprefix("/"))
     if not path:
         raise ConfigError(f"{shown(url)!r} names no file; try sqlite:///jobs.db, or memory://")
+    if path.startswith((":memory:", "file:")):
+        right = "memory://" if ":memory:" in path else "sqlite:///path/to/jobs.db"
+        raise ConfigError(f"{shown(url)!r}: that is SQLite's own way to write it; write {right}")
     return SqliteAddress(path=path, **given)
 
 

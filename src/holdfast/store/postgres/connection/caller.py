@@ -15,6 +15,7 @@ from psycopg.rows import dict_row, tuple_row
 
 from ....core.bound import MOST_MENDED
 from ....errors import ConfigError, StoreClosed
+from ...other_loop import done_in
 from .. import migration, sql
 from ..call.entry import entry
 from ..url import PostgresAddress
@@ -135,7 +136,7 @@ class PostgresCaller:
         home, running = self.home, self._run_here(work, repeatable=repeatable, patient=patient)
         if home is None or self.at_home():
             return await running
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(running, home))
+        return await done_in(home, running)
 
     async def _run_here(
         self, work: Callable[[Connection, bool], Awaitable[T]], *, repeatable: bool, patient: bool

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from ....core.bound import MOST_COUNTED
@@ -38,14 +40,20 @@ class PostgresMeasures:
         """Return what grows, waits and is late."""
         rows = {row["name"]: row for row in await self._caller.by_index("active")}
         (size,) = await self._caller.query("size")
-        readers = msgspec.json.decode(size["readers"], type=dict[str, int]) if size["readers"] else {}
-        log = LogMeasure(
-            events=max(0, size["newest"] - size["trimmed"]),
-            bytes=size["bytes"],
-            readers={name: max(0, size["newest"] - read) for name, read in readers.items()},
-        )
+        log = _log(size)
         measured = [_measured(info, rows[info.name], size["now_ms"]) for info in queues if info.name in rows]
         return StoreMeasure(now_ms=size["now_ms"], queues=measured, log=log)
+
+
+def _log(size: dict[str, Any]) -> LogMeasure:
+    newest, now = size["newest"], size["now_ms"]
+    readers = msgspec.json.decode(size["readers"], type=dict[str, tuple[int, int | None]]) if size["readers"] else {}
+    return LogMeasure(
+        events=max(0, newest - size["trimmed"]),
+        bytes=size["bytes"],
+        readers={name: max(0, newest - read) for name, (read, _) in readers.items()},
+        lag_ms={name: 0 if since is None else max(0, now - since) for name, (_, since) in readers.items()},
+    )
 
 
 def _measured(info: QueueInfo, row: dict[str, object], now: int) -> QueueMeasure:

@@ -18,7 +18,7 @@ from ....core.bound import SCANNED_AT_ONCE
 from ....errors import StoreError
 from ...csv import from_csv
 from ...rows import Row
-from ...scan import Columns, Condition, ScanPart, ScanPlan, Table, clauses, lost, shares
+from ...scan import Columns, Condition, ScanPart, ScanPlan, Table, clauses, lost, run_shares
 from .. import sql
 from ..connection.errors import translate
 from ..url import PostgresAddress
@@ -138,11 +138,8 @@ class PostgresScan:
         return [narrowed(whole, low, high, number) for low, high, number in zip(edges, edges[1:], sizes, strict=False)]
 
     def _plan_jobs(self, plan: ScanPlan) -> list[PostgresPart]:
-        ((first, last),) = self._rows("SELECT min(run), max(run) FROM holdfast.job")
-        if first is None:
-            return []
-        runs = shares(first - 1, last, plan.parts, plan.least)
-        return [PostgresPart(low=low, high=high) for low, high in runs]
+        ((first, last),) = self._rows("SELECT coalesce(min(run), 1), coalesce(max(run), 0) FROM holdfast.job")
+        return [PostgresPart(low=low, high=high) for low, high in run_shares(plan, first, last)]
 
     # --- reading
 

@@ -49,11 +49,13 @@ class RecordFields(NamedTuple):
 
 
 class SearchReply(NamedTuple):
-    """The time, the last run that was looked at (0: there are no more), when its job was taken in, and what matches."""
+    """The time, the last run that was looked at (0: there are no more), when its job was taken in, how many records
+    were looked at, and what matches."""
 
     now: int
     below: int
     oldest: int | None
+    seen: int
     records: Flat
 
 
@@ -69,6 +71,8 @@ class SearchFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     before: int | None = None
     fresh: bool = False
     """It was not requeued."""
+    word: str | None = None
+    """Somewhere in the record stands this, or it does not match."""
 
 
 class SearchCall(ServerCall[SearchReply]):

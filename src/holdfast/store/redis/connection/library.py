@@ -14,11 +14,11 @@ from ..arguments.entry_points import ENTRY_POINTS
 from ..keys import ENDINGS
 
 MAJOR = 1
-MINOR = 27
+MINOR = 28
 """Raise it with every change of the Lua: a server with an older library gets this one."""
 NAME = f"holdfast_{MAJOR}"
 PREFIX = f"{NAME}_"
-FILES = {
+FILES: dict[str, tuple[str, ...]] = {
     "lib": (
         "record", "jobs", "aside", "active", "ids", "log", "retention", "request", "policy", "lane", "suspect",
         "session", "successor", "batch",

@@ -23,7 +23,7 @@ LARGE = 64 * 1024
 """A packet of this size is written at once, and waited for."""
 CHECKS = 4
 """How many times, within the time that a reply may take, it is checked whether there was one."""
-PING = pack_command(("PING",))
+PING: bytes = pack_command(("PING",))
 
 
 class Unsent(Exception):

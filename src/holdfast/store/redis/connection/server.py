@@ -12,6 +12,7 @@ from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import MovedError
 
 from ....errors import ConfigError, StoreClosed, StoreError
+from ...other_loop import done_in
 from .address import RedisAddress
 from .link import Command, Lost, RedisLink, Unsent
 from .loader import FIRST_PAUSE, LONGEST_PAUSE, Loader
@@ -54,7 +55,7 @@ class Server:
     async def at_home(self, work: Coroutine[Any, Any, T]) -> T:
         """Return what the work returns, done in the event loop in which the server was opened."""
         assert self._loop is not None
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+        return await done_in(self._loop, work)
 
     async def open(self) -> None:
         """Check that the server is there and new enough, and load our functions."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from typing import Any
 
@@ -19,7 +18,6 @@ from ..keys import short
 
 _ORDERED = {State.FAILED: "letters", State.BLOCKED: "blocked"}
 """States whose runs an index has in their order."""
-_HEX = re.compile(r"[0-9a-f]{32}")
 UNSIGNED = "-"
 """Stands for the signature of an error that the server made."""
 
@@ -89,21 +87,19 @@ class Candidates:
             return Runs(await self._of_chain(queue, which.chain))
         if which.ids:
             return Runs(await self._of_ids(queue, which.ids))
-        if which.id_prefix and _HEX.fullmatch(which.id_prefix):
-            return Runs(await self._of_ids(queue, (which.id_prefix,)))
         if which.signature is not None:
             return SignedRuns(self._caller, queue, which.signature)
         states = (State.ACTIVE,) if which.holders else which.states
         if states and all(state in _ORDERED for state in states):
             return OrderedRuns(self._caller, queue, [_ORDERED[state] for state in states])
-        return await self._gathered(queue, states)
+        return await self._gathered(queue, "".join(LETTER[state] for state in states)) if states else None
 
-    async def _gathered(self, queue: str, states: tuple[State, ...]) -> Runs | None:
-        """Return all runs in some states, or of the queue, if they are few."""
-        letters = "".join(LETTER[state] for state in states) or None
+    async def every(self, queue: str) -> Runs | None:
+        """Return all runs of a queue, if they are few: for one whose numbers have fewer and fewer records."""
+        return await self._gathered(queue, None)
+
+    async def _gathered(self, queue: str, letters: str | None) -> Runs | None:
         found = await self._caller.read(queue, RunsCall(states=letters, most=GATHERED_AT_ONCE))
-        if found is None and letters is not None:
-            return await self._gathered(queue, ())
         return None if found is None else Runs({int.from_bytes(each, "big") for each in found})
 
     async def _of_chain(self, queue: str, chain: ChainRef) -> set[int]:

@@ -16,7 +16,7 @@ from ..arguments.entry import Flat
 from ..caller import RedisCaller
 from ..keys import short
 from ..record.event import event_or_none
-from ..scan.position import UNBORN, QueuePosition, mark_of, parse_position, position_at, text_of
+from ..scan.position import UNBORN, QueuePosition, mark_of, parse_position, position_at, text_at, text_of, text_round
 
 LEAST_READ = 50
 """Entries that are read of a log at once, at least."""
@@ -72,7 +72,7 @@ class RedisLogReader:
                 heads.append((log.at_ms, number))
         heapq.heapify(heads)
         found: list[LogEvent] = []
-        while heads and len(found) < limit:
+        while len(heads) > 1 and len(found) < limit:
             number = heads[0][1]
             log = busy[number]
             found.append(log.take())
@@ -80,6 +80,13 @@ class RedisLogReader:
                 heapq.heapreplace(heads, (log.at_ms, number))
             else:
                 heapq.heappop(heads)
+        return found + (await self._of_one(busy[heads[0][1]], id, limit - len(found), count) if heads else [])
+
+    async def _of_one(self, log: _QueueLog, id: str | None, limit: int, count: int) -> list[LogEvent]:
+        """Return the next events of one log, at most `limit`."""
+        found: list[LogEvent] = []
+        while len(found) < limit and await self._has_next(log, id, count):
+            found += log.take_all(limit - len(found))
         return found
 
     async def _has_next(self, log: _QueueLog, id: str | None, count: int) -> bool:
@@ -188,9 +195,16 @@ class _QueueLog:
             if event is None:
                 self.damaged += 1
             else:
-                self._next = LogEvent(self.queue, str(position_at(id, flat)), event, self.damaged)
+                self._next = LogEvent(self.queue, text_at(id, flat), event, self.damaged)
                 self.damaged = 0
         return self._next is not None
+
+    def take_all(self, most: int) -> list[LogEvent]:
+        """Return the events that were read, at most so many."""
+        taken: list[LogEvent] = []
+        while len(taken) < most and self.decode_next():
+            taken.append(self.take())
+        return taken
 
     def take(self) -> LogEvent:
         """Return the next event, which is read by that."""
@@ -199,12 +213,20 @@ class _QueueLog:
         return taken
 
 
+def _set_positions(found: list[LogEvent], now_at: dict[str, str]) -> None:
+    """Give each event the position after it. Of one queue's events in a row, only a part of its text changes."""
+    set_position, last, head, tail = msgspec.structs.force_setattr, None, "", ""
+    for queue, at, event, _ in found:
+        now_at[queue] = at
+        if queue != last:
+            last, (head, tail) = queue, text_round(now_at, queue)
+        set_position(event, "position", f"{head}{at}{tail}")
+
+
 def _page(logs: list[_QueueLog], known: dict[str, QueuePosition], found: list[LogEvent], limit: int) -> EventPage:
     now_at = {queue: str(position) for queue, position in known.items()}
     now_at.update({log.queue: str(log.after) for log in logs})
-    for queue, at, event, _ in found:
-        now_at[queue] = at
-        msgspec.structs.force_setattr(event, "position", text_of(now_at))
+    _set_positions(found, now_at)
     gap = sum(log.gap for log in logs) + sum(each.damaged for each in found)
     if len(found) < limit:  # everything was looked at, also what was not asked for: trimming it later is no gap
         now_at.update({log.queue: str(log.read_to) for log in logs})

@@ -12,6 +12,7 @@ from ..arguments.entry import in_groups
 from ..arguments.inspect import DependantFields, DependantsCall, LaneFields, LanesCall, MeasureCall, MeasureReply
 from ..caller import RedisCaller, rid
 from ..keys import long
+from ..record.event import event_or_none
 from .records import RecordReader
 
 
@@ -41,18 +42,36 @@ class Measures:
     async def measure(self, queues: list[QueueInfo]) -> StoreMeasure:
         """Return what grows, waits and is late."""
         found = {info.name: await self._caller.read(info.name, MeasureCall()) for info in queues}
-        readers: dict[str, int] = {}
-        for reply in found.values():
-            for name, first in zip(reply.readers[::2], reply.readers[1::2], strict=True):
-                behind = 0 if reply.newest is None else max(0, reply.newest - first + 1)
-                readers[name.decode()] = readers.get(name.decode(), 0) + behind
+        readers, lag_ms = await self._readers(found)
         log = LogMeasure(
             events=sum(reply.events for reply in found.values()),
             bytes=sum([await self._bytes(info.name) for info in queues]),
             readers=readers,
+            lag_ms=lag_ms,
         )
         measured = [_measured(info, found[info.name]) for info in queues]
         return StoreMeasure(now_ms=await self._caller.now_ms(), queues=measured, log=log)
+
+    async def _readers(self, found: dict[str, MeasureReply]) -> tuple[dict[str, int], dict[str, int]]:
+        """Return how many events each reader has still to read, and how long ago the first of them came."""
+        behind, lag_ms = dict[str, int](), dict[str, int]()
+        for queue, reply in found.items():
+            for stored, first in zip(reply.readers[::2], reply.readers[1::2], strict=True):
+                name = stored.decode()
+                unread = 0 if reply.newest is None else max(0, reply.newest - first + 1)
+                behind[name] = behind.get(name, 0) + unread
+                since = await self._came(queue, first) if unread else None
+                lag_ms[name] = max(lag_ms.get(name, 0), 0 if since is None else reply.now - since)
+        return behind, lag_ms
+
+    async def _came(self, queue: str, first: int) -> int | None:
+        """Return when the first event of a queue came from this number on; `None` where it cannot be read."""
+        declared, events = self._caller.keys.declared(queue), self._caller.keys.of(queue, "events")
+        epoch = (await self._caller.server.ask(["HGET", declared, "epoch"], declared)).decode()
+        entry = await self._caller.server.ask(["XRANGE", events, f"{epoch}-{first}", "+", "COUNT", 1], events)
+        flat = entry[0][1] if entry else []
+        found = event_or_none(queue, dict(zip(flat[::2], flat[1::2], strict=True)))
+        return None if found is None else found.at_ms
 
     async def _bytes(self, queue: str) -> int:
         key = self._caller.keys.of(queue, "events")

@@ -12,7 +12,7 @@ from ....core.state import State
 from ....errors import ConfigError
 from ...contract import Filter, JobPage
 from ...cursor import ListCursor
-from ...pages import FIRST_PLACE, LookAhead, SortPlace
+from ...pages import FIRST_PLACE, LookAhead, SortPlace, by_counters
 from ..arguments.inspect import PlacedCall
 from ..caller import RedisCaller
 from .search import Search
@@ -23,10 +23,9 @@ MOST_LANES = 2000
 """With more keys than these, those that wait are listed by their runs."""
 NO_BOUND = 10**9
 """A list goes on as it began, however many keys there are meanwhile."""
-MOST_PLACES = 250
-"""Places that one call gives: the server puts them in order, and does nothing else meanwhile."""
-MOST_LOOKED_AT = 2000
-"""Jobs that one page looks at in each queue."""
+MOST_LOOKED_AT = 400
+"""Jobs that one page looks at in each queue, at once where a filter may leave out some: to put them in order takes the
+server longer than to look at them."""
 Places = dict[str, tuple[int, int] | None]
 """The place below which a queue's part of the next page begins; `None` when it has no more."""
 
@@ -78,25 +77,33 @@ class Placed:
     async def _of_queue(self, queue: str, which: Filter, limit: int, call: PlacedCall) -> PlacedJobs | None:
         """Return jobs of one queue, up to one more than are asked for; `None` when it has too many keys."""
         found: list[tuple[SortPlace, JobRecord]] = []
-        look = LookAhead(limit, MOST_LOOKED_AT, first=limit + 1)
-        while size := min(look.next(), max(MOST_PLACES, limit + 1)):
+        first = limit + 1 if by_counters(which) else MOST_LOOKED_AT
+        look = LookAhead(limit, max(first, MOST_LOOKED_AT), first=first)
+        while size := look.next():
             call = msgspec.structs.replace(call, most=size)
             flat = await self._caller.read(queue, call)
             if flat is None:
                 return None
             places = [SortPlace(*each) for each in zip(flat[::2], flat[1::2], strict=True)]
-            found += await self._jobs(queue, which, places)
+            jobs, seen = await self._jobs(queue, which, places, limit + 1 - len(found))
+            found += jobs
             if len(found) > limit:
                 return PlacedJobs(found[: limit + 1], found[limit][0])
-            if len(places) < size:
+            if len(places) < size and seen == len(places):
                 return PlacedJobs(found, None)
-            call = msgspec.structs.replace(call, at=places[-1].at, run=places[-1].run)
+            call = msgspec.structs.replace(call, at=places[seen - 1].at, run=places[seen - 1].run)
         return PlacedJobs(found, SortPlace(call.at, call.run))
 
-    async def _jobs(self, queue: str, which: Filter, places: list[SortPlace]) -> list[tuple[SortPlace, JobRecord]]:
+    async def _jobs(
+        self, queue: str, which: Filter, places: list[SortPlace], most: int
+    ) -> tuple[list[tuple[SortPlace, JobRecord]], int]:
+        """Return the jobs that match, up to so many, and how many places were looked at."""
         by_run = {abs(place.run): place for place in places}
-        jobs = await self._search.chosen(queue, which, list(by_run)) if by_run else []
-        return [(by_run[job.run], job) for job in jobs]
+        if not by_run:
+            return [], 0
+        runs = list(by_run)
+        jobs, last = await self._search.chosen(queue, which, runs, most)
+        return [(by_run[job.run], job) for job in jobs], runs.index(last) + 1
 
 
 def _merged(each: dict[str, PlacedJobs]) -> list[tuple[SortPlace, JobRecord]]:

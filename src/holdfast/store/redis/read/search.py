@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import re
 from typing import NamedTuple
 
 import msgspec
@@ -28,6 +29,8 @@ FEWEST_AT_ONCE = 500
 """The least for each queue, where there are many."""
 NO_LETTER = "-"
 """Of no state."""
+_PLAIN = re.compile(r"[A-Za-z0-9_.:-]+")
+"""What of a tag is the same in every JSON."""
 COUNTED_IN = 2
 """A count looks at as many records as so many pages, of all queues together: the server reads each whole."""
 
@@ -97,6 +100,8 @@ class Search:
                 reply.below == 0 or (chosen is not None and len(chosen) < size)
             ):
                 return Found(jobs, None)
+            if runs is None and 2 * reply.seen < size:
+                runs = await self._candidates.every(queue)
             before = reply.below
         return Found(jobs, before, oldest)
 
@@ -122,24 +127,29 @@ class Search:
         """Return how many jobs of one queue match, up to `most`, and whether there may be more."""
         runs = await self._candidates.of(queue, which, False)
         number, before, look = 0, LAST, LookAhead(0, look_at, first=MOST_AT_ONCE)
-        bare = which.tag is None and not which.holders
+        bare = which.tag is None and not which.holders and not which.looks_at_times
         while size := look.next():
             chosen = await runs.below(before, size) if runs is not None else None
             if chosen is not None and not chosen:
                 return number, False
-            reply = await self._ask(queue, which, before, size, size, chosen, bare=bare)
+            left = most - number
+            reply = await self._ask(queue, which, before, size, left, chosen, bare=bare)
             number += await self._counted_in(queue, which, reply)
             if number >= most:
                 return most, True
-            if reply.below == 0 or (chosen is not None and len(chosen) < size):
+            if len(reply.records) < left * len(RecordFields._fields) and (
+                reply.below == 0 or (chosen is not None and len(chosen) < size)
+            ):
                 return number, False
+            if runs is None and 2 * reply.seen < size:
+                runs = await self._candidates.every(queue)
             before = reply.below
         return number, True
 
-    async def chosen(self, queue: str, which: Filter, runs: list[int]) -> list[JobRecord]:
-        """Return those of some runs of one queue that match, in the order of the runs."""
-        reply = await self._ask(queue, which, LAST, len(runs), len(runs), runs)
-        return await self._parsed(queue, which, reply)
+    async def chosen(self, queue: str, which: Filter, runs: list[int], most: int) -> tuple[list[JobRecord], int]:
+        """Return those of some runs of one queue that match, up to so many, and which was the last looked at."""
+        reply = await self._ask(queue, which, LAST, len(runs), most, runs)
+        return await self._parsed(queue, which, reply), reply.below
 
     async def _counted_in(self, queue: str, which: Filter, reply: SearchReply) -> int:
         """Return how many jobs of a reply match; one without a record does, as the server knows."""
@@ -187,6 +197,7 @@ def _wanted(which: Filter, fresh: bool) -> SearchFilter:
         after=which.enqueued_after_ms,
         before=which.enqueued_before_ms,
         fresh=fresh,
+        word=None if which.tag is None else max(_PLAIN.findall(which.tag), key=len, default=None),
     )
 
 
@@ -233,6 +244,7 @@ def _matches(which: Filter, found: RedisRecord) -> bool:
         and (not which.holders or (found.state is State.ACTIVE and found.life.session in which.holders))
         and (which.tag is None or which.tag in readable(found.rest.envelope).tags)
         and (which.signature is None or _signature(found) == which.signature)
+        and (not which.looks_at_times or which.has_times(found.life.claimed_at, found.life.finished_at))
     )
 
 

@@ -8,10 +8,12 @@ import msgspec
 
 from ....core.action import OPERATE
 from ....core.bound import LOWEST_PRIORITY
-from ....core.envelope import readable
+from ....core.envelope import EMPTY, readable
 from ....core.event import Event
 from ....core.job import ErrorRecord
 from ....core.policy import Counters
+from ....core.transition import TRANSITIONS
+from ...rows import UNTROUBLED
 from ..keys import long
 from .job import STATES, UNREADABLE
 
@@ -20,6 +22,7 @@ EVENT_FIELDS = ("letter", "run", "attempt", "when", "run_at", "priority", "wait"
 """The fixed part of an event, which comes after its transition's name."""
 TELLING = frozenset({"progress", OPERATE})
 """Events whose message is theirs, and not that of an error."""
+NAMES = {name.encode(): name for name in TRANSITIONS}
 _from_bytes = int.from_bytes
 
 
@@ -46,17 +49,23 @@ def _word(raw: bytes, at: int) -> tuple[str, int]:
     return raw[at + 2 : at + 2 + size].decode(), at + 2 + size
 
 
+def _counters(attempts: int, rest: EventRest) -> Counters:
+    if rest.counters == _NO_REST.counters and attempts < len(UNTROUBLED):
+        return UNTROUBLED[attempts]
+    failures, stalls, timeouts, releases = rest.counters
+    return Counters(attempts=attempts, failures=failures, stalls=stalls, timeouts=timeouts, releases=releases)
+
+
 def event(queue: str, position: str, fields: dict[bytes, bytes]) -> Event:
     """Return an event of the log."""
     raw = fields[b"e"]
     at = 1 + raw[0]
-    transition = raw[1:at].decode()
+    transition = NAMES.get(raw[1:at]) or raw[1:at].decode()
     letter, run, attempt, when, run_at, priority, wait, ran, task_size = EVENT.unpack_from(raw, at)
     at += EVENT.size
     task = raw[at : at + task_size].decode()
     worker, at = _word(raw, at + task_size)
     rest = event_rest(raw[at:]) if at < len(raw) else _NO_REST
-    failures, stalls, timeouts, releases = rest.counters
     signature = rest.signature
     if rest.error_type and signature is None:  # an error that the store made itself
         signature = ErrorRecord(type=rest.error_type, message=rest.message or "").signature
@@ -76,7 +85,7 @@ def event(queue: str, position: str, fields: dict[bytes, bytes]) -> Event:
         key=rest.key,
         priority=priority + LOWEST_PRIORITY,
         run_at_ms=None if transition == OPERATE else _from_bytes(run_at, "big"),
-        counters=Counters(attempts=attempt, failures=failures, stalls=stalls, timeouts=timeouts, releases=releases),
+        counters=_counters(attempt, rest),
         wait_ms=waited - 1 if waited else None,
         run_ms=took - 1 if took else None,
         error_type=rest.error_type,
@@ -84,7 +93,7 @@ def event(queue: str, position: str, fields: dict[bytes, bytes]) -> Event:
         progress=rest.progress,
         message=rest.message if transition in TELLING else None,
         payload=fields.get(b"p"),
-        envelope=readable(rest.envelope),
+        envelope=readable(rest.envelope) if rest.envelope else EMPTY,
         actor=rest.actor,
     )
 

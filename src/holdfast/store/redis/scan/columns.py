@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from ....core.action import OPERATE
 from ....core.bound import LOWEST_PRIORITY
 from ....core.job import ErrorRecord
+from ....distribution import pip_install
 from ....errors import MissingExtra
 from ..keys import long
 from ..record.event import EVENT, EVENT_FIELDS, TELLING, EventRest, event_rest
@@ -19,7 +20,7 @@ try:
     import numpy as np
     import pyarrow as pa
 except ImportError as error:
-    raise MissingExtra("reading whole tables needs pyarrow and numpy: pip install 'holdfast[spark]'") from error
+    raise MissingExtra(f"reading whole tables needs pyarrow and numpy: {pip_install('spark')}") from error
 
 LogEntry = tuple[bytes, list[bytes]]
 _STATES = {ord(letter): str(state) for letter, state in LETTERS.items()}
@@ -77,29 +78,33 @@ class _Page:
         return [(index, event_rest(self.raws[index][rest[index] :])) for index in more]
 
 
-def event_columns(queue: str, epoch: str, entries: Sequence[LogEntry]) -> dict[str, Any]:
-    """Return entries as the columns of `EVENT_COLUMNS`."""
+def event_columns(queue: str, epoch: str, entries: Sequence[LogEntry], names: Collection[str]) -> dict[str, Any]:
+    """Return entries as those of the columns of `EVENT_COLUMNS` that are named."""
     page, words, count = _Page(entries), _Words(), len(entries)
-    transitions = [words[word] for word in page.text(page.starts + 1, page.head)]
-    return {
-        "epoch": [epoch] * count,
-        "queue": [queue] * count,
-        "sequence": pa.array([int(id.partition(b"-")[2]) for id, _ in entries], pa.int64()),
-        "at_ms": pa.array(page.number("when")),
-        "id": [_id(fields[1]) for _, fields in entries],
-        "run": pa.array(page.number("run")),
-        "attempt": pa.array(page.number("attempt")),
+
+    def transitions() -> list[str | None]:
+        return [words[word] for word in page.text(page.starts + 1, page.head)]
+
+    made: dict[str, Callable[[], Any]] = {
+        "epoch": lambda: [epoch] * count,
+        "queue": lambda: [queue] * count,
+        "sequence": lambda: pa.array([int(id.partition(b"-")[2]) for id, _ in entries], pa.int64()),
+        "at_ms": lambda: pa.array(page.number("when")),
+        "id": lambda: [_id(fields[1]) for _, fields in entries],
+        "run": lambda: pa.array(page.number("run")),
+        "attempt": lambda: pa.array(page.number("attempt")),
         "transition": transitions,
-        "state": [_STATES.get(letter) for letter in page.number("letter").tolist()],
-        "task": [words[word] for word in page.text(page.task, page.worker - 2)],
-        "worker": [words[word] for word in page.text(page.worker, page.end)],
-        "priority": pa.array(page.number("priority") + LOWEST_PRIORITY),
-        "run_at_ms": _run_at(page.number("run_at"), transitions),
-        "wait_ms": _one_less(page.number("wait")),
-        "run_ms": _one_less(page.number("ran")),
-        "payload": [fields[5] if len(fields) > 4 else None for _, fields in entries],
-        **_rest_columns(page.rests(), transitions),
+        "state": lambda: [_STATES.get(letter) for letter in page.number("letter").tolist()],
+        "task": lambda: [words[word] for word in page.text(page.task, page.worker - 2)],
+        "worker": lambda: [words[word] for word in page.text(page.worker, page.end)],
+        "priority": lambda: pa.array(page.number("priority") + LOWEST_PRIORITY),
+        "run_at_ms": lambda: _run_at(page.number("run_at"), transitions()),
+        "wait_ms": lambda: _one_less(page.number("wait")),
+        "run_ms": lambda: _one_less(page.number("ran")),
+        "payload": lambda: [fields[5] if len(fields) > 4 else None for _, fields in entries],
     }
+    found = {name: make() for name, make in made.items() if name in names}
+    return found if made.keys() >= set(names) else {**found, **_rest_columns(page.rests(), transitions())}
 
 
 def _rest_columns(rests: list[tuple[int, EventRest]], transitions: list[str | None]) -> dict[str, Any]:

@@ -50,14 +50,29 @@ def position_at(id: bytes, fields: Sequence[bytes]) -> QueuePosition:
     return QueuePosition(epoch, int(seq), mark_of(fields))
 
 
+def text_at(id: bytes, fields: Sequence[bytes]) -> str:
+    """Return the position after an entry as text."""
+    return f"{id.decode()}-{mark_of(fields)}"
+
+
 def mark_of(fields: Sequence[bytes]) -> str:
     """Return what tells an entry from another one with the same id: a sum over its job's id and all that it says."""
-    return f"{crc32(b''.join(fields[3:4]), crc32(b''.join(fields[1:2]))):08x}"  # one that is not ours may have less
+    if len(fields) < 4:  # one that is not ours
+        fields = [*fields, *[b""] * 4]
+    return f"{crc32(fields[3], crc32(fields[1])):08x}"
 
 
 def text_of(position: dict[str, str]) -> str:
     """Return a position, queue by queue, as text."""
     return msgspec.json.encode(position).decode()
+
+
+def text_round(position: dict[str, str], queue: str) -> tuple[str, str]:
+    """Return what of the text of a position stands before and behind the part of one queue."""
+    parts = [text_of({name: at})[1:-1] for name, at in position.items()]
+    number = list(position).index(queue)
+    own = text_of({queue: ""})[1:-2]
+    return "{" + ",".join([*parts[:number], own]), ",".join(['"', *parts[number + 1 :]]) + "}"
 
 
 def parse_position(text: str | None) -> dict[str, QueuePosition]:

@@ -19,6 +19,8 @@ class RedisPart(ScanPart, frozen=True, kw_only=True):
     """Whether a reader has read up to `low`, so that whatever is gone above it is a gap."""
     all: bool = False
     """Every record of the queue, in no order."""
+    but: tuple[str, ...] | None = None
+    """Every record of all queues but these: of those that came after the plan was made."""
 
 
 class LogRange(msgspec.Struct, frozen=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -11,7 +12,7 @@ from redis.exceptions import RedisError
 from ....core.bound import SCANNED_AT_ONCE
 from ....core.state import State
 from ....errors import StoreCorrupt, StoreError
-from ...scan import JOB_COLUMNS, Columns, Condition, ScanPart, ScanPlan, Table, lost, matching, shares
+from ...scan import JOB_COLUMNS, Columns, Condition, ScanPart, ScanPlan, Table, lost, matching, run_shares, shares
 from ..caller import rid
 from ..connection.address import RedisAddress
 from ..connection.blocking import connect_blocking, raw
@@ -98,8 +99,7 @@ class RedisScan:
     def plan(self, plan: ScanPlan) -> list[RedisPart]:
         """Return ranges of the queues' logs, or of their runs."""
         if plan.table == "jobs":
-            names = plan.only("queue") or self._names()
-            return [part for name in names for part in self._plan_jobs(plan, name)]
+            return self._plan_jobs(plan)
         after, upto = parse_position(plan.after), parse_position(plan.upto)
         logs = self._logs(plan.only("queue"), after, upto)
         ends = None if plan.upto is None else upto
@@ -109,17 +109,25 @@ class RedisScan:
         return [
             msgspec.structs.replace(part, low=low, high=high)
             for part in ranges
-            for low, high in ([(part.low, part.high)] if part.reset else shares(part.low, part.high, 1, size) or [])
+            for low, high in ([(part.low, part.high)] if part.reset else shares(part.low, part.high, plan.parts, size))
         ]
 
-    def _plan_jobs(self, plan: ScanPlan, queue: str) -> list[RedisPart]:
-        last = int(self._ask(queue, "HGET", self._keys.declared(queue), "run") or 0)
+    def _plan_jobs(self, plan: ScanPlan) -> list[RedisPart]:
+        """Return the runs of each queue in shares; where all queues are wanted, also those that are yet to come."""
+        chosen = plan.only("queue")
+        names = self._names() if chosen is None else list(chosen)
+        parts = [part for name in names for part in self._plan_queue(plan, name)]
+        return parts if chosen is not None else [*parts, RedisPart(queue="", but=tuple(names))]
+
+    def _plan_queue(self, plan: ScanPlan, queue: str) -> list[RedisPart]:
+        last = self._last_run(queue)
         kept = self._ask(queue, "HLEN", self._keys.of(queue, "jobs"))
-        if kept == 0:
-            return []
         if last > kept * DENSE:
             return [RedisPart(queue=queue, all=True)]
-        return [RedisPart(queue=queue, low=low, high=high) for low, high in shares(0, last, plan.parts, plan.least)]
+        return [RedisPart(queue=queue, low=low, high=high) for low, high in run_shares(plan, 1, last)]
+
+    def _last_run(self, queue: str) -> int:
+        return int(self._ask(queue, "HGET", self._keys.declared(queue), "run") or 0)
 
     # --- reading
 
@@ -128,13 +136,22 @@ class RedisScan:
         assert isinstance(part, RedisPart)
         if part.reset:
             raise lost(self.address, None)
-        for page in self._events(part) if plan.table == "events" else self._jobs(part):
+        for page in self._events(plan, part) if plan.table == "events" else self._jobs_of(part):
             found = matching(page, plan.which)
             yield {name: found[name] for name in plan.columns}
 
-    def _events(self, part: RedisPart) -> Iterator[Columns]:
+    def _jobs_of(self, part: RedisPart) -> Iterator[Columns]:
+        if part.but is None:
+            yield from self._jobs(part)
+            return
+        for name in self._names():
+            if name not in part.but:
+                yield from self._jobs(RedisPart(queue=name, all=True))
+
+    def _events(self, plan: ScanPlan, part: RedisPart) -> Iterator[Columns]:
         from .columns import event_columns  # which needs packages that a queue does without
 
+        read = partial(event_columns, names={*plan.columns, *(each.column for each in plan.which)})
         key, low, count = self._keys.of(part.queue, "events"), part.low, 0
         while low < part.high:
             entries: list[Any] = []
@@ -144,7 +161,7 @@ class RedisScan:
             low += SCANNED_AT_ONCE
             count += len(entries)
             if entries:
-                yield _columns(event_columns, part, entries)
+                yield _columns(read, part, entries)
         if part.anchored and count < part.high - part.low:
             raise lost(self.address, part.high - part.low - count)
 
@@ -161,9 +178,9 @@ class RedisScan:
 
     def _asked(self, part: RedisPart) -> Iterator[list[tuple[int, bytes | None]]]:
         """Yield the records of a range of runs."""
-        key = self._keys.of(part.queue, "jobs")
-        for low in range(part.low, part.high, RUNS):
-            runs = range(low + 1, min(low + RUNS, part.high) + 1)
+        key, high = self._keys.of(part.queue, "jobs"), min(part.high, self._last_run(part.queue))
+        for low in range(part.low, high, RUNS):
+            runs = range(low + 1, min(low + RUNS, high) + 1)
             yield list(zip(runs, self._ask(part.queue, "HMGET", key, *map(rid, runs)), strict=True))
 
     def _scanned(self, part: RedisPart) -> Iterator[list[tuple[int, bytes | None]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 
 from ....errors import StoreCorrupt, StoreTooNew
@@ -11,26 +12,35 @@ from ..url import SqliteAddress
 
 def migrate(connection: sqlite3.Connection, address: SqliteAddress) -> None:
     """Bring the schema up to date, in one transaction."""
-    newest = sql.migrations()[-1][0]
-    if schema_version(connection, address) == newest:
+    if schema_version(connection, address) == newest():
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        version = schema_version(connection, address)
-        if version > newest:
-            raise StoreTooNew(
-                f"{address} has schema {version}, and this Holdfast knows {newest}: upgrade holdfast to use it"
-            )
-        for number, script in sql.migrations():
-            if number > version:
-                _run_script(connection, sql.rename(script, address.namespace))
-        connection.execute(
-            sql.rename("UPDATE holdfast_meta SET value = ? WHERE name = 'schema'", address.namespace), (newest,)
-        )
+        bring_up(connection, address)
         connection.execute("COMMIT")
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
+
+
+def newest() -> int:
+    """Return the number of the schema of this Holdfast."""
+    return sql.migrations()[-1][0]
+
+
+def bring_up(connection: sqlite3.Connection, address: SqliteAddress) -> None:
+    """Bring the schema up to date, in the transaction that is open."""
+    version = schema_version(connection, address)
+    if version > newest():
+        raise StoreTooNew(
+            f"{address} has schema {version}, and this Holdfast knows {newest()}: upgrade holdfast to use it"
+        )
+    for number, script in sql.migrations():
+        if number > version:
+            _run_script(connection, sql.rename(script, address.namespace))
+    connection.execute(
+        sql.rename("UPDATE holdfast_meta SET value = ? WHERE name = 'schema'", address.namespace), (newest(),)
+    )
 
 
 def _run_script(connection: sqlite3.Connection, script: str) -> None:
@@ -55,3 +65,9 @@ def schema_version(connection: sqlite3.Connection, address: SqliteAddress) -> in
     if row is None:
         raise StoreCorrupt(f"{address}: the table {table} names no schema; restore the file from a backup")
     return int(row[0])
+
+
+def tables(namespace: str) -> list[str]:
+    """Return the names of all tables, as the newest schema has them."""
+    found = [name for _, script in sql.migrations() for name in re.findall(r"CREATE TABLE holdfast_(\w+)", script)]
+    return [f"{namespace}_{name}" for name in found]

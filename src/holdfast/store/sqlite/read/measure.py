@@ -52,7 +52,9 @@ def _log(tx: Tx) -> LogMeasure:
     newest = tx.value("job", "newest") or 0
     readers = tx.run("reader", "all", after=tx.now - READER_FORGOTTEN_MS).fetchall()
     return LogMeasure(
-        events=0 if first is None else last - first + 1, readers={name: max(0, newest - read) for name, read in readers}
+        events=0 if first is None else last - first + 1,
+        readers={name: max(0, newest - read) for name, read, _ in readers},
+        lag_ms={name: 0 if since is None else max(0, tx.now - since) for name, _, since in readers},
     )
 
 

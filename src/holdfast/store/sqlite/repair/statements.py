@@ -6,7 +6,7 @@ from ....core.bound import DEFAULT_LEASE_MS, MENDED_AT_ONCE
 from .columns import INDEXED, TABLES, is_unreadable, unreadable, unreadable_type
 
 NUMBERED = {"job": "run", "event": "seq"}
-KEYS = {
+KEYS: dict[str, tuple[str, ...]] = {
     "successor": ("queue", "id", "run"), "queue": ("name",), "session": ("queue", "id"), "schedule": ("queue", "name"),
     "blocker": ("run", "place"),
 }  # fmt: skip

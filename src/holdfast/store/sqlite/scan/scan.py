@@ -11,7 +11,7 @@ from urllib.parse import quote
 from ....core.bound import SCANNED_AT_ONCE
 from ....errors import ConfigError, StoreError, StoreTooNew
 from ...csv import from_json_lines
-from ...scan import Columns, Condition, ScanPart, ScanPlan, Table, clauses, lost, shares
+from ...scan import Columns, Condition, ScanPart, ScanPlan, Table, clauses, lost, run_shares, shares
 from .. import sql
 from ..connection.error import translated
 from ..connection.schema import schema_version
@@ -88,10 +88,12 @@ class SqliteScan:
         return [SqlitePart(low=0, high=0, epoch=log.epoch, reset=True), *parts] if reset or gone else parts
 
     def _plan_jobs(self, plan: ScanPlan) -> list[SqlitePart]:
-        ((first, last),) = self._rows("SELECT min(run), max(run) FROM holdfast_job")
-        if first is None:
-            return []
-        return [SqlitePart(low=low, high=high) for low, high in shares(first - 1, last, plan.parts, plan.least)]
+        ((first, last),) = self._rows("SELECT coalesce(min(run), 1), coalesce(max(run), 0) FROM holdfast_job")
+        return [SqlitePart(low=low, high=high) for low, high in run_shares(plan, first, last)]
+
+    def _last_run(self) -> int:
+        ((last,),) = self._rows("SELECT coalesce(max(run), 0) FROM holdfast_job")
+        return int(last)
 
     # --- reading
 
@@ -100,8 +102,9 @@ class SqliteScan:
         assert isinstance(part, SqlitePart)
         if part.reset:
             raise lost(self.address, None)
-        for low in range(part.low, part.high, SCANNED_AT_ONCE):
-            yield from self._pages(plan, low, min(low + SCANNED_AT_ONCE, part.high), part.epoch)
+        high = part.high if plan.table == "events" else min(part.high, self._last_run())
+        for low in range(part.low, high, SCANNED_AT_ONCE):
+            yield from self._pages(plan, low, min(low + SCANNED_AT_ONCE, high), part.epoch)
         if part.anchored:
             self._check(part)
 

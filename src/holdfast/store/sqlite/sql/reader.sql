@@ -15,5 +15,6 @@ SELECT min(json_extract(value, '$.read')) FROM holdfast_meta
 WHERE name >= 'reader:' AND name < 'reader;' AND json_extract(value, '$.at_ms') > :after;
 
 -- :all
-SELECT substr(name, 8), json_extract(value, '$.read') FROM holdfast_meta
+SELECT substr(name, 8), json_extract(value, '$.read'),
+    (SELECT at_ms FROM holdfast_event WHERE seq > json_extract(value, '$.read') ORDER BY seq LIMIT 1) FROM holdfast_meta
 WHERE name >= 'reader:' AND name < 'reader;' AND json_extract(value, '$.at_ms') > :after;

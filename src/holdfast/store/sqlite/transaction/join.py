@@ -69,13 +69,13 @@ class SqliteJoined:
         """Enqueue jobs; they are there when the caller commits."""
 
         def work(connection: sqlite3.Connection) -> list[Answer]:
-            with _plain(connection):
+            with plain_text(connection):
                 _check_file(self._address, connection)
-                with _savepoint(connection):
+                with savepoint(connection):
                     _check_tables(self._address, connection)
                     after: After = []
                     statements = sql.statements(self._address.namespace)
-                    tx = Tx(_Cursors(connection), statements, self._clock(), {}, after)
+                    tx = Tx(Cursors(connection), statements, self._clock(), {}, after)
                     answers = enqueue(tx, queue, jobs, conflict) if jobs else []
                     unblock_dependants(tx)
                 if connection.in_transaction:
@@ -87,7 +87,7 @@ class SqliteJoined:
         return self._do(work)
 
 
-class _Cursors:
+class Cursors:
     """The caller's connection with rows that are tuples, whatever its row factory."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -107,7 +107,7 @@ def _cursor(connection: sqlite3.Connection) -> sqlite3.Cursor:
 
 
 @contextmanager
-def _plain(connection: sqlite3.Connection) -> Iterator[None]:
+def plain_text(connection: sqlite3.Connection) -> Iterator[None]:
     """Read text as `str` inside the block, whatever the caller has set."""
     factory, connection.text_factory = connection.text_factory, str
     try:
@@ -117,7 +117,7 @@ def _plain(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 @contextmanager
-def _savepoint(connection: sqlite3.Connection) -> Iterator[None]:
+def savepoint(connection: sqlite3.Connection) -> Iterator[None]:
     """Undo what fails inside the block, and nothing else of the caller's transaction."""
     cursor = _cursor(connection)
     began = not connection.in_transaction

@@ -36,9 +36,11 @@ SELECT holdfast.clock(%(now)s::bigint) AS now_ms,
     (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM holdfast.event_seq) AS newest,
     (SELECT value::bigint FROM holdfast.meta WHERE name = 'trimmed') AS trimmed,
     pg_total_relation_size('holdfast.event') AS bytes,
-    (SELECT json_object_agg(substr(name, 8), split_part(value, ' ', 1)::bigint)::text FROM holdfast.meta
-        WHERE name LIKE 'reader:%%'
-            AND split_part(value, ' ', 2)::bigint > holdfast.clock(%(now)s::bigint) - @READER_FORGOTTEN_MS) AS readers;
+    (SELECT json_object_agg(substr(m.name, 8), json_build_array(r.number, f.at_ms))::text FROM holdfast.meta m
+        CROSS JOIN LATERAL (SELECT split_part(m.value, ' ', 1)::bigint AS number) r
+        LEFT JOIN LATERAL (SELECT at_ms FROM holdfast.event e WHERE e.seq > r.number ORDER BY e.seq LIMIT 1) f ON true
+        WHERE m.name LIKE 'reader:%%'
+            AND split_part(m.value, ' ', 2)::bigint > holdfast.clock(%(now)s::bigint) - @READER_FORGOTTEN_MS) AS readers;
 
 -- :dependants
 WITH f AS MATERIALIZED (SELECT holdfast.chain_by_job(%(now)s::bigint, %(queue)s, %(id)s, %(run)s::bigint) AS run),

@@ -4,6 +4,21 @@ CREATE OR REPLACE FUNCTION holdfast.clock(p_now bigint) RETURNS bigint LANGUAGE 
     SELECT coalesce(p_now, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)
 $$;
 
+-- Whether a row that is seen was written by this very transaction: under a savepoint of a caller whose transaction all of this is,
+-- rows have higher numbers than the transaction. No other row is seen whose transaction is in progress.
+CREATE OR REPLACE FUNCTION holdfast.is_own(p_xid xid) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    v_near bigint := pg_snapshot_xmax(pg_current_snapshot())::text::bigint;
+    v_xid bigint := (v_near >> 32 << 32) + p_xid::text::bigint;
+BEGIN
+    IF v_xid > v_near + 2147483648 THEN  -- numbers of rows begin anew after four billions
+        v_xid := v_xid - 4294967296;
+    ELSIF v_xid < v_near - 2147483648 THEN
+        v_xid := v_xid + 4294967296;
+    END IF;
+    RETURN pg_xact_status(v_xid::text::xid8) = 'in progress';
+END $$;
+
 -- The queue's row, made when it is not there yet.
 CREATE OR REPLACE FUNCTION holdfast.ensure_queue(p_queue text) RETURNS holdfast.queue LANGUAGE plpgsql AS $$
 DECLARE

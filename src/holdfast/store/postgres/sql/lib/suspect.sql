@@ -60,7 +60,7 @@ BEGIN
     v_taken := '{}';
     v_room := p_room;
     v_left := false;
-    FOR s IN SELECT ctid AS place, run, key, company, age(xmin) < 0 AS late FROM holdfast.suspect WHERE queue = p_queue
+    FOR s IN SELECT ctid AS place, run, key, company, age(xmin) < 0 AND NOT holdfast.is_own(xmin) AS late FROM holdfast.suspect WHERE queue = p_queue
         ORDER BY rank, run_at_ms, run LIMIT greatest(@MOST_SUSPECTS, p_room)
     LOOP
         EXIT WHEN cardinality(v_taken) >= v_room;

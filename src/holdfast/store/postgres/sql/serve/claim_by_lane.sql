@@ -28,7 +28,7 @@ BEGIN
             j := holdfast.first_waiting(p_queue, l.key);
             IF j.run IS NULL THEN
                 v_late := v_late OR EXISTS (SELECT 1 FROM holdfast.ready r
-                    WHERE r.queue = p_queue AND r.key = l.key AND age(r.xmin) < 0);
+                    WHERE r.queue = p_queue AND r.key = l.key AND age(r.xmin) < 0 AND NOT holdfast.is_own(r.xmin));
                 PERFORM holdfast.refresh_lane(p_now, p_queue, l.key);
                 CONTINUE;
             END IF;
@@ -58,12 +58,12 @@ DECLARE
     j holdfast.job;
 BEGIN
     IF p_key IS NULL THEN
-        SELECT t.* INTO j FROM (SELECT run FROM holdfast.ready WHERE queue = p_queue AND key IS NULL AND age(xmin) >= 0
+        SELECT t.* INTO j FROM (SELECT run FROM holdfast.ready WHERE queue = p_queue AND key IS NULL AND (age(xmin) >= 0 OR holdfast.is_own(xmin))
             ORDER BY rank, run_at_ms, run OFFSET 0) r
         CROSS JOIN LATERAL (SELECT * FROM holdfast.job
             WHERE run = r.run AND state = 'waiting' FOR UPDATE SKIP LOCKED) t LIMIT 1;
     ELSE
-        SELECT t.* INTO j FROM (SELECT run FROM holdfast.ready WHERE queue = p_queue AND key = p_key AND age(xmin) >= 0
+        SELECT t.* INTO j FROM (SELECT run FROM holdfast.ready WHERE queue = p_queue AND key = p_key AND (age(xmin) >= 0 OR holdfast.is_own(xmin))
             ORDER BY rank, run_at_ms, run OFFSET 0) r
         CROSS JOIN LATERAL (SELECT * FROM holdfast.job
             WHERE run = r.run AND state = 'waiting' FOR UPDATE SKIP LOCKED) t LIMIT 1;

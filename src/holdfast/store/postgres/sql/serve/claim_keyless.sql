@@ -43,7 +43,7 @@ BEGIN
 END $$;
 
 -- The waiting jobs without a key that come next, locked, in their order, and their rows in it; a part of them is bad.
--- What a transaction with a higher number than this one has put there is left to the next turn. SKIP LOCKED waits after all for
+-- What another transaction with a higher number than this one has put there is left to the next turn. SKIP LOCKED waits after all for
 -- a row whose change is committed at that very moment: so a claim only ever waits for older transactions, in no circle.
 -- The order is followed, and each job looked up by its key: written so that there is no other plan, see `queues_reached`.
 CREATE OR REPLACE FUNCTION holdfast.next_waiting(p_queue text, p_room integer, f holdfast.front, OUT v_runs bigint[],
@@ -54,7 +54,7 @@ BEGIN
     INTO v_runs, v_places, v_bad FROM (
         SELECT r.place, r.run, j.refusal FROM (
             SELECT ctid AS place, run FROM holdfast.ready
-            WHERE queue = p_queue AND key IS NULL AND age(xmin) >= 0
+            WHERE queue = p_queue AND key IS NULL AND (age(xmin) >= 0 OR holdfast.is_own(xmin))
                 AND (rank, run_at_ms, run) >= (coalesce(f.rank, -2000000000), coalesce(f.run_at_ms, 0), coalesce(f.run, 0))
             ORDER BY rank, run_at_ms, run OFFSET 0) r
         CROSS JOIN LATERAL (

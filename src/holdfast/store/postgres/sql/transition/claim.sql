@@ -74,7 +74,7 @@ BEGIN
     v_more := cardinality(v_runs) = v_allowed AND v_allowed = v_room;
     v_room := v_room - cardinality(v_runs);
     IF cardinality(v_runs) < v_allowed AND NOT p_only_suspects AND (v_late OR EXISTS (SELECT 1 FROM holdfast.ready r
-        WHERE r.queue = p_queue AND r.key IS NULL AND age(r.xmin) < 0)) THEN
+        WHERE r.queue = p_queue AND r.key IS NULL AND age(r.xmin) < 0 AND NOT holdfast.is_own(r.xmin))) THEN
         v_next := p_now;  -- left to the next turn, see `next_waiting`
     END IF;
     IF v_lanes THEN

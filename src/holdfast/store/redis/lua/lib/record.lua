@@ -6,6 +6,7 @@ local HEAD, HEAD_SIZE = '>c1BI2BI6I4', 15 -- state, flags, size of id and task, 
 local RUN_AT, PRIORITY, LIFE, RESULT, REST, LONG_TASK = 1, 2, 4, 8, 16, 32 -- the last: the size of its name follows
 local CHAIN = 64 -- a later job of a chain: which, and its position there
 local LIFE_FORMAT = '>I4I7I7I7I7Bc0I2c0' -- attempts, claimed_at, finished_at, free_at, expires_at, exit, session
+local LIFE_SIZE = 32 -- of its numbers, before the size of exit
 local OF_LIFE = {
   attempts = true, claimed_at = true, finished_at = true, free_at = true, expires_at = true, exit = true, session = true,
   chain = true,
@@ -128,6 +129,26 @@ function H.encode(job)
     HEAD, LETTER[job.state], flags, #job.id, math.min(#task, 255), job.enqueued_at, #job.payload
   )
   return head .. middle .. job.id .. task .. job.payload .. (job.checkpoint or '') .. (job.result or '')
+end
+
+-- Where the id of a record begins, and how long its id and its task are: lists look at these first.
+function H.names_at(raw)
+  local _, flags, id_size, task_size = struct.unpack(HEAD, raw)
+  local at = HEAD_SIZE + 1 + (flags % 2) * 7 + (flags % 4 >= PRIORITY and 2 or 0)
+  if flags >= CHAIN then at = at + 2 + struct.unpack('>I2', raw, at) end
+  if flags % 8 >= LIFE then
+    at = at + LIFE_SIZE + 1 + string.byte(raw, at + LIFE_SIZE)
+    at = at + 2 + struct.unpack('>I2', raw, at)
+  end
+  if flags % 16 >= RESULT then at = at + 4 end
+  if flags % 32 >= REST then at = at + 4 + struct.unpack('>I4', raw, at) end
+  if flags % CHAIN >= LONG_TASK then task_size, at = struct.unpack('>I2', raw, at) end
+  return at, id_size, task_size
+end
+
+-- When the job of a record was taken in; nil for what is too short to be one.
+function H.enqueued_at(raw)
+  if #raw >= HEAD_SIZE then return (struct.unpack('>I6', raw, 6)) end
 end
 
 -- Where the id of a record begins that has no life, result or rest; nil for others.

@@ -55,40 +55,71 @@ H.serve('fetch', function(call, keys, args, at)
   return REPLY.fetch({ now = call.now, records = redis.call('HMGET', jobs, unpack(args, at)) })
 end)
 
-local function oldest_in(q, key, best)
+local SOME_KEYS = 100
+
+-- The first member of each priority of a set of those that wait.
+local function add_firsts(firsts, key)
   local from = '-'
-  for _ = 1, 64 do -- the first of each priority
+  for _ = 1, 64 do
     local member = redis.call('ZRANGEBYLEX', key, from, '+', 'LIMIT', 0, 1)[1]
-    if not member then return best end
-    local priority = struct.unpack('>I2', member)
-    local job = H.peek(q, string.sub(member, -6))
-    local at = job and (job.more.ready_at or job.run_at)
-    if at and (not best or at < best) then best = at end
+    if not member then return end
+    local priority, run_at = struct.unpack('>I2I7', member)
+    firsts[#firsts + 1] = { run_at = run_at, rid = string.sub(member, -6) }
     from = '[' .. struct.pack('>I2', priority + 1)
   end
+end
+
+-- When the one of these became claimable that has waited longest: none did so before its run_at.
+local function oldest_of(q, firsts)
+  local best
+  table.sort(firsts, function(one, other) return one.run_at < other.run_at end)
+  for _, first in ipairs(firsts) do
+    if best and best <= first.run_at then break end
+    local job = H.peek(q, first.rid)
+    local at = job and (job.more.ready_at or job.run_at)
+    if at and (not best or at < best) then best = at end
+  end
   return best
+end
+
+-- Some of many keys: those whose turn comes first, since they have waited longest, and others.
+local function some_lanes(q)
+  local keys = redis.call('ZRANGE', q.key.ready, 0, SOME_KEYS - 1)
+  local flat = redis.call('HSCAN', q.key.lanes, '0', 'COUNT', SOME_KEYS)[2]
+  for index = 1, math.min(#flat, 2 * SOME_KEYS), 2 do keys[#keys + 1] = flat[index] end
+  return keys
+end
+
+-- The waiting jobs of all keys. Of many keys nobody counts them one by one: each record is in one state.
+local function waiting_in(q, lanes, others)
+  local waiting = redis.call('ZCARD', q.key.waiting) + redis.call('ZCARD', q.key.suspects)
+  if lanes then
+    for _, key in ipairs(lanes) do waiting = waiting + redis.call('ZCARD', H.lane_of(q, key)) end
+    return waiting
+  end
+  local total = redis.call('HLEN', q.key.jobs)
+  for _, count in pairs(others) do total = total - count end
+  return math.max(waiting, total)
 end
 
 -- serve queue: now
 --   reply: settings, operator, limits, workers, oldest, waiting, scheduled, active, completed, failed, cancelled, blocked
 H.serve('queue', function(call, keys)
-  local q = H.queue(keys[1], call.now)
+  local q, firsts, found = H.queue(keys[1], call.now), {}, {}
   if not q.epoch then return false end
-  local lanes = redis.call('HKEYS', q.key.lanes)
-  local waiting = redis.call('ZCARD', q.key.waiting) + redis.call('ZCARD', q.key.suspects)
-  local oldest = oldest_in(q, q.key.suspects, oldest_in(q, q.key.waiting))
-  for index, key in ipairs(lanes) do
-    waiting = waiting + redis.call('ZCARD', H.lane_of(q, key))
-    if index <= 1000 then oldest = oldest_in(q, H.lane_of(q, key), oldest) end
+  local lanes = redis.call('HLEN', q.key.lanes) <= KEYS_LOOKED_AT and redis.call('HKEYS', q.key.lanes) or nil
+  add_firsts(firsts, q.key.waiting)
+  add_firsts(firsts, q.key.suspects)
+  for _, key in ipairs(lanes or some_lanes(q)) do add_firsts(firsts, H.lane_of(q, key)) end
+  for _, name in ipairs({ 'scheduled', 'completed', 'failed', 'cancelled', 'blocked' }) do
+    found[name] = redis.call('ZCARD', q.key[name])
   end
-  local count = function(name) return redis.call('ZCARD', q.key[name]) end
-  local operator = redis.call('HGET', q.key.queue, 'operator') or '{}'
-  return REPLY.queue({
-    settings = q.settings_text, operator = operator, limits = redis.call('HGETALL', q.key.limits),
-    workers = redis.call('ZCOUNT', q.key.expiries, '(' .. q.now, '+inf'), oldest = oldest, waiting = waiting,
-    scheduled = count('scheduled'), active = redis.call('HLEN', q.key.active), completed = count('completed'),
-    failed = count('failed'), cancelled = count('cancelled'), blocked = count('blocked'),
-  })
+  found.active = redis.call('HLEN', q.key.active)
+  found.waiting = waiting_in(q, lanes, found)
+  found.settings, found.operator = q.settings_text, redis.call('HGET', q.key.queue, 'operator') or '{}'
+  found.limits, found.oldest = redis.call('HGETALL', q.key.limits), oldest_of(q, firsts)
+  found.workers = redis.call('ZCOUNT', q.key.expiries, '(' .. q.now, '+inf')
+  return REPLY.queue(found)
 end)
 
 -- serve pending: now

@@ -1,5 +1,7 @@
 -- What operators look at: keys, what grows and is late, and who waits for a chain. Nothing of this changes anything.
 
+local CHUNK = 250
+
 local function oldest(q, key, precise)
   local member = redis.call('ZRANGE', H.lane_of(q, key), 0, 0)[1]
   if not member then return nil end
@@ -28,6 +30,21 @@ local function looked_at(q, order)
   return keys
 end
 
+-- Each of the keys, with its jobs, its limit and its bucket.
+local function add_lanes(q, flat, keys, precise)
+  local lanes, limits = redis.call('HMGET', q.key.lanes, unpack(keys)), redis.call('HMGET', q.key.limits, unpack(keys))
+  local running = redis.call('HMGET', q.key.running, unpack(keys))
+  local timed, cooling = redis.call('ZMSCORE', q.key.timed, unpack(keys)), redis.call('ZMSCORE', q.key.cooling, unpack(keys))
+  for index, key in ipairs(keys) do
+    local lane, own = H.lane(lanes[index]), H.number(limits[index])
+    for _, value in ipairs({
+      key, redis.call('ZCARD', H.lane_of(q, key)), H.number(running[index], 0), own and own >= 0 and own or false,
+      tonumber(timed[index] or nil) or false, cooling[index] and 1 or 0, lane.tokens and tostring(lane.tokens) or false,
+      lane.at or false, oldest(q, key, precise) or false,
+    }) do flat[#flat + 1] = value end
+  end
+end
+
 -- serve lanes: now, order
 --   then, over and over, key_arguments: key
 --   reply: now, settings, lanes
@@ -36,16 +53,7 @@ H.serve('lanes', function(call, keys, args, at)
   local q, flat = H.queue(keys[1], call.now), {}
   if not q.epoch then return false end
   local chosen = #args >= at and { unpack(args, at) } or looked_at(q, call.order)
-  for _, key in ipairs(chosen) do
-    local lane = H.lane(redis.call('HGET', q.key.lanes, key))
-    local own = H.number(redis.call('HGET', q.key.limits, key))
-    for _, value in ipairs({
-      key, redis.call('ZCARD', H.lane_of(q, key)), H.number(redis.call('HGET', q.key.running, key), 0),
-      own and own >= 0 and own or false, tonumber(redis.call('ZSCORE', q.key.timed, key) or nil) or false,
-      redis.call('ZSCORE', q.key.cooling, key) and 1 or 0, lane.tokens and tostring(lane.tokens) or false, lane.at or false,
-      oldest(q, key, #args >= at) or false,
-    }) do flat[#flat + 1] = value end
-  end
+  for first = 1, #chosen, CHUNK do add_lanes(q, flat, { unpack(chosen, first, first + CHUNK - 1) }, #args >= at) end
   return REPLY.lanes({ now = q.now, settings = q.settings_text, lanes = flat })
 end)
 

@@ -24,6 +24,13 @@ local function add(flat, found, sign)
   end
 end
 
+local function is_above(one, other)
+  if one.at ~= other.at then return one.at > other.at end
+  return one.run > other.run
+end
+
+local function packed(place) return struct.pack('>I7I6', place.at, place.run) end
+
 local places = {}
 
 -- Those that go with their chain have no instant (+inf), and come last.
@@ -54,41 +61,91 @@ function places.scheduled(q, below, most)
   return flat
 end
 
--- The sets of those that wait, each priority of a set by itself, with the first member below a place.
-local function streams_of(q, behind, keys)
+local function place_of(member)
+  local at, run = struct.unpack('>I7I6', member, 3)
+  return { at = at, run = run }
+end
+
+-- The first place of a set below another, of one priority. Most often that is its last.
+local function first_of(key, priority, last, below)
+  local place = place_of(last)
+  if string.sub(last, 1, 2) == priority and is_above(below, place) then return place end
+  local first = redis.call('ZREVRANGEBYLEX', key, '(' .. priority .. packed(below), '[' .. priority, 'LIMIT', 0, 1)[1]
+  return first and place_of(first)
+end
+
+-- The highest of many, in order: numbers are sorted much faster than tables.
+local function first_of_many(many, most)
+  if #many > 2 * most then
+    local times, few = {}, {}
+    for index, one in ipairs(many) do times[index] = one.at end
+    table.sort(times)
+    local least = times[#times - most + 1]
+    for _, one in ipairs(many) do
+      if one.at >= least then few[#few + 1] = one end
+    end
+    many = few
+  end
+  table.sort(many, is_above)
+  return many
+end
+
+-- The sets of those that wait, each priority of a set by itself, with its first place below another.
+local function streams_of(below, keys)
   local streams = {}
   for _, key in ipairs(keys) do
-    local next_one = redis.call('ZRANGEBYLEX', key, '-', '+', 'LIMIT', 0, 1)[1]
+    local next_one, last = redis.call('ZRANGE', key, 0, 0)[1], redis.call('ZRANGE', key, -1, -1)[1]
     while next_one do
       local priority = string.sub(next_one, 1, 2)
-      local first = redis.call('ZREVRANGEBYLEX', key, '(' .. priority .. behind, '[' .. priority, 'LIMIT', 0, 1)[1]
-      if first then streams[#streams + 1] = { key = key, priority = priority, first = string.sub(first, 3) } end
+      local place = first_of(key, priority, last, below)
+      if place then
+        place.key, place.priority = key, priority
+        streams[#streams + 1] = place
+      end
+      if priority == string.sub(last, 1, 2) then break end
       local after = struct.pack('>I2', struct.unpack('>I2', priority) + 1)
       next_one = redis.call('ZRANGEBYLEX', key, '[' .. after, '+', 'LIMIT', 0, 1)[1]
     end
   end
-  table.sort(streams, function(one, other) return one.first > other.first end)
   return streams
 end
 
--- Of the sets whose first is not among the first `most`, nothing is.
-function places.waiting(q, below, most, most_lanes)
-  if redis.call('HLEN', q.key.lanes) > most_lanes then return false end
-  local keys, members = { q.key.waiting, q.key.suspects }, {}
-  for _, key in ipairs(redis.call('HKEYS', q.key.lanes)) do keys[#keys + 1] = H.lane_of(q, key) end
-  local at, run = math.max(0, math.min(below.at, LARGEST_NUMBER)), math.max(0, math.min(below.run, MOST_RUN_NUMBER))
-  local behind = struct.pack('>I7I6', at, run)
-  for index, each in ipairs(streams_of(q, behind, keys)) do
-    if index > most then break end
-    local from, to = '(' .. each.priority .. behind, '[' .. each.priority
-    for _, member in ipairs(redis.call('ZREVRANGEBYLEX', each.key, from, to, 'LIMIT', 0, most)) do
-      members[#members + 1] = string.sub(member, 3)
+-- Add the places of a stream below another, the highest first: at most so many, and none below the lowest that counts.
+local function add_places(found, stream, below, most, lowest)
+  local from, to = '(' .. stream.priority .. packed(below), '[' .. stream.priority .. (lowest and packed(lowest) or '')
+  local members = redis.call('ZREVRANGEBYLEX', stream.key, from, to, 'LIMIT', 0, most)
+  for _, member in ipairs(members) do found[#found + 1] = place_of(member) end
+  stream.last = #members == most and found[#found] or nil
+end
+
+-- The highest places of all streams: a few of each at first, then, down to the lowest of these that counts, the others.
+-- Of the streams whose first is not among the first `most`, nothing is.
+local function highest(streams, below, most)
+  local found, share = {}, math.ceil(most / #streams) + 1
+  for index = 1, math.min(most, #streams) do add_places(found, streams[index], below, share) end
+  table.sort(found, is_above)
+  local lowest, before = found[most], #found
+  for index = 1, math.min(most, #streams) do
+    local stream = streams[index]
+    if stream.last and (not lowest or is_above(stream.last, lowest)) then
+      add_places(found, stream, stream.last, most, lowest)
     end
   end
-  table.sort(members, function(one, other) return one > other end)
-  local flat = {}
-  for index = 1, math.min(most, #members) do
-    flat[2 * index - 1], flat[2 * index] = struct.unpack('>I7I6', members[index])
+  if #found > before then table.sort(found, is_above) end
+  return found
+end
+
+function places.waiting(q, below, most, most_lanes)
+  if redis.call('HLEN', q.key.lanes) > most_lanes then return false end
+  local keys, flat = { q.key.waiting, q.key.suspects }, {}
+  for _, key in ipairs(redis.call('HKEYS', q.key.lanes)) do keys[#keys + 1] = H.lane_of(q, key) end
+  below = {
+    at = math.max(0, math.min(below.at, LARGEST_NUMBER)), run = math.max(0, math.min(below.run, MOST_RUN_NUMBER)),
+  }
+  local streams = first_of_many(streams_of(below, keys), most)
+  for index, place in ipairs(#streams > 0 and highest(streams, below, most) or {}) do
+    if index > most then break end
+    flat[2 * index - 1], flat[2 * index] = place.at, place.run
   end
   return flat
 end
