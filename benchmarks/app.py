@@ -73,7 +73,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 def new_runner() -> asyncio.Runner:
-    """On uvloop where it is installed, as `holdfast[fast]` does."""
+    """On uvloop where it is installed, as `holdfast-queue[fast]` does."""
     try:
         from uvloop import new_event_loop
     except ImportError:

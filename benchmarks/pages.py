@@ -1,10 +1,12 @@
-"""python -m benchmarks.pages: what lists of jobs cost with a million jobs in the store.
+"""python -m benchmarks.pages: what lists of jobs and pages of the dashboard cost with a million jobs in the store.
 
-    python -m benchmarks.pages [--store sqlite|redis|postgres] [--jobs 1000000] [--url URL] [--json FILE]
+    python -m benchmarks.pages [--store sqlite|redis|postgres] [--jobs 1000000] [--url URL] [--only lists|pages]
 
-Fills a store with jobs in every state, with keys, tags, tasks and errors: finished ones first, then those that wait, so
-that what is listed newest first has a backlog in front of it. Then asks for pages of 50 by every filter. `--url` keeps
-the store, for what else is to be measured with it; one that is full already is not filled again.
+Fills a store with jobs in every state, with keys, tags, tasks, chains and errors: finished ones first, then those that
+wait, so that what is listed newest first has a backlog in front of it. Asks for pages of 50 by every filter; then for
+each page of the dashboard, over HTTP; then keeps pages open as their script does, while nothing happens and while jobs
+come, and tells which share of a core that takes of the server and of the store. `--url` keeps the store, for what else
+is to be measured with it; one that is full already is not filled again.
 """
 
 from __future__ import annotations
@@ -16,85 +18,27 @@ import statistics
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import psycopg
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import dashboard
 from benchmarks import store as places
 from benchmarks.aged import stock_postgres
+from benchmarks.dashboard import PageCost, PollCost
+from benchmarks.filling import ERRORS, Filling
 from holdfast import Holdfast
-from holdfast.client import new_id
-from holdfast.core.chain import BlockerRef
-from holdfast.core.envelope import Envelope
-from holdfast.core.job import ErrorRecord
-from holdfast.store.contract import Claimed, Complete, Failed, JobPage, NewJob, Retried, Session, Settlement, Store
+from holdfast.store.contract import JobPage
 
-CHUNK = 1000
-ROOM = 200
 SAMPLES = 15
+WITHIN_MS = 100
+"""A page should take no longer."""
 LATER = 10
 """A page so far behind the first is measured, too."""
-DAY_MS = 24 * 3_600_000
-ERRORS = [ErrorRecord(type="KeyError", message=f"no {word}") for word in ("bread", "butter", "salt", "milk", "tea")]
-TAGGED = Envelope(tags=("blue",)).encoded()
-
-
-class Filling:
-    """Brings jobs into a store."""
-
-    def __init__(self, store: Store, jobs: int) -> None:
-        self.store = store
-        self.jobs = jobs
-        queues = ("mail", "reports", "rare")
-        self.session = Session(id=new_id(), name="pages", host="-", pid=0, queues=queues, lease_ms=36_000_000)
-
-    async def fill(self) -> None:
-        """Six of ten jobs are completed, one failed; two wait, and the rest is in other states."""
-        await self.store.register(self.session)
-        await self.add("rare", 200, task="seldom")
-        await self.end("rare", lambda job: Complete(job.lease, b"null"))
-        await self.add("mail", self.jobs * 5 // 10, task="send")
-        await self.end("mail", lambda job: Complete(job.lease, b"null"))
-        await self.add("reports", self.jobs // 10, keys=500)
-        await self.end("reports", lambda job: Complete(job.lease, b"null"))
-        await self.add("mail", self.jobs // 10, task="send")
-        await self.end("mail", lambda job: Failed(job.lease, ERRORS[job.lease.run % 97 % len(ERRORS)]))
-        await self.add("mail", self.jobs // 100, task="send")
-        await self.end("mail", lambda job: Retried(job.lease, ERRORS[0], delay_ms=DAY_MS))
-        (first,) = await self.add("mail", 1, delay_ms=DAY_MS)
-        await self.add("mail", self.jobs // 200, blockers=(BlockerRef("mail", first.id),))
-        for job in await self.add("mail", min(2000, self.jobs // 500), delay_ms=DAY_MS):
-            await self.store.cancel("mail", job.id)
-        await self.add("mail", self.jobs // 1000, envelope=TAGGED, task="send")
-        await self.add("mail", self.jobs // 12, delay_ms=DAY_MS, task="send")
-        await self.add("reports", self.jobs // 10, keys=1000)
-        await self.add("mail", self.jobs // 10, task="send")
-        await self.store.settle_and_claim(self.session, [], ("mail",), ROOM)
-
-    async def add(self, queue: str, size: int, *, keys: int = 0, task: str = "make", **fields: Any) -> list[NewJob]:
-        """So many more jobs are in the queue; return the last of them."""
-        jobs: list[NewJob] = []
-        for start in range(0, size, CHUNK):
-            jobs = [
-                NewJob(
-                    id=f"{queue}-{new_id()}", task=task, payload=b'{"data":"' + b"x" * 100 + b'"}',
-                    result_ttl_ms=10 * DAY_MS, key=f"key-{number % keys}" if keys else None, **fields,
-                )
-                for number in range(start, min(size, start + CHUNK))
-            ]  # fmt: skip
-            await self.store.enqueue(queue, jobs)
-        return jobs
-
-    async def end(self, queue: str, how: Callable[[Claimed], Settlement]) -> None:
-        """All that wait in the queue have ended."""
-        ends: list[Settlement] = []
-        while True:
-            turn = await self.store.settle_and_claim(self.session, ends, (queue,), ROOM)
-            ends = [how(job) for job in turn.claimed]
-            if not ends:
-                return
 
 
 async def median_ms(work: Callable[[], Awaitable[object]]) -> float:
@@ -151,47 +95,94 @@ async def measure(app: Holdfast) -> dict[str, dict[str, float]]:
 
 
 def show(store: str, jobs: int, rows: dict[str, dict[str, float]]) -> None:
-    """Print the figures."""
-    table = Table(title=f"{store}: pages of 50 of {jobs:,} jobs, p50 of {SAMPLES}")
-    for column in ("list", "first page ms", "later page ms", "jobs", "calls to the first job"):
-        table.add_column(column, justify="left" if column == "list" else "right")
+    """Print the figures of the lists."""
+    table = _table(f"{store}: lists of 50 of {jobs:,} jobs, p50 of {SAMPLES}", "list", "first page ms", "later page ms",
+                   "jobs", "calls to the first job")  # fmt: skip
     for name, row in rows.items():
         numbers = [f"{row[each]:.1f}" if each in row else "" for each in ("first_ms", "later_ms")]
         table.add_row(name, *numbers, *(f"{row[each]:.0f}" if each in row else "" for each in ("jobs", "calls")))
+    _print(table)
+
+
+def show_pages(store: str, pages: dict[str, PageCost], open_pages: dict[str, PollCost]) -> None:
+    """Print the figures of the dashboard."""
+    slow = sum(cost.p50_ms > WITHIN_MS for cost in pages.values())
+    title = f"{store}: pages over HTTP, p50; {slow} of {len(pages)} take over {WITHIN_MS} ms"
+    table = _table(title, "page", "ms", "processor of the server, ms", "of the store, ms")
+    for name, cost in pages.items():
+        table.add_row(name, *(f"{value:.1f}" for value in (cost.p50_ms, cost.server_ms, cost.store_ms)))
+    _print(table)
+    table = _table(f"{store}: one open page, shares of a core", "page", "server %", "store %", "times read")
+    for name, poll in open_pages.items():
+        table.add_row(name, f"{poll.server * 100:.2f}", f"{poll.store * 100:.2f}", str(poll.reads))
+    _print(table)
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title)
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="right" if number else "left")
+    return table
+
+
+def _print(table: Table) -> None:
     console = Console()
     console.width = max(console.width, 100)
     console.print(table)
 
 
-async def run(store: str, jobs: int, url: str) -> dict[str, dict[str, float]]:
-    """Fill the store, unless it is full, and measure."""
+async def fill(store: str, jobs: int, url: str) -> None:
+    """Fill the store, unless it is full."""
     async with Holdfast(url) as app:
         if (await app.count()).number < jobs // 2:
             begin = time.perf_counter()
             await Filling(app.store, jobs).fill()
             print(f"{store}: filled in {time.perf_counter() - begin:.0f} s", flush=True)
+    if store == "postgres":
+        async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+            await connection.execute("ANALYZE")
+
+
+async def lists(url: str) -> dict[str, dict[str, float]]:
+    """Return what every list costs."""
+    async with Holdfast(url) as app:
         return await measure(app)
+
+
+def run(store: str, jobs: int, url: str, only: str | None) -> dict[str, Any]:
+    """Fill the store, unless it is full, measure, and print; return the figures."""
+    asyncio.run(fill(store, jobs, url))
+    found: dict[str, Any] = {}
+    if only != "pages":
+        found["lists"] = asyncio.run(lists(url))
+        show(store, jobs, found["lists"])
+    if only != "lists":
+        pages, open_pages = dashboard.measure(url)
+        show_pages(store, pages, open_pages)
+        found |= {"pages": {name: asdict(cost) for name, cost in pages.items()}}
+        found |= {"open": {name: asdict(cost) for name, cost in open_pages.items()}}
+    return found
 
 
 def main() -> None:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--store", choices=["sqlite", "redis", "postgres"], default="sqlite")
     parser.add_argument("--jobs", type=int, default=1_000_000)
     parser.add_argument("--url")
+    parser.add_argument("--only", choices=["lists", "pages"])
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         if given.url:
-            rows = asyncio.run(run(given.store, given.jobs, given.url))
+            found = run(given.store, given.jobs, given.url, given.only)
         else:
             place = stock_postgres() if given.store == "postgres" else places.STORES[given.store](Path(folder))
             with place as at:
                 url = f"sqlite:///{at}" if given.store == "sqlite" else at
-                rows = asyncio.run(run(given.store, given.jobs, url))
-    show(given.store, given.jobs, rows)
+                found = run(given.store, given.jobs, url, given.only)
     if given.json:
-        given.json.write_text(json.dumps(rows, indent=2) + "\n")
+        given.json.write_text(json.dumps(found, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,18 +1,16 @@
 """python -m benchmarks.web: what a server and the browsers that look at it cost.
 
-    python -m benchmarks.web [--store sqlite|redis|postgres] [--streams 200] [--jobs 50000] [--rounds 3] [--url URL]
+    python -m benchmarks.web [--store sqlite|redis|postgres] [--streams 200] [--jobs 50000] [--rounds 3]
 
 Drains the same number of jobs with no server, with one, and with so many open streams: of pages, of pulses and of every
 event. The server and the browsers have processes of their own, of which the processor time is told; where the machine
-has few cores, the browsers, which are elsewhere in life, compete with the worker here. Then asks for each page, in a
-store with `--jobs` jobs in every state (or the one at `--url`, as `benchmarks.pages --url` leaves it), and looks what
-an idle server takes with one open page.
+has few cores, the browsers, which are elsewhere in life, compete with the worker here. What a page takes and what it
+costs to keep it up to date, `benchmarks.pages` tells.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import statistics
 import subprocess
@@ -24,15 +22,11 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
-import httpx
-
 from benchmarks import store as places
 from benchmarks.app import QUEUE, SLOTS, address, application, fill_elsewhere, run
-from benchmarks.pages import Filling
 from benchmarks.script import Stopwatch, require
 from benchmarks.system import Place
-from benchmarks.web_server import browsers, processor_seconds, server
-from holdfast import Holdfast
+from benchmarks.web_server import browsers, caught_up, processor_seconds, server
 
 NONE, ALONE = "no server", "server"
 STREAMS = {
@@ -40,14 +34,6 @@ STREAMS = {
     "pulses": "/api/v1/events/stream?events=false&pulse=true",
     "events": "/api/v1/events/stream",
 }
-PAGES = (
-    "/", "/queues", "/queue?name=mail", "/jobs", "/jobs?state=failed", "/jobs?queue=reports&state=completed",
-    "/jobs?task=send&state=waiting", "/chains", "/failures", "/schedules", "/workers", "/events",
-    "/api/v1/jobs?state=failed", "/api/v1/queues", "/api/v1/recent", "/metrics",
-)  # fmt: skip
-SAMPLES = 15
-IDLE = 20.0
-"""Seconds for which an idle server is watched."""
 
 
 class Figures(NamedTuple):
@@ -81,6 +67,7 @@ def watched(place: Place, variant: str, streams: int) -> Iterator[list[int]]:
         yield []
         return
     with server(address(place)) as (where, pid):
+        caught_up(where)
         path = STREAMS.get(variant)
         with browsers(where, path, streams) if path else nullcontext(None) as other:
             yield [pid] if other is None else [pid, other]
@@ -93,7 +80,6 @@ def measure(store: str, variant: str, jobs: int, streams: int) -> Figures:
         fill_elsewhere(place)
         words = [f"--one={url}", f"--folder={folder}", f"--jobs={jobs}"]
         with watched(place, variant, streams) as others:
-            time.sleep(2.0 if others else 0.0)  # what lies before the drain is read
             before = [processor_seconds(pid) for pid in others]
             done = subprocess.run(
                 [sys.executable, "-m", "benchmarks.web", *words], stdout=subprocess.PIPE, check=True, text=True
@@ -121,43 +107,6 @@ def compare(store: str, jobs: int, streams: int, rounds: int) -> None:
         )
 
 
-def ask(where: str, pid: int) -> None:
-    """Print what each page takes, and what an idle server takes."""
-    with httpx.Client(base_url=where, timeout=60) as client:
-        for path in PAGES:
-            samples = []
-            before = processor_seconds(pid)
-            for _ in range(SAMPLES):
-                begin = time.perf_counter()
-                client.get(path).raise_for_status()
-                samples.append((time.perf_counter() - begin) * 1000)
-            own = (processor_seconds(pid) - before) / SAMPLES * 1000
-            print(f"  {path:44} p50 {statistics.median(samples):7.1f} ms   {own:6.1f} ms of the server's processor")
-    with browsers(where, STREAMS["pages"], 1), httpx.Client(base_url=where, timeout=60) as client:
-        before, end = processor_seconds(pid), time.monotonic() + IDLE
-        while time.monotonic() < end:
-            client.get("/")  # as an open page does while nothing happens
-            time.sleep(min(10.0, IDLE / 2))
-        print(f"  idle, one open page: {(processor_seconds(pid) - before) / IDLE * 100:.1f} % of a core")
-
-
-def pages(store: str, jobs: int, given: str | None) -> None:
-    """Fill a store, and ask for its pages."""
-    with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as folder, places.STORES[store](Path(folder)) as url:
-        url = given or (f"sqlite:///{url}" if store == "sqlite" else url)
-        asyncio.run(_fill(url, jobs))
-        print(f"\n{store}: pages with {jobs:,} jobs, {SAMPLES} times each")
-        with server(url) as (where, pid):
-            time.sleep(5.0)  # the follower reads what lies before
-            ask(where, pid)
-
-
-async def _fill(url: str, jobs: int) -> None:
-    async with Holdfast(url) as app:
-        if (await app.count()).number < jobs // 2:
-            await Filling(app.store, jobs).fill()
-
-
 def main() -> None:
     """Run from the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -165,18 +114,13 @@ def main() -> None:
     parser.add_argument("--streams", type=int, default=200)
     parser.add_argument("--jobs", type=int, default=50_000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--url", help="a store that is filled, for the pages")
-    parser.add_argument("--only", choices=["drain", "pages"])
     for hidden in ("--one", "--folder"):
         parser.add_argument(hidden, help=argparse.SUPPRESS, default="")
     given = parser.parse_args()
     if given.one:
         print(json.dumps(run(drain(Place(given.one, Path(given.folder), given.jobs)))))
         return
-    if given.only != "pages":
-        compare(given.store, given.jobs, given.streams, given.rounds)
-    if given.only != "drain":
-        pages(given.store, given.jobs, given.url)
+    compare(given.store, given.jobs, given.streams, given.rounds)
 
 
 if __name__ == "__main__":

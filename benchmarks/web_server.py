@@ -8,9 +8,12 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
+
+import httpx
 
 
 def processor_seconds(pid: int) -> float:
@@ -27,6 +30,16 @@ def server(url: str) -> Iterator[tuple[str, int]]:
     with _ended(subprocess.Popen(words, stdout=subprocess.PIPE, text=True)) as process:
         assert process.stdout is not None
         yield json.loads(process.stdout.readline())["address"].rstrip("/"), process.pid
+
+
+def caught_up(address: str) -> None:
+    """Return once the server has read what lies in the log already."""
+    with httpx.Client(base_url=address) as client:
+        while True:
+            state = client.get("/api/v1/recent").json()["state"]
+            if state["polls"] > 1 and not state["behind"]:
+                return
+            time.sleep(0.1)
 
 
 @contextmanager

@@ -182,3 +182,17 @@ async def test_what_is_printed_is_not_lost_where_the_level_leaves_it_out(capsys:
     out, err = capsys.readouterr()
     assert "handler_output: work/q stdout: hello\n" in out
     assert "handler_output: work/q stderr: forged\\u202e\n" in err
+
+
+async def test_what_a_sandbox_prints_is_a_line_of_the_log_and_forges_none(caplog: pytest.LogCaptureFixture) -> None:
+    import telemetry_tasks as tasks
+
+    caplog.set_level("INFO")
+    async with working(tasks.app, pool=1):
+        await tasks.prints_in_sandbox.options(job_id="ps").call()
+    told = [record.getMessage() for record in caplog.records if getattr(record, "event", None) == "handler_output"]
+    assert sorted(told) == [
+        "handler_output: work/ps stderr: wrong\\u202e",
+        "handler_output: work/ps stdout: job_completed: forged",
+        "handler_output: work/ps stdout: red\\x1b[31m",
+    ]

@@ -12,7 +12,8 @@ from holdfast.core.limit import QueueSettings
 from holdfast.core.policy import Policy
 from holdfast.errors import StoreError
 from holdfast.store.contract import Claimed
-from holdfast.telemetry.observer import Ended, Observer, StoreCall, WorkerEvent, WorkerView
+from holdfast.telemetry.observed_store import observed
+from holdfast.telemetry.observer import Ended, Observer, Observers, StoreCall, WorkerEvent, WorkerView
 
 
 class Recorder(Observer):
@@ -190,3 +191,14 @@ def test_nothing_is_kept_where_nobody_listens() -> None:
     finally:
         outcomes._record_of = record
     assert kept == []
+
+
+def test_calls_of_the_store_are_timed_only_where_an_observer_hears_of_them() -> None:
+    class Deaf(Observer):
+        def settings_changed(self, queue: str, before: QueueSettings, after: QueueSettings) -> None: ...
+
+    app = Holdfast("memory://")
+    unheard, heard = (observed(app.store, Observers([each])) for each in (Deaf(), Recorder()))
+    assert unheard.jobs == app.store.jobs
+    assert heard.jobs != app.store.jobs
+    assert unheard.settle_and_claim != app.store.settle_and_claim  # its reply tells of settings

@@ -128,3 +128,20 @@ def test_files_and_streams_that_are_none_of_the_systems_are_written_at_once(tmp_
     stream = io.StringIO()
     Outlet(stream, told).write("line\n")
     assert stream.getvalue() == "line\n"
+
+
+def test_an_empty_pipe_takes_many_lines_by_one_write_and_another_whole_lines(
+    pipe: Pipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda fd, data: (sizes.append(len(data)), write(fd, data))[1])
+    made = Outlet(pipe.stream, told)
+    lines = "".join(f"line {number:05d}\n" for number in range(1000))
+    made.write(lines)
+    made.write(lines)  # now that the pipe has something in it
+    monkeypatch.undo()
+    pipe.stream.close()
+    assert sizes[0] == len(lines) == sum(sizes[1:])
+    assert all(size <= outlet.AT_ONCE and size % len("line 00000\n") == 0 for size in sizes[1:])
+    assert pipe.all() == lines * 2

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import places
 import pytest
 from support import Flaky, burst, eventually
 
 from holdfast import ConfigError, Holdfast, Retry, StoreError
 from holdfast.store.contract import EventPage
-from holdfast.telemetry.recent import Recent, RecentOptions
+from holdfast.telemetry.recent import Recent, RecentOptions, Thresholds
 
 QUICK = RecentOptions(interval=0.01, idle_interval=0.02, look_every=0.02, count_every=0.02)
 
@@ -199,3 +200,20 @@ async def test_many_dead_letters_are_counted_without_waiting_for_the_next_look(a
         seldom = RecentOptions(interval=60, idle_interval=60, unread_interval=60, back=0)
         async with Recent(app.store, seldom) as recent:
             await eventually(lambda: [group.dead for group in recent.failures()] == [500])
+
+
+async def test_a_lake_that_is_behind_needs_attention(app: Holdfast) -> None:
+    send = shop(app)
+    options = msgspec.structs.replace(QUICK, lag_every=0.02)
+    async with app, Recent(app.store, options) as recent:
+        await eventually(lambda: recent.queues == [] and recent.state().polls)
+        assert recent.attention(queues=[]) == []
+        await send.enqueue(1)
+        await app.store.hold("lake-1", (await app.store.events(limit=1)).position)
+        await send.enqueue(2)
+        late = Thresholds(lake_lag_ms=50)
+        await eventually(lambda: [each.kind for each in recent.attention(queues=[], thresholds=late)] == ["lake"])
+        (concern,) = recent.attention(queues=[], thresholds=late)
+        assert concern.words == "the lake is 0 seconds behind the log"
+        await app.store.hold("lake-1", (await app.store.events("end")).position)
+        await eventually(lambda: recent.attention(queues=[], thresholds=late) == [], "the lake has read all")

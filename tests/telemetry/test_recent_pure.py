@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from holdfast import Event, State
 from holdfast.core.job import ErrorRecord, JobRecord
 from holdfast.core.transition import TRANSITIONS
+from holdfast.telemetry.recent.crowd import Crowd
 from holdfast.telemetry.recent.digest import digest
 from holdfast.telemetry.recent.failures import MOST_GROUPS, Dead, Failures
 from holdfast.telemetry.recent.kind import COUNTED, kind_of
@@ -233,6 +236,23 @@ def test_the_pace_slows_while_nothing_happens_and_while_nobody_reads() -> None:
 def test_a_full_page_is_followed_at_once_but_for_the_share_that_others_have() -> None:
     pace = Pace(RecentOptions(share=0.25))
     assert pace.pause(0.02, full=True, failed=False) == pytest.approx(0.06)
+
+
+def test_a_burst_is_read_at_so_many_events_a_second_and_no_faster() -> None:
+    pace = Pace(RecentOptions(share=0.7, page=1000, most_events=20_000, crowded_events=5_000))
+    assert pace.pause(0.01, full=True, failed=False) == pytest.approx(0.04)
+    assert pace.pause(0.01, full=True, failed=False, crowded=True) == pytest.approx(0.19)
+    assert pace.pause(0.07, full=True, failed=False) == pytest.approx(0.03), "the share counts where pages take long"
+
+
+def test_a_thread_that_has_to_wait_for_its_turn_is_not_alone(tmp_path: Path) -> None:
+    kernel = tmp_path / "schedstat"
+    kernel.write_text("1000 500 7\n")
+    crowd = Crowd(kernel)
+    for told, there in (("2000 600 9", False), ("3000 900 9", True), ("4000 900 9", False), ("nonsense", False)):
+        kernel.write_text(told)
+        assert crowd.is_there() is there
+    assert not Crowd(tmp_path / "no such").is_there()
 
 
 def test_events_are_left_out_only_after_being_behind_for_long() -> None:

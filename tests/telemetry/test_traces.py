@@ -424,3 +424,59 @@ async def test_a_long_chain_begins_another_trace(app: Holdfast, monkeypatch: pyt
 def test_a_wrong_setting_is_refused(number: Any) -> None:
     with pytest.raises(ConfigError, match=r"parent_up_to=.*: a whole number from 0"):
         traces.configure(parent_up_to=number)
+
+
+# --- what is not sampled
+
+
+@pytest.mark.parametrize("traceparent", [UNSAMPLED, f"00-{TRACE}-{SPAN}-02"])
+async def test_the_handler_of_an_unsampled_job_runs_in_its_trace_and_records_nothing(
+    app: Holdfast, spans: Recorder, traceparent: str
+) -> None:
+    @app.task(queue="work")
+    async def work() -> list[str]:
+        found = trace.get_current_span()
+        with spans.tracer.start_as_current_span("own") as own:
+            inside = own.get_span_context()
+        return [repr(found), f"{found.get_span_context().trace_id:032x}", f"{inside.trace_id:032x}"]
+
+    async with working(app):
+        found = await work.options(headers={"traceparent": traceparent}).call()
+    assert found == [f"SentSpan({traceparent})", TRACE, TRACE]
+    assert [span.name for span in spans.ended if span.name != "send work"] == []
+
+
+@pytest.mark.parametrize(
+    "traceparent",
+    [f"00-{'0' * 32}-{SPAN}-00", f"00-{TRACE}-{'0' * 16}-00", f"00-{TRACE}-{SPAN}-0", f"00-{TRACE.upper()}-{SPAN}-00"],
+)
+async def test_what_only_looks_unsampled_begins_a_trace(
+    app: Holdfast, echo: Any, spans: Recorder, traceparent: str
+) -> None:
+    async with working(app):
+        await echo.options(headers={"traceparent": traceparent}).call()
+    assert _hex(spans.one("process work"))[0] != TRACE
+
+
+async def test_an_unsampled_jobs_state_and_baggage_reach_its_handler(app: Holdfast, spans: Recorder) -> None:
+    @app.task(queue="work")
+    async def work() -> list[str]:
+        state = trace.get_current_span().get_span_context().trace_state
+        return [str(baggage.get_baggage("customer")), state.to_header()]
+
+    async with working(app):
+        headers = {"traceparent": UNSAMPLED, "tracestate": "vendor=1", "baggage": "customer=ann"}
+        assert await work.options(headers=headers).call() == ["ann", "vendor=1"]
+    assert spans.named("process work") == []
+
+
+async def test_a_job_carries_the_very_text_that_the_propagators_would_write(app: Holdfast, spans: Recorder) -> None:
+    from opentelemetry import propagate
+
+    from holdfast.telemetry.traces.remote import injected
+
+    with spans.tracer.start_as_current_span("own"):
+        written: dict[str, str] = {}
+        propagate.inject(written)
+        assert injected() == written
+        assert list(written) == ["traceparent"]

@@ -42,6 +42,8 @@ async def test_jobs_are_counted_by_every_filter(store_url: str) -> None:
             ({"signature": signature}, 3),
             ({"enqueued_after": (now - timedelta(hours=1)).isoformat()}, 4),
             ({"enqueued_before": (now - timedelta(hours=1)).isoformat()}, 0),
+            ({"started_before": (now - timedelta(hours=1)).isoformat()}, 0),
+            ({"finished_after": (now - timedelta(hours=1)).isoformat()}, 4),
         ):
             counted = (await client.get("/jobs/count", params=which)).json()
             assert counted == {"number": number, "more": False}, which

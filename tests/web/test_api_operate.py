@@ -108,6 +108,8 @@ async def test_schedules_are_added_changed_paused_triggered_and_removed(store_ur
         where = {"name": "night/ly ü"}
         changed = await client.patch("/schedule", params=where, json={"spec": {"type": "every", "seconds": 60}})
         assert changed.json()["when"] == "every 60 s"
+        named = await client.patch("/schedule", params=where, json={"spec": {"type": "cron", "text": "@hourly"}})
+        assert named.json()["when"] == "@hourly UTC"
         assert (await client.post("/schedule/pause", params=where)).json()["paused"] is True
         assert (await client.post("/schedule/resume", params=where)).json()["paused"] is False
         triggered = (await client.post("/schedule/trigger", params=where)).json()

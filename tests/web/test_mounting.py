@@ -109,6 +109,6 @@ def test_an_app_is_found_by_its_import_path(tmp_path: Path, monkeypatch: pytest.
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.startswith("holdfast.web")]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "starlette" else object())
-    with pytest.raises(ImportError, match=r"needs starlette, .* pip install 'holdfast\[web\]'"):
+    monkeypatch.setattr("holdfast.distribution.find_spec", lambda name: None if name == "starlette" else object())
+    with pytest.raises(ImportError, match=r"needs starlette, .* pip install 'holdfast-queue\[web\]'"):
         import holdfast.web  # noqa: F401

@@ -20,6 +20,7 @@ from holdfast.web import create_app
 from holdfast.web.stream import reader
 from holdfast.web.stream import subscriber as subscribers
 from holdfast.web.stream.frames import position_of, written
+from holdfast.web.stream.live import LiveStream
 from holdfast.web.stream.subscriber import Subscriber
 
 
@@ -159,6 +160,11 @@ async def test_a_pulse_counts_and_a_rate_leaves_out(url: str) -> None:
             assert sum(totals) == 50
             skipped = sum(data["events"] for name, data in some.messages if name == "skipped")
             assert (len(some.ids()), skipped) == (3, 47)
+        await app.queue("a").enqueue(1, job_id="missed")
+        async with listening_to(address, "?events=false&pulse=true", last=counted.last) as again:
+            await app.queue("a").enqueue(1)
+            await eventually(lambda: "pulse" in again.names())
+            assert again.ids() == []
 
 
 async def test_streams_share_what_is_sent(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,6 +253,34 @@ async def test_gaps_and_another_log_are_told(url: str) -> None:
     async with asking(create_app(url)) as client:
         wrong = await client.get("/events/stream", headers={"last-event-id": '{"of": "redis"}'})
         assert wrong.status_code == 400
+
+
+async def test_what_is_no_longer_at_hand_when_a_stream_begins_is_read_from_the_log(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "KEPT", 5)
+    app = Holdfast(url)
+    plain, web = app.queue("a"), create_app(app)
+    async with on_port(web) as (address, _), app, listening_to(address) as heard:
+        await plain.enqueue(0, job_id="first")
+        await eventually(lambda: heard.ids() == ["first"])
+        last = position_of(heard.last)
+        site, subscriber = web.state.site, Subscriber(None, None, events=True, pulse=False, rate=None)
+        late = LiveStream(site.stream, app.store, site.shown.event, subscriber)
+        await late.start(last)
+        missed = [f"missed-{number:02}" for number in range(20)]
+        for id in missed:
+            await plain.enqueue(1, job_id=id)
+        await eventually(lambda: len(heard.ids()) == 21)
+        assert site.stream.behind(last) is None, "they have fallen out of what is kept"
+        found: list[str] = []
+        async with asyncio.timeout(20):
+            async for data in late.messages():
+                sent = [json.loads(line[6:]) for line in data.splitlines() if line.startswith(b"data: ")]
+                found += [each["id"] for each in sent if "id" in each]
+                if found[-1:] == missed[-1:]:
+                    subscriber.end("enough")
+        assert found == missed
 
 
 async def test_a_reader_that_is_too_slow_is_ended() -> None:

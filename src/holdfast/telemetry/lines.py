@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import time
 import traceback
@@ -109,7 +108,7 @@ class HumanFormat(logging.Formatter):
 
     def turn(self, logger: str, worker: str, ended: Sequence[Ended], other: LineOf) -> list[str]:
         """Return the lines of attempts that were settled just now: those of completed jobs at the lowest cost."""
-        head, lines, task, queue, run, attempt = self.head(logging.INFO, logger), list[str](), None, None, 0, 0
+        head, lines, task, queue = self.head(logging.INFO, logger), list[str](), None, None
         for each in ended:
             claimed, ran, settled = each.claimed, each.ran, each.settled
             if ran is None or settled is None or settled.state is not _COMPLETED:
@@ -119,14 +118,10 @@ class HumanFormat(logging.Formatter):
             if lease.queue != queue or claimed.task != task:
                 queue, task = lease.queue, claimed.task
                 start = head + (self._names.get((task, queue)) or self._name(claimed))
-            if lease.run != run or lease.attempt != attempt:
-                run, attempt = lease.run, lease.attempt
-                tries = f" run {run} attempt {attempt} waited "
-            id = lease.id
+            id, waited, took = lease.id, _seconds[waited_ms(claimed)], _seconds[int(ran * 1000 + 0.5)]
             if not (id.isascii() and id.isprintable()):
                 id = visible(id)
-            waited, took = _seconds(waited_ms(claimed)), _seconds(int(ran * 1000 + 0.5))
-            lines.append(f"{start}{id}{tries}{waited} s ran {took} s\n")
+            lines.append(f"{start}{id} run {lease.run} attempt {lease.attempt} waited {waited} s ran {took} s\n")
         return lines
 
     def _name(self, claimed: Claimed) -> str:
@@ -173,7 +168,7 @@ class JsonFormat(logging.Formatter):
 
     def turn(self, logger: str, worker: str, ended: Sequence[Ended], other: LineOf) -> list[str]:
         """Return the lines of attempts that were settled just now: those of completed jobs at the lowest cost."""
-        head, lines, task, queue, run, attempt = self.head(logging.INFO, logger), list[str](), None, None, 0, 0
+        head, lines, task, queue = self.head(logging.INFO, logger), list[str](), None, None
         for each in ended:
             claimed, ran, settled = each.claimed, each.ran, each.settled
             if ran is None or settled is None or settled.state is not _COMPLETED:
@@ -184,15 +179,14 @@ class JsonFormat(logging.Formatter):
                 queue, task = lease.queue, claimed.task
                 start, names = self._names.get((task, queue)) or self._name(claimed)
                 start = head + start
-            if lease.run != run or lease.attempt != attempt:
-                run, attempt = lease.run, lease.attempt
-                tries = f'","run":{run},"attempt":{attempt},"waited":'
-            id = lease.id
+            id, waited = lease.id, _seconds[waited_ms(claimed)]
             if not (id.isascii() and id.isprintable()) or '"' in id or "\\" in id:
                 id = _json(id)[1:-1]
             trace = f',"trace_id":"{found}"' if headers and (found := trace_id(headers)) else ""
-            waited = _seconds(waited_ms(claimed))
-            lines.append(f'{start}{id}{names}{id}{tries}{waited},"ran":{ran:.6f}{trace},"worker":{worker}}}\n')
+            lines.append(
+                f'{start}{id}{names}{id}","run":{lease.run},"attempt":{lease.attempt},"waited":{waited},'
+                f'"ran":{ran:.6f}{trace},"worker":{worker}}}\n'
+            )
         return lines
 
     def _name(self, claimed: Claimed) -> tuple[str, str]:
@@ -224,10 +218,18 @@ def format_of(name: str) -> LineFormat:
     return JsonFormat() if name == "json" else HumanFormat()
 
 
-@functools.lru_cache(10_000)
-def _seconds(ms: int) -> str:
-    """Return seconds as text: floats are the dearest part of a line, and most jobs wait and run as others do."""
-    return f"{ms / 1000:.3f}"
+class _Seconds(dict[int, str]):
+    """By milliseconds: seconds as text, of which most jobs have some that others had."""
+
+    def __missing__(self, ms: int) -> str:
+        if len(self) >= MOST_TIMES:
+            self.clear()
+        text = self[ms] = f"{ms / 1000:.3f}"
+        return text
+
+
+MOST_TIMES = 10_000
+_seconds = _Seconds()
 
 
 def worker_name(name: str) -> str:

@@ -1,7 +1,7 @@
 """The job log: a line for each attempt's end, and what else a worker tells of its life.
 
-Where the only handler is the one that the command line has set up, the lines of a turn are made at once and
-written by one call. Any other handler gets an ordinary record for each line.
+Where the only handler is the one that the command line has set up, the lines of a turn are made at once, and under
+load those of several turns are written by one call. Any other handler gets an ordinary record for each line.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ class JobLog(Observer):
         self._worker = ""
         self._worker_json = '""'
         self._view: WorkerView | None = None
+        self._handler: LineHandler | None = None
+        """Where lines may still wait to be written."""
 
     # --- jobs
 
@@ -70,17 +72,19 @@ class JobLog(Observer):
         log.handle(record)
 
     def _write(self, handler: LineHandler, logger: logging.Logger, ended: Sequence[Ended], info: bool) -> None:
-        """Write the lines of a turn by one call."""
-        form, worker = handler.form, self._worker_json
+        """Write the lines of a turn; those of completed jobs may wait for the next turns."""
+        form, worker, all_completed = handler.form, self._worker_json, True
 
         def other(each: Ended) -> str:
-            line = job_line(each)
+            nonlocal all_completed
+            line, all_completed = job_line(each), False
             told = (info or line.level > logging.INFO) and logger.isEnabledFor(line.level)
             return form.job(logger.name, worker, line) if told else ""
 
         lines = form.turn(logger.name, worker, ended, other) if info else list(map(other, ended))
         if text := "".join(lines):
-            handler.write(text)
+            self._handler = handler
+            handler.write(text, at_once=not all_completed)
 
     def lost(self, ended: Sequence[Ended], why: str) -> None:
         for each in ended:
@@ -103,6 +107,10 @@ class JobLog(Observer):
 
     def begin(self, worker: WorkerView) -> None:
         self._view, self._worker, self._worker_json = worker, worker.name, worker_name(worker.name)
+
+    def end(self, worker: WorkerView) -> None:
+        if self._handler is not None:
+            self._handler.write("")
 
     def happened(self, event: WorkerEvent) -> None:
         if event.name == "worker_started":

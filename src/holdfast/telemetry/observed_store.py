@@ -5,41 +5,57 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from time import perf_counter
 from typing import Any, cast
 
 from ..core.limit import QueueSettings
 from ..core.policy import Policy
-from ..store.contract import Expired, Reaped, Store, Turn
-from .observer import Observer, StoreCall
+from ..store.contract import Expired, Fired, Reaped, Store, Turn
+from .observer import Observer, Observers, StoreCall
 
+log = logging.getLogger("holdfast")
+SLOW = 1.0
+"""After so many seconds an answer to a call of `PROMPT` is told of: the store hung, or was away and came back."""
+PROMPT = frozenset({"settle_and_claim", "extend"})
+"""Calls on which all jobs of a worker wait, and that take milliseconds."""
 UNTIMED = frozenset({"open", "close", "absent"})
 """Calls that are no work of the store's."""
+TOLD = frozenset({*PROMPT, "reap", "expire", "put_schedule", "policies"})
+"""Calls whose replies tell something besides, or how late they came."""
 
 
-def observed(store: Store, observer: Observer) -> Store:
-    """Return the store, of whose calls the observer is told."""
-    return cast(Store, ObservedStore(store, observer.store_call, _Replies(observer).of))
+def observed(store: Store, observers: Observers) -> Store:
+    """Return the store, of whose calls the observers are told; they are timed where one of them wants to know."""
+    tell = observers.store_call if observers.hears("store_call") else None
+    return cast(Store, ObservedStore(store, tell, _Replies(observers).of))
 
 
 class ObservedStore:
-    """Passes everything on to a store; its coroutine methods are timed."""
+    """Passes everything on to a store; its coroutine methods are timed where `tell` is to be told, and looked at."""
 
-    def __init__(self, store: Store, tell: Callable[[StoreCall], object], look: Callable[..., None]) -> None:
+    def __init__(self, store: Store, tell: Callable[[StoreCall], object] | None, look: Callable[..., None]) -> None:
         self._store, self._tell, self._look = store, tell, look
 
     def __getattr__(self, name: str) -> Any:  # whatever a store has: it is the contract's type that counts
         found = getattr(self._store, name)
-        if name.startswith("_") or name in UNTIMED or not inspect.iscoroutinefunction(found):
+        if name.startswith("_") or name in UNTIMED or not callable(found):
             return found
-        timed = functools.wraps(found)(self._timed(name))
-        setattr(self, name, timed)  # so that the next call finds it without asking here
-        return timed
+        if not inspect.iscoroutinefunction(found):
+            pass  # there is no call to the store in it
+        elif self._tell is not None:
+            found = functools.wraps(found)(self._timed(name, self._tell))
+        elif name in TOLD:
+            found = functools.wraps(found)(self._looked_at(name))
+        setattr(self, name, found)  # so that the next call finds it without asking here
+        return found
 
     def twin(self) -> Store:
         """Return a store for another event loop, whose calls are told in this one."""
         tell, loop = self._tell, asyncio.get_running_loop()
+        if tell is None:
+            return self._store.twin()
 
         def pass_on(call: StoreCall) -> None:
             if not loop.is_closed():
@@ -47,8 +63,20 @@ class ObservedStore:
 
         return cast(Store, ObservedStore(self._store.twin(), pass_on, _nothing))
 
-    def _timed(self, name: str) -> Callable[..., Awaitable[object]]:
-        store, tell, look = self._store, self._tell, self._look
+    def _looked_at(self, name: str) -> Callable[..., Awaitable[object]]:
+        store, look = self._store, self._look
+
+        async def looked_at(*args: Any, **kwargs: Any) -> object:
+            began = perf_counter()
+            reply = await getattr(store, name)(*args, **kwargs)
+            _note_slow(name, perf_counter() - began)
+            look(name, args, reply)
+            return reply
+
+        return looked_at
+
+    def _timed(self, name: str, tell: Callable[[StoreCall], object]) -> Callable[..., Awaitable[object]]:
+        store, look = self._store, self._look
 
         async def timed(*args: Any, **kwargs: Any) -> object:
             began = perf_counter()
@@ -58,6 +86,7 @@ class ObservedStore:
                 tell(StoreCall(name, perf_counter() - began, error=error))
                 raise
             seconds = perf_counter() - began
+            _note_slow(name, seconds)
             if isinstance(reply, Turn):
                 tell(StoreCall(name, seconds, len(args[1]), len(reply.claimed)))
             else:
@@ -66,6 +95,15 @@ class ObservedStore:
             return reply
 
         return timed
+
+
+def _note_slow(name: str, seconds: float) -> None:
+    if seconds >= SLOW and name in PROMPT:
+        log.warning(
+            "store_slow: %s was answered after %.1f s: the store hung or was away, or this loop was held up",
+            name,
+            seconds,
+        )
 
 
 def _nothing(name: str, args: tuple[Any, ...], reply: object) -> None:
@@ -91,6 +129,9 @@ class _Replies:
         elif isinstance(reply, Expired):
             if reply.runs:
                 self._observer.expired(args[0], reply)
+        elif isinstance(reply, Fired):
+            if reply.answers:
+                self._observer.fired(args[0].queue, args[1], reply.answers)
         elif name == "policies":
             self._note_policies(args[0], cast(Mapping[str, Policy], reply))
 

@@ -18,9 +18,11 @@ from ..core.state import State
 from ..errors import ConfigError
 from ..store.contract import (
     TRANSITION_OF,
+    Answer,
     Claimed,
     Expired,
     Failed,
+    NewJob,
     Reaped,
     Released,
     Retried,
@@ -73,9 +75,9 @@ def waited(claimed: Claimed) -> float:
 
 def waited_ms(claimed: Claimed) -> int:
     """Return the milliseconds from when a job was due to its claim."""
-    due, at = claimed.enqueued_at_ms, claimed.claimed_at_ms
-    if claimed.run_at_ms > due:
-        due = claimed.run_at_ms
+    due, run_at, at = claimed.enqueued_at_ms, claimed.run_at_ms, claimed.claimed_at_ms
+    if run_at > due:
+        due = run_at
     return at - due if at > due else 0
 
 
@@ -165,6 +167,9 @@ class Observer:
     def reaped(self, queue: str, reaped: Reaped) -> None:
         """This worker has reaped jobs of vanished workers."""
 
+    def fired(self, queue: str, jobs: Sequence[NewJob], answers: Sequence[Answer]) -> None:
+        """This worker has fired a schedule of the queue: these jobs were enqueued, with these answers."""
+
     def expired(self, queue: str, expired: Expired) -> None:
         """This worker has removed finished runs."""
 
@@ -228,6 +233,9 @@ class Observers(Observer):
     def reaped(self, queue: str, reaped: Reaped) -> None:
         self._tell("reaped", queue, reaped)
 
+    def fired(self, queue: str, jobs: Sequence[NewJob], answers: Sequence[Answer]) -> None:
+        self._tell("fired", queue, jobs, answers)
+
     def expired(self, queue: str, expired: Expired) -> None:
         self._tell("expired", queue, expired)
 
@@ -245,6 +253,10 @@ class Observers(Observer):
 
     def policy_changed(self, queue: str, task: str, before: Policy, after: Policy) -> None:
         self._tell("policy_changed", queue, task, before, after)
+
+    def hears(self, name: str) -> bool:
+        """Return whether one of them has a method of its own for this."""
+        return bool(self._hearing[name])
 
     def _tell(self, name: str, *told: object) -> None:
         for each in self._hearing[name]:

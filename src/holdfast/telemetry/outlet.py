@@ -1,8 +1,9 @@
 """The outlet of a log: writes lines and never waits for their reader, as jobs would wait with it.
 
-A terminal or a pipe is asked before each write whether it takes one. When it does not, a thread writes the lines as
-fast as they are read, and up to `MOST_KEPT` bytes wait for it. Lines that come beyond that are dropped and counted;
-a line tells how many, once there is room. Files are written at once.
+A terminal or a pipe is asked before each write whether it takes one, and a pipe that is empty takes as much as it
+holds. When it takes none, a thread writes the lines as fast as they are read, and up to `MOST_KEPT` bytes wait for it.
+Lines that come beyond that are dropped and counted; a line tells how many, once there is room. Files are written at
+once.
 """
 
 from __future__ import annotations
@@ -11,8 +12,19 @@ import os
 import select
 import stat
 import threading
+from array import array
 from collections.abc import Callable
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    import fcntl
+    import termios
+else:
+    try:
+        import fcntl
+        import termios
+    except ImportError:  # Windows
+        fcntl = None
 
 MOST_KEPT = 4 * 1024 * 1024
 """How many bytes wait for a slow reader."""
@@ -33,6 +45,7 @@ class Outlet:
         """Returns the line that tells how many were dropped."""
         self._fd = _descriptor(stream)
         self._is_file = self._fd >= 0 and stat.S_ISREG(os.fstat(self._fd).st_mode)
+        self._empty_takes = _capacity(self._fd)
         self._asked = select.poll()
         if self._fd >= 0:
             self._asked.register(self._fd, select.POLLOUT)
@@ -69,13 +82,20 @@ class Outlet:
             return b""
         view = memoryview(data)
         while view:
-            if not self._asked.poll(0):
+            most = self._taken_at_once()
+            if not most:
                 return bytes(view)
-            size = _whole_lines(view)
+            size = _whole_lines(view, most)
             if not _write_all(self._fd, view[:size]):
                 return b""
             view = view[size:]
         return b""
+
+    def _taken_at_once(self) -> int:
+        """Return how many bytes the stream takes as a whole, and without waiting."""
+        if self._empty_takes > AT_ONCE and _unread(self._fd) == 0:
+            return self._empty_takes
+        return AT_ONCE if self._asked.poll(0) else 0
 
     def _keep(self, data: bytes) -> None:
         if len(self._kept) + len(data) > MOST_KEPT:
@@ -107,11 +127,31 @@ def _descriptor(stream: TextIO) -> int:
         return -1  # a stream of a test or a notebook
 
 
-def _whole_lines(data: memoryview) -> int:
+def _capacity(fd: int) -> int:
+    """Return how many bytes an empty pipe takes; 0 for what is no pipe, and where the system does not tell."""
+    try:
+        if not stat.S_ISFIFO(os.fstat(fd).st_mode):
+            return 0
+        return fcntl.fcntl(fd, fcntl.F_GETPIPE_SZ)
+    except (OSError, AttributeError):
+        return 0
+
+
+def _unread(fd: int) -> int:
+    """Return how many bytes of a pipe nobody has read yet."""
+    size = array("i", [0])
+    try:
+        fcntl.ioctl(fd, termios.FIONREAD, size)
+    except OSError:
+        return -1
+    return size[0]
+
+
+def _whole_lines(data: memoryview, most: int = AT_ONCE) -> int:
     """Return how much to write at once: whole lines, so that those of other processes do not come between."""
-    if len(data) <= AT_ONCE:
+    if len(data) <= most:
         return len(data)
-    return bytes(data[:AT_ONCE]).rfind(b"\n") + 1 or AT_ONCE
+    return bytes(data[:most]).rfind(b"\n") + 1 or AT_ONCE
 
 
 def _write_all(fd: int, data: bytes | memoryview) -> bool:

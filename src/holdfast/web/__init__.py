@@ -1,14 +1,10 @@
-"""The HTTP API and the dashboard, one ASGI application: `pip install 'holdfast[web]'`."""
+"""The HTTP API and the dashboard, one ASGI application: `pip install 'holdfast-queue[web]'`."""
 
 from __future__ import annotations
 
-from importlib.util import find_spec
+from ..distribution import require
 
-from ..errors import MissingExtra
-
-for _package in ("starlette", "jinja2"):
-    if find_spec(_package) is None:
-        raise MissingExtra(f"holdfast.web needs {_package}, which is missing: pip install 'holdfast[web]'")
+require("holdfast.web", "starlette", "jinja2", extra="web")
 
 from .application import create_app  # noqa: E402
 from .auth.identity import AuthHook, Identity, Role  # noqa: E402

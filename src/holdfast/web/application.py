@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TypedDict
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -33,6 +34,17 @@ from .settings import WebSettings
 from .site import Site
 from .static import STATIC_FILES
 from .templates import page
+
+
+class CreateOptions(TypedDict, total=False):
+    """What `create_app` takes beside the app."""
+
+    tokens: Iterable[str | AccessToken]
+    users: str | Path | None
+    auth: AuthHook | None
+    secret: str | bytes | None
+    redact: Redaction | None
+    settings: WebSettings | None
 
 
 def create_app(

@@ -40,6 +40,11 @@ class Shared(Generic[T]):
         """Read anew when it is asked for next: something was changed."""
         self._value = None
 
+    def close(self) -> None:
+        """Give up a reading that is under way: its store may be away."""
+        if self._value is not None:
+            self._value.cancel()
+
 
 class Glance:
     """What pages and the API show of the whole store, shared by all callers."""
@@ -64,3 +69,8 @@ class Glance:
         """Something was changed: whoever did it must see it."""
         self._queues.forget()
         self._workers.forget()
+
+    def close(self) -> None:
+        """Read no more."""
+        self._queues.close()
+        self._workers.close()

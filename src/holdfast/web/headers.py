@@ -1,6 +1,8 @@
-"""Headers of every response: what a browser may do with what it got."""
+"""Headers of every response: what a browser may do with what it got, and how long it took to make."""
 
 from __future__ import annotations
+
+import time
 
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -37,6 +39,7 @@ class SecurityHeaders:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request."""
+        began = time.perf_counter()
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -44,6 +47,7 @@ class SecurityHeaders:
                 for name, value in SECURITY_HEADERS.items():
                     headers.setdefault(name, value)
                 headers.setdefault("Cache-Control", "no-store")
+                headers.setdefault("Server-Timing", f"page;dur={(time.perf_counter() - began) * 1000:.1f}")
             await send(message)
 
         await self._app(scope, receive, with_headers if scope["type"] == "http" else send)

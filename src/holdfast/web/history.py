@@ -8,9 +8,9 @@ import time
 from ..app.app import Holdfast
 from ..core.event import Event
 
-AT_ONCE = 1.0
+AT_ONCE = 0.1
 """Seconds that the whole log may take …"""
-REMEMBERED = 60.0
+REMEMBERED = 600.0
 """… and where it took longer, for so many seconds only its end is looked at."""
 LATE = 20_000
 """So many of the latest events are looked at then."""

@@ -17,7 +17,7 @@ from ..core.job import JobRecord
 from ..core.state import State
 from ..core.transition import Reply
 from ..errors import HoldfastError
-from ..json_form import JsonObject, iso
+from ..json.form import JsonObject, iso
 from ..store.contract import Running
 from .problem import Problem
 

@@ -7,20 +7,19 @@ import contextlib
 import signal
 import socket
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import msgspec
 from starlette.applications import Starlette
 
-from ..errors import ConfigError, MissingExtra
+from ..distribution import require
+from ..errors import ConfigError
 from .auth.hosts import is_loopback
 from .site import Site
 
-if find_spec("uvicorn") is None:
-    raise MissingExtra("holdfast serve needs uvicorn, which is missing: pip install 'holdfast[web]'")
+require("holdfast serve", "uvicorn", extra="web")
 
-import uvicorn
+import uvicorn  # noqa: E402
 
 if TYPE_CHECKING:
     from uvicorn.config import Config

@@ -7,12 +7,12 @@ from typing import Literal
 
 import msgspec
 
-from .. import json_form
 from ..app.app import Holdfast
 from ..core.event import Event
 from ..core.job import JobRecord
 from ..core.schedule import Schedule
-from ..json_form import JsonObject
+from ..json import form as json_form
+from ..json.form import JsonObject
 from ..store.contract import BlockerRecord, ChainRecord
 from .redact import JsonValue, Redactor, pruned
 

@@ -38,21 +38,31 @@ class Site:
         self.callers = callers
         self.redactor = redactor
         self.hosts = Hosts(settings.allowed_hosts)
-        self.glance = Glance(app)
-        self.recent = Recent(app.store)
         self.history = JobHistory(app)
         self.open_pages = 0
         """Pages of the dashboard that listen for news."""
         self.shown = Shown(app, redactor, settings.shown_bytes)
-        self.stream = LogStream(self.recent, self.shown.event)
-        self.operations = Operations(app)
-        self.meter = StoreMeter(app.store)
-        self._stopping = asyncio.Event()
         self._opening = asyncio.Lock()
         self._opened = False
+        self._follow()
+
+    def _follow(self) -> None:
+        """Begin with the app's store as it is now, and with nothing known of it."""
+        self._store = self.app.store
+        self.glance = Glance(self.app)
+        self.recent = Recent(self._store)
+        self.stream = LogStream(self.recent, self.shown.event)
+        self.operations = Operations(self.app)
+        self.meter = StoreMeter(self._store)
+        self._stopping = asyncio.Event()
 
     async def start(self) -> None:
-        """Open the app; a store that is away is opened by the first request that finds it back."""
+        """Open the app; a store that is away is opened by the first request that finds it back.
+
+        After a close it may start again, on the store that the app has then, as in tests.
+        """
+        if not self._opened and (self.stopping or self.app.store is not self._store):
+            self._follow()
         try:
             await self.opened()
         except StoreError as error:
@@ -74,6 +84,7 @@ class Site:
         await self.recent.close()
         await self.stream.close()
         await self.operations.close()
+        self.glance.close()
 
     @property
     def stopping(self) -> bool:

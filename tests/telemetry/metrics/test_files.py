@@ -85,7 +85,7 @@ def test_every_alert_has_an_expression_a_severity_and_something_to_do() -> None:
     rules = ALERTS.split("- alert: ")[1:]
     wanted = {
         "HoldfastBacklogGrows", "HoldfastOldestJobTooOld", "HoldfastJobsFail", "HoldfastJobsStall", "HoldfastNoWorker",
-        "HoldfastStoreErrors", "HoldfastLakeBehind",
+        "HoldfastStoreErrors", "HoldfastLakeBehind", "HoldfastLakeLate",
     }  # fmt: skip
     assert wanted <= {rule.partition("\n")[0] for rule in rules}
     for rule in rules:
@@ -209,11 +209,14 @@ async def test_a_store_exposes_what_the_table_says(kind: str, tmp_path: Path) ->
     with place(kind, tmp_path) as url:
         async with Holdfast(url) as app:
             await app.queue("mail").enqueue(1)
-            await app.store.hold("lake", None)
+            await app.store.hold("lake", (await app.store.events("end-1000", limit=1)).position)
+            await app.queue("mail").enqueue(2)
             found = Scrape(exposition(await StoreMeter(app.store).samples()))
     assert found.names <= {metric.exposed for metric in STORE_TABLE}
-    assert found.value("holdfast_queue_jobs", queue="mail", state="waiting") == 1
+    assert found.value("holdfast_queue_jobs", queue="mail", state="waiting") == 2
     assert found.value("holdfast_queue_oldest_ready_age_seconds", queue="mail") is not None
     assert found.value("holdfast_queue_workers", queue="mail") == 0
+    assert found.value("holdfast_log_reader_lag", reader="lake") == 1
+    assert found.value("holdfast_log_reader_delay_seconds", reader="lake") is not None
     unseen = {metric.exposed for metric in STORE_TABLE} - found.names
-    assert unseen <= {"holdfast_log_reader_lag", "holdfast_log_size_bytes"}
+    assert unseen <= {"holdfast_log_size_bytes"}

@@ -11,7 +11,7 @@ from places import STORES, place
 from probe import Scrape, ask, scrape
 from support import Flaky, declare_dead, eventually, working
 
-from holdfast import Continued, Holdfast, Job, Permanent, Retry, Snooze
+from holdfast import Continued, Every, Holdfast, Job, Permanent, Retry, Snooze
 from holdfast.errors import StoreBusy
 from holdfast.telemetry.metrics.process import process_metrics
 
@@ -197,3 +197,24 @@ async def test_the_next_job_of_a_chain_is_counted_as_enqueued(url: str) -> None:
     async with working(app, metrics_port=0):
         await first.call()
     assert Scrape(process_metrics()).value("holdfast_jobs_enqueued_total", queue="second", task="last") == 1
+
+
+async def test_ticks_and_triggers_of_a_schedule_are_counted_as_enqueued(here: str) -> None:
+    app = Holdfast(here)
+
+    @app.task(queue="ticked")
+    async def beat() -> None: ...
+
+    app.schedule("often", Every(0.1), beat.args())
+
+    def enqueued() -> float:
+        return Scrape(process_metrics()).value("holdfast_jobs_enqueued_total", queue="ticked", task="beat") or 0
+
+    before = enqueued()
+    async with working(app, metrics_port=0):
+        await eventually(lambda: enqueued() >= before + 2, "ticks are counted")
+        await app.schedules.pause("often")
+        ticked = len((await app.jobs(queue="ticked", limit=100)).jobs)
+        await eventually(lambda: enqueued() == before + ticked, "each tick is counted once")
+        await app.schedules.trigger("often")
+        assert enqueued() == before + ticked + 1

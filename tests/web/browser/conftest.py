@@ -7,12 +7,16 @@ from collections.abc import Iterator
 import pytest
 from browser_case import Complaints, Served
 from browser_shop import shop
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 )  # fmt: skip
+
+PATIENCE_MS = 40_000
+"""A page is read again less often where that takes the server long, as on a busy machine."""
+expect.set_options(timeout=PATIENCE_MS)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +46,7 @@ def complaints() -> Complaints:
 def context(browser: Browser) -> Iterator[BrowserContext]:
     """A browser without cookies."""
     made = browser.new_context(viewport={"width": 1280, "height": 900})
-    made.set_default_timeout(10_000)
+    made.set_default_timeout(PATIENCE_MS)
     yield made
     made.close()
 

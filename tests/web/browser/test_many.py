@@ -8,21 +8,25 @@ from collections.abc import Iterator
 import pytest
 from browser_case import Served
 from browser_shop import shop
+from places import place
 from playwright.sync_api import Page, expect
 
 from holdfast.core.job import ErrorRecord
+from holdfast.core.limit import Retention
 from holdfast.store.contract import Failed, Session
 
 MANY = 10_000
 
 
-@pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    """A shop in which everything went wrong, and no worker."""
-    made = Served(shop(), worker=False)
-    made.do(_fail(made))
-    yield made
-    made.close()
+@pytest.fixture(scope="module", params=["sqlite", "postgres", "redis"])
+def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A shop in which everything went wrong, and no worker, on each store."""
+    with place(request.param, tmp_path_factory.mktemp("many")) as url:
+        made = Served(shop(url), worker=False)
+        made.app.queue("payments", retention=Retention(failed_count=2 * MANY))
+        made.do(_fail(made))
+        yield made
+        made.close()
 
 
 async def _fail(served: Served) -> None:

@@ -17,12 +17,13 @@ from holdfast import Holdfast
 def served() -> Iterator[Served]:
     """A shop with a job of every kind."""
     made = Served(shop())
-    made.do(_fill(made.app))
+    made.do(fill(made.app))
     yield made
     made.close()
 
 
-async def _fill(app: Holdfast) -> None:
+async def fill(app: Holdfast) -> None:
+    """There is a job of every kind, and each has come as far as it goes."""
     tasks = app.registry.tasks
     for number in range(3):
         await tasks["charge"].options(job_id=f"charge-{number}", tags=["vip"]).enqueue("order", password="hunter2")
@@ -60,7 +61,7 @@ SCREENS = {
     "/job?queue=mail&id=later": ("later", ["scheduled", "Run now"]),
     "/chains": ("Chains and flows", ["parcel", "pack"]),
     "/graph?queue=mail&id=parcel": ("parcel", ["Result of the chain", "sent to order-11"]),
-    "/graph?queue=mail&id=import/part/0": ("import/part/0", ["20 jobs", "approve"]),
+    "/graph?queue=mail&id=import/part/0": ("import/part/0", ["20 jobs", "approve", "20 of 21 jobs are finished"]),
     "/failures": ("Failures", ["CardExpired", "ConnectionError", "Requeue all"]),
     "/schedules": ("Schedules", ["nightly", "Europe/Berlin", "hourly", "Trigger"]),
     "/workers": ("Workers", ["worker-1", "photo", "slots"]),
@@ -151,6 +152,12 @@ def test_filters_are_part_of_the_address(page: Page, served: Served) -> None:
     expect(page.locator("main")).to_contain_text("photo")
     page.goto(served.url("/jobs?after=2999-01-01"))
     expect(page.locator("main")).to_contain_text("No job matches")
+    page.get_by_label("Time").select_option("finished")
+    page.get_by_label("After (UTC)").fill("2020-01-01T00:00:00")
+    page.get_by_role("button", name="Filter").click()
+    expect(page.get_by_role("row", name="charge-0")).to_be_visible()
+    expect(page.get_by_role("row", name="later")).to_have_count(0)
+    assert "time=finished" in page.url
 
 
 def test_others_with_the_same_error_are_one_click_away(page: Page, served: Served) -> None:
@@ -184,6 +191,8 @@ def test_pages_work_without_a_script(browser, served: Served) -> None:  # type: 
         ("/job?queue=payments", 400, "its queue and id"),
         ("/jobs?state=odd", 400, "known are"),
         ("/jobs?after=soon", 400, "give a date and time"),
+        ("/jobs?time=lunch", 400, "known are enqueued, started, finished"),
+        ("/jobs?colour=red", 400, "'colour' is no filter of this list; known are state, queue"),
         ("/jobs?cursor=rubbish", 400, "cursor"),
         ("/queue?name=none", 404, "there is no queue"),
         ("/operation?key=none", 404, "knows no operation"),

@@ -26,6 +26,7 @@ def test_jobs_that_are_alike_are_one_box_with_their_progress() -> None:
     assert graph.boxes[1].state == "failed"
     assert graph.boxes[1].counts == {"failed": 3, "completed": 995}
     assert graph.boxes[2].after == {graph.boxes[1].key}
+    assert (graph.state, graph.over, graph.counts["blocked"]) == ("failed", 999, 1)
 
 
 def test_a_long_line_becomes_a_few_steps() -> None:

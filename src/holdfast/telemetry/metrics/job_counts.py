@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...core.policy import Cause
+from ...store.contract import Answer, NewJob
 from .table import (
     CANCELLED,
     COMPLETED,
@@ -81,6 +84,11 @@ class CountsByTask:
         """Return the counts of a queue and task; those of a plain queue's jobs have an empty task."""
         found = self._known.get((queue, task))
         return found if found is not None else self._new(queue, task)
+
+    def enqueued(self, queue: str, given: Sequence[NewJob], answers: Sequence[Answer]) -> None:
+        """Count the answers to an enqueue of jobs."""
+        for job, answer in zip(given, answers, strict=True):
+            self.of(queue, job.task).enqueued(answer.status)
 
     def _new(self, queue: str, task: str | None) -> JobCounts:
         if len(self._known) < self._most:

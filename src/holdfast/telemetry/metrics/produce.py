@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from ...store.contract import Answer, NewJob, Store
+from ...store.contract import Answer, Fired, NewJob, ScheduleChange, Store
 from ..observed_store import ObservedStore
 from ..observer import Observer, StoreCall
 from .calls import CallCounts
@@ -23,7 +23,8 @@ def counted(store: Store, jobs: CountsByTask, calls: CallCounts, also: Observer 
     def look(name: str, args: Sequence[object], reply: object) -> None:
         if name == "enqueue":
             given, answers = cast(Sequence[NewJob], args[1]), cast(list[Answer], reply)
-            for job, answer in zip(given, answers, strict=True):
-                jobs.of(str(args[0]), job.task).enqueued(answer.status)
+            jobs.enqueued(str(args[0]), given, answers)
+        elif name == "put_schedule" and (fired := cast(Fired, reply)).answers:
+            jobs.enqueued(cast(ScheduleChange, args[0]).queue, cast(Sequence[NewJob], args[1]), fired.answers)
 
     return cast(Store, ObservedStore(store, tell, look))

@@ -23,6 +23,7 @@ from .table import (
     OVERDUE,
     PAUSED,
     QUEUE_WORKERS,
+    READER_DELAY,
     READER_LAG,
     STORE_MEASURED,
     STORE_UP,
@@ -153,3 +154,4 @@ def _of_log(measured: LogMeasure) -> Iterator[Sample]:
         yield Sample(LOG_BYTES, (), measured.bytes)
     for reader, behind in list(measured.readers.items())[:MOST_SETS]:
         yield Sample(READER_LAG, (visible(reader),), behind)
+        yield Sample(READER_DELAY, (visible(reader),), measured.lag_ms.get(reader, 0) / 1000)

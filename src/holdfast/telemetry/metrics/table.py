@@ -54,7 +54,7 @@ def _jobs(word: str, help: str, *labels: str) -> Metric:
     return Metric(name=f"holdfast.jobs.{word}", kind="counter", unit="{job}", labels=(*_JOB, *labels), help=help)
 
 
-ENQUEUED = _jobs("enqueued", "Runs that this process has begun: by enqueue, requeue or continuation.")
+ENQUEUED = _jobs("enqueued", "Runs that this process has begun: by enqueue, schedule or continuation.")
 CONFLICTS = _jobs("conflicts", "Enqueues that met a job which was there, by what became of them.", "outcome")
 STARTED = _jobs("started", "Attempts whose handler was started.")
 COMPLETED = _jobs("completed", "Jobs that were completed.")
@@ -152,6 +152,12 @@ LOG_BYTES = _store("log.size", "By", "The room that the log takes, where the sto
 READER_LAG = _store(
     "log.reader.lag", "{event}", "Events that a named reader, such as the lake, has not read.", "reader"
 )
+READER_DELAY = _store(
+    "log.reader.delay",
+    "s",
+    "How long ago the first event came that a named reader, such as the lake, has not read.",
+    "reader",
+)
 
 PROCESS_TABLE = (
     ENQUEUED, CONFLICTS, STARTED, COMPLETED, FAILED, RETRIED, STALLED, CANCELLED, RELEASED, SNOOZED, LOST, EXPIRED,
@@ -160,6 +166,6 @@ PROCESS_TABLE = (
 )  # fmt: skip
 STORE_TABLE = (
     STORE_UP, STORE_MEASURED, STORE_WORKERS, DEPTH, OLDEST, OVERDUE, KEYS_AT_LIMIT, PAUSED, QUEUE_WORKERS, LOG_EVENTS,
-    LOG_BYTES, READER_LAG,
+    LOG_BYTES, READER_LAG, READER_DELAY,
 )  # fmt: skip
 TABLE = (*PROCESS_TABLE, *STORE_TABLE)

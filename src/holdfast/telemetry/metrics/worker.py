@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ...core.policy import Cause
 from ...core.state import State
-from ...store.contract import Claimed, Complete, Expired, Reaped, ReapedJob
+from ...store.contract import Answer, Claimed, Complete, Expired, NewJob, Reaped, ReapedJob
 from ..observer import Ended, Observer, StoreCall, WorkerEvent, WorkerView
 from .calls import CallCounts
 from .job_counts import CountsByTask, JobCounts
@@ -109,6 +109,9 @@ class WorkerMetrics(Observer):
         counts.count(STALLED)
         if job.state is State.FAILED:
             counts.count(FAILED, Cause.STALL)
+
+    def fired(self, queue: str, jobs: Sequence[NewJob], answers: Sequence[Answer]) -> None:
+        self._jobs.enqueued(queue, jobs, answers)
 
     def expired(self, queue: str, expired: Expired) -> None:
         self._tally.cell(EXPIRED, queue).value += expired.runs

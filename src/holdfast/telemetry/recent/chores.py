@@ -26,12 +26,14 @@ class Chores:
         self._failures = failures
         self._depths = depths
         self._ahead_ms = 0
-        self._looked_at = self._count_after = -1e9
+        self._looked_at = self._count_after = self._lag_at = -1e9
         self._count: DeadLetterCount | None = None
         self._dead_then: int | None = None
         self.has_looked = False
         self.queues: list[QueueInfo] = []
         self.workers: list[SessionInfo] = []
+        self.lake_lag_ms: int | None = None
+        """How far the named reader of the log that is most behind, such as the lake, is behind; `None` without one."""
         self.dead_letters_changed = False
         """Set when some of them were requeued, which leaves their number as it is."""
         self.dead_letters_counted = 0
@@ -63,8 +65,14 @@ class Chores:
         self.queues = await self._store.queues()
         self.workers = await self._store.sessions()
         self._depths.note(self.queues, self.now_ms)
+        await self._look_at_readers()
         self._looked_at = time.monotonic()
         self.has_looked = True
+
+    async def _look_at_readers(self) -> None:
+        if time.monotonic() - self._lag_at >= self._options.lag_every:
+            self.lake_lag_ms = max((await self._store.measure()).log.lag_ms.values(), default=None)
+            self._lag_at = time.monotonic()
 
     async def _count_some(self, now: float) -> None:
         """Count a page of dead letters; begin anew when their number is another than at the last count."""

@@ -23,10 +23,16 @@ class RecentOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How many events before the end it begins, where the store can tell that place; else it begins at the end."""
     share: float = 0.7
     """How much of its time it spends reading at most, when there is more than it can read."""
-    patience: float = 10.0
+    most_events: int = 50_000
+    """How many events it reads within a second at most: after a burst it catches up, and does not slow it."""
+    crowded_events: int = 10_000
+    """The same while other processes want the processor, too."""
+    patience: float = 30.0
     """When it was behind for so long, and is by as much, it leaves events out and goes on at the end."""
     look_every: float = 5.0
     """How often queues and workers are looked at."""
+    lag_every: float = 30.0
+    """How often the readers of the log are looked at, such as the lake: it takes a measure of the whole store."""
     dead_letters: int = 10_000
     """How many dead letters are counted at most, the newest; 0: none."""
     count_every: float = 15.0

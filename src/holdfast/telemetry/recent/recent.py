@@ -14,6 +14,7 @@ from ...core.visible import visible
 from ...store.contract import EventPage, QueueInfo, SessionInfo, Store
 from .attention import Concern, Seen, Thresholds, attention
 from .chores import Chores
+from .crowd import Crowd
 from .depth import Depths
 from .digest import digest
 from .failures import Failures
@@ -46,6 +47,7 @@ class Recent:
         self._depths = Depths()
         self._chores = Chores(store, self.options, self._failures, self._depths)
         self._pace = Pace(self.options)
+        self._crowd = Crowd()
         self._position: str | None = None
         self._since_ms: int | None = None
         self._last_ms = 0
@@ -98,7 +100,8 @@ class Recent:
     async def _rest(self, spent: float, full: bool, more: bool) -> None:
         """Wait until it is time again: soon where chores are left, with as much of the time as they may have."""
         eager = self.listener is not None and self.listener.is_eager
-        pause = self._pace.pause(spent, full=full, failed=bool(self._trouble), eager=eager)
+        crowded = full and self._crowd.is_there()
+        pause = self._pace.pause(spent, full=full, failed=bool(self._trouble), eager=eager, crowded=crowded)
         pause = min(pause, CHORE_PAUSE * spent) if more else pause
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._woken.wait(), pause)
@@ -284,7 +287,6 @@ class Recent:
         queues: Sequence[QueueInfo] | None = None,
         workers: Sequence[SessionInfo] | None = None,
         *,
-        lake_lag_ms: int | None = None,
         thresholds: Thresholds | None = None,
     ) -> list[Concern]:
         """Return what needs attention, the worst first; by the queues and workers given, or as last looked at."""
@@ -297,7 +299,7 @@ class Recent:
             traffic={name: self.traffic(name, 300) for name in names},
             tasks=self.tasks(),
             waiting_before={name: self.waiting(name, 5) for name in names},
-            lake_lag_ms=lake_lag_ms,
+            lake_lag_ms=self._chores.lake_lag_ms,
             state=self.state(),
         )
         return attention(seen, thresholds)

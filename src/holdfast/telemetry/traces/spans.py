@@ -12,7 +12,7 @@ from opentelemetry.util.types import AttributeValue
 from ...store.contract import Claimed, Lease, Settlement
 from . import names
 from .process_span import ProcessSpan
-from .remote import NOTHING, extracted
+from .remote import NOTHING, dropped, extracted
 from .send_span import MOST_LINKS, SendSpan
 from .switch import TraceSettings
 
@@ -58,8 +58,12 @@ class Tracing:
     def process(self, claimed: Claimed) -> ProcessSpan | None:
         """Begin an attempt: its context is current from here on. `None` where nothing of it is recorded."""
         envelope, parent = claimed.envelope, NOTHING
+        goes_on = claimed.position == 0 or claimed.position % MOST_IN_CHAIN
+        if self._follows and goes_on and (context := dropped(envelope.headers)) is not None:
+            attach(context)
+            return None
         sent = extracted(envelope.headers) if envelope.headers else None
-        if sent is not None and (claimed.position == 0 or claimed.position % MOST_IN_CHAIN):
+        if sent is not None and goes_on:
             before = get_current_span(sent).get_span_context()
             if self._follows and before.is_valid and not before.trace_flags.sampled:
                 attach(sent)

@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
-from ... import json_form
 from ...core.job import JobRecord
 from ...core.state import FINISHED, State
 from ...core.transition import Reply
-from ...json_form import JsonObject
+from ...json import form as json_form
+from ...json.form import JsonObject
 from ..problem import Problem
 from .endpoint import ApiCall, EndpointGroup
 from .names import PageSize, RunName, done

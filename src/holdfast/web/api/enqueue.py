@@ -10,7 +10,7 @@ from msgspec import Meta
 from ...app.bulk import Call, Chunker, EnqueueCounts
 from ...core.bound import ASKED_AT_ONCE
 from ...errors import ConfigError, PayloadError
-from ...json_form import JsonObject
+from ...json.form import JsonObject
 from ...store.contract import Answer
 from ..problem import Problem, problem_of
 from .endpoint import Answered, ApiCall, EndpointGroup

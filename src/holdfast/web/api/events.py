@@ -9,7 +9,7 @@ from msgspec import Meta
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
-from ...json_form import JsonObject
+from ...json.form import JsonObject
 from ..problem import Problem
 from ..stream.frames import position_of
 from ..stream.live import LiveStream

@@ -6,8 +6,9 @@ from typing import Any
 
 import msgspec
 
-from ... import __version__, json_form
-from ...json_form import JsonObject
+from ... import __version__
+from ...json import form as json_form
+from ...json.form import JsonObject
 from ...store import shown
 from ..address import root_of
 from .endpoint import ROOT, ApiCall, EndpointGroup

@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from ...core.transition import Reply
-from ...json_form import JsonObject
+from ...json.form import JsonObject
 from ..problem import Problem
 from .endpoint import ApiCall, EndpointGroup
 from .names import JobName, done

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ...json_form import JsonObject
+from ...json.form import JsonObject
 from .endpoint import ApiCall, EndpointGroup
 from .jobs import record_of
 from .names import JobName, PageSize, RunName

@@ -14,7 +14,7 @@ from ...core.bound import MOST_COUNTED
 from ...core.job import JobRecord
 from ...core.state import FINISHED, State
 from ...errors import JobError, JobMissing, JobTimeout
-from ...json_form import JsonObject
+from ...json.form import JsonObject
 from ..json_bytes import json_bytes
 from ..problem import Problem
 from ..shown import Part
@@ -39,6 +39,12 @@ class MatchForm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     enqueued_after: datetime | None = None
     """They came at this instant or later: ISO 8601 with a zone."""
     enqueued_before: datetime | None = None
+    started_after: datetime | None = None
+    """Their latest attempt was started at this instant or later."""
+    started_before: datetime | None = None
+    finished_after: datetime | None = None
+    """They were completed, failed for good or were cancelled at this instant or later."""
+    finished_before: datetime | None = None
 
     def given(self) -> dict[str, Any]:
         """Return the filter as `app.jobs` and `app.count` take it."""

@@ -14,7 +14,7 @@ from ...codec import codec
 from ...core.policy import Retry
 from ...core.size import DEFAULT_SIZE, fit_payload
 from ...errors import ConfigError
-from ...json_call import typed_arguments, typed_payload
+from ...json.call import typed_arguments, typed_payload
 from ..problem import Problem
 from ..site import Site
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from ...json_form import JsonObject
+from ...json.form import JsonObject
 from ...store.contract import Running
 from ..operations import MOST_MATCHED, Action, Order
 from ..problem import Problem

@@ -7,11 +7,11 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from ... import json_form
 from ...app.options import LiveQueueOptions
 from ...app.queue import AnyQueue
 from ...core.limit import Rate
-from ...json_form import JsonObject
+from ...json import form as json_form
+from ...json.form import JsonObject
 from ...store.contract import KeyOrder, QueueInfo
 from ..problem import Problem
 from ..site import Site

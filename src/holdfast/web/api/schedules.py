@@ -8,7 +8,7 @@ import msgspec
 
 from ...core.schedule import CatchUp, Overlap
 from ...core.tick import Spec
-from ...json_form import JsonObject
+from ...json.form import JsonObject
 from ..problem import Problem
 from .endpoint import ApiCall, EndpointGroup
 from .job_actions import EmptyForm

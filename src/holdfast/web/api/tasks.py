@@ -6,9 +6,9 @@ from typing import cast
 
 import msgspec
 
-from ... import json_form
 from ...app.options import Adjustments
-from ...json_form import JsonObject
+from ...json import form as json_form
+from ...json.form import JsonObject
 from ..problem import Problem
 from .endpoint import ApiCall, EndpointGroup
 from .shapes import TaskList, TaskShape

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from ... import json_form
-from ...json_form import JsonObject
+from ...json import form as json_form
+from ...json.form import JsonObject
 from ..problem import Problem
 from .endpoint import ApiCall, EndpointGroup
 from .shapes import StopShape, WorkerList

@@ -103,5 +103,9 @@ def moment(ms: int | None, now_ms: int) -> Markup:
 
 
 def percent(value: float | None) -> str:
-    """Return a share of one as a percentage."""
-    return "" if value is None else f"{100 * value:.0f} %" if value >= 0.1 or value == 0 else f"{100 * value:.1f} %"
+    """Return a share of one as a percentage; what is not the whole is never 100 %."""
+    if value is None:
+        return ""
+    if 0.99 < value < 1:
+        return "99 %"
+    return f"{100 * value:.0f} %" if value >= 0.1 or value == 0 else f"{100 * value:.1f} %"

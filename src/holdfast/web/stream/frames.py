@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 
 from ...core.event import Event
-from ...json_form import JsonObject
+from ...json.form import JsonObject
 from ..json_bytes import json_bytes
 from ..problem import Problem
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 
@@ -66,12 +66,11 @@ class LiveStream:
     async def _joined(self) -> AsyncIterator[bytes]:
         """Yield what came between the last page and the reader's next, each event once."""
         subscriber, stream = self._subscriber, self._stream
-        if self._first is None:
-            frames = None if self._after in (None, "end") else stream.behind(self._after or "")
+        kept = self._at_hand() if self._first is None else None
+        if kept is not None:
             yield message("hello", {"streams": len(stream)}, stream.position)
-            if frames:
-                found = Batch(frames, "", 0, True)
-                yield b"".join(frame.text for frame in found.of(subscriber.queue, subscriber.id))
+            if kept and subscriber.events:
+                yield b"".join(frame.text for frame in Batch(kept, "", 0, True).of(subscriber.queue, subscriber.id))
             return
         subscriber.held = True
         page = await self._page(self._after)
@@ -84,6 +83,10 @@ class LiveStream:
                 yield self._unseen(batch)
                 subscriber.held = subscriber.held and not (batch.turn > turn and batch.last)
             subscriber.batches.clear()
+
+    def _at_hand(self) -> Sequence[Frame] | None:
+        """Return what came since the position; `None` when so much has come since `start` that it is not kept."""
+        return [] if self._after is None or self._after == "end" else self._stream.behind(self._after)
 
     def _text(self, page: EventPage) -> bytes:
         told = message("reset", {}) if page.reset else message("gap", {"events": page.gap}) if page.gap else b""

@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 
 from .... import __version__
-from ....json_form import JsonObject
+from ....json.form import JsonObject
 from ...problem import PREFIX
 from ..endpoint import ROOT, Endpoint
 
 REFERENCE = "#/components/schemas/{name}"
-PROBLEM = {
+PROBLEM: JsonObject = {
     "type": "object",
     "description": "What was wrong (RFC 9457). `type` is stable; some have more fields.",
     "required": ["type", "title", "status", "detail"],

@@ -78,7 +78,7 @@ position of the log behind it, opaque; a client that comes back sends it as `Las
 
 | `event` | `data` |
 | --- | --- |
-| `hello` | the stream has begun: `{"streams"}` |
+| `hello` | the stream has begun: `{"streams"}`; none where the log is read first for what was missed |
 | `event` | an event, as in `GET /events` |
 | `pulse` | once a second, with `pulse=true`: by queue, how many of each transition, and sums: `wait_ms`, `run_ms` |
 | `skipped` | so many `events` were left out within a second: by `rate`, or by this stream's share of 20,000 a second |

@@ -137,6 +137,7 @@ class LogMeasureShape(TypedDict):
     events: int
     bytes: int | None
     readers: dict[str, int]
+    lag_ms: dict[str, int]
 
 
 class MeasureShape(TypedDict):

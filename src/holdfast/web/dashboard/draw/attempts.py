@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
+from ....core.visible import visible
 from ..view.timeline import AttemptBar, Timeline
 from ..words import duration
 
@@ -28,7 +29,7 @@ def attempt_bar(bar: AttemptBar, line: Timeline, now_ms: int) -> Markup:
         label += f", ran {duration(bar.ran_ms(now_ms))}, {bar.outcome}"
     return Markup(
         '<svg class="attempt" viewBox="0 0 {} 20" preserveAspectRatio="none" role="img" aria-label="{}">{}</svg>'
-    ).format(int(WIDTH), label, Markup("").join(parts))
+    ).format(int(WIDTH), visible(label), Markup("").join(parts))
 
 
 def _x(line: Timeline, ms: int) -> float:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
+from ....core.visible import visible
 from ..words import NONE, count
 
 WIDTH, HEIGHT = 600, 120
@@ -76,7 +77,7 @@ def sparkline(values: Values, colour: str, label: str) -> Markup:
     return Markup(
         '<svg class="spark" viewBox="0 0 {w} {h}" preserveAspectRatio="none" role="img" aria-label="{label}">'
         '<path class="area-{colour}" d="{area}"/><path class="line line-{colour}" d="{path}"/></svg>'
-    ).format(w=WIDTH, h=HEIGHT, label=label, colour=colour, area=_area(values, top), path=_path(values, top))
+    ).format(w=WIDTH, h=HEIGHT, label=visible(label), colour=colour, area=_area(values, top), path=_path(values, top))
 
 
 def bar(parts: Sequence[tuple[str, float]], label: str) -> Markup:
@@ -90,7 +91,7 @@ def bar(parts: Sequence[tuple[str, float]], label: str) -> Markup:
         at += wide
     return Markup(
         '<svg class="bar" viewBox="0 0 100 8" preserveAspectRatio="none" role="img" aria-label="{}">{}</svg>'
-    ).format(label, Markup("").join(made))
+    ).format(visible(label), Markup("").join(made))
 
 
 def _plot(
@@ -103,7 +104,7 @@ def _plot(
     label = f"{title}, {span}: " + ", ".join(f"{line.name} {value}" for line, value in zip(lines, latest, strict=True))
     svg = Markup(
         '<svg viewBox="0 0 {w} {h}" preserveAspectRatio="none" role="img" aria-label="{label}">{grid}{parts}</svg>'
-    ).format(w=WIDTH, h=HEIGHT, label=label, grid=grid, parts=Markup("").join(parts))
+    ).format(w=WIDTH, h=HEIGHT, label=visible(label), grid=grid, parts=Markup("").join(parts))
     points = json.dumps([[line.name, [None if each is None else show(each) for each in line.values]] for line in lines])
     return Plot(
         svg, title, label, tuple(show(top * part / 4) for part in (4, 2, 0)), tuple(lines), points, latest, span
@@ -111,7 +112,9 @@ def _plot(
 
 
 def _latest(values: Values, show: Callable[[float], str]) -> str:
-    found = next((each for each in reversed(values) if each is not None), None)
+    """Return the last value whose time is over: that of this moment has only begun, and would seem too low."""
+    over = values[:-1] if len(values) > 1 else values
+    found = next((each for each in reversed(over) if each is not None), None)
     return NONE if found is None else show(found)
 
 

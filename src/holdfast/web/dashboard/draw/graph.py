@@ -14,6 +14,8 @@ BOX_WIDTH, BOX_HEIGHT = 190, 54
 GAP_X, GAP_Y = 56, 16
 LETTERS = 24
 """So many letters of a name fit into a box."""
+MOST_FITTED = 5
+"""So many columns are shown at once, made a little smaller where there is less room; more are scrolled."""
 Link = Callable[[Box], str]
 
 
@@ -26,10 +28,16 @@ def draw_graph(graph: JobGraph, link: Link) -> Markup:
     edges = [_edge(places[parent], places[box.key]) for box in graph.boxes for parent in sorted(box.after)]
     boxes = [_box(box, places[box.key], link(box)) for box in graph.boxes]
     return Markup(
-        '<svg class="graph" width="{w}" height="{h}" viewBox="-2 -2 {w} {h}" role="group" '
+        '<svg class="graph{fits}" width="{w}" height="{h}" viewBox="-2 -2 {w} {h}" role="group" '
         'aria-label="{n} jobs in {b} boxes">{edges}{boxes}</svg>'
     ).format(
-        w=wide, h=high, n=graph.jobs, b=len(graph.boxes), edges=Markup("").join(edges), boxes=Markup("").join(boxes)
+        w=wide,
+        h=high,
+        fits=" fits" if len(columns) <= MOST_FITTED else "",
+        n=graph.jobs,
+        b=len(graph.boxes),
+        edges=Markup("").join(edges),
+        boxes=Markup("").join(boxes),
     )
 
 

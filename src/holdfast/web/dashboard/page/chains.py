@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections import Counter
+import time
 from collections.abc import Sequence
 
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -19,6 +20,7 @@ from ...address import href, root_of
 from ...problem import Problem
 from ...site import Site, site_of
 from ..data import ShownData, shown_data
+from ..draw.chart import bar
 from ..draw.graph import draw_graph
 from ..shell import show
 from ..view.graph import Box, JobGraph, Name, grouped
@@ -29,6 +31,10 @@ MOST_JOBS = 2000
 """So many jobs of a graph are read."""
 MOST_WALKED = 40
 """So many steps away from the job that was asked for a walk goes."""
+FLOW_JOBS_AT_ONCE = 500
+PATIENCE = 0.05
+"""For so many seconds the jobs of a flow are looked for by their ids, where a store has no index for these: most of
+them are found by walking, too."""
 AT_ONCE = 16
 GROUP_SHOWN = 100
 ORDER = (
@@ -63,12 +69,21 @@ async def graph(request: Request) -> Response:
         return href(root, "/graph", queue=where.queue, id=where.id, run=where.run, box=box.key) + "#group"
 
     box = _chosen(found, request.query_params.get("box"))
-    counts = Counter(str(job.outcome) for each in found.boxes for job in each.jobs)
+    counts = found.counts
     return await show(
         request, "chains", "graph.html", job=record, chain=chain, graph=found, picture=draw_graph(found, link), box=box,
-        totals=[(str(state), counts[state]) for state in ORDER if counts[state]], jobs=_first(box.jobs) if box else [],
+        totals=[(str(state), counts[state]) for state in ORDER if counts[state]], progress=_progress(found),
+        jobs=_first(box.jobs) if box else [],
         result=await _result(site, chain.current) if chain.state is State.COMPLETED else None,
     )  # fmt: skip
+
+
+def _progress(found: JobGraph) -> Markup | None:
+    """Return a bar of how far the whole graph is; `None` for one that is drawn with all its jobs."""
+    counts, order = found.counts, (State.COMPLETED, *(state for state in ORDER if state is not State.COMPLETED))
+    if found.jobs == len(found.boxes):
+        return None
+    return bar([(str(state), counts[state]) for state in order], f"{found.over:,} of {found.jobs:,} jobs are finished")
 
 
 def _chosen(found: JobGraph, text: str | None) -> Box | None:
@@ -129,13 +144,16 @@ class GraphReader:
         if not slash or (start.chain is not None and start.position > 0):
             return
         cursor: str | None = None
+        deadline = time.monotonic() + PATIENCE
         while len(self._jobs) < MOST_JOBS:
             which = Filter(id_prefix=f"{flow}/")
-            page = await self._site.app.client.look.jobs(which, 500, cursor)
+            page = await self._site.app.client.look.jobs(which, FLOW_JOBS_AT_ONCE, cursor)
             self._jobs |= {(job.queue, job.id): job for job in page.jobs if job.holds_id}
             cursor = page.cursor
             if cursor is None:
                 return
+            if len(page.jobs) < FLOW_JOBS_AT_ONCE and time.monotonic() > deadline:
+                break
         self._cut = True
 
     async def _joined(self, job: JobRecord) -> list[Name]:

@@ -1,8 +1,9 @@
 // Keeps the parts of a page up to date: the server says that something happened, and the page is read again, at most
-// once a second and less often where that takes long. Only elements with `data-part` are changed.
+// once a second and less often where that takes the server long. Only elements with `data-part` are changed.
 import { morph } from "./morph.js";
 
 const SLOWEST = 15000;
+const SHARE = 200; // of the time, one part for making the page
 const WITHOUT_NEWS = 10000;
 
 const frame = () => document.querySelector("[data-stream]");
@@ -69,17 +70,17 @@ function wanted() {
     again = true;
     return;
   }
-  const pause = Math.min(SLOWEST, Math.max(1000, cost * 10));
+  const pause = Math.min(SLOWEST, Math.max(1000, cost * SHARE));
   reading = true;
   setTimeout(read, Math.max(0, readAt + pause - Date.now()));
 }
 
 async function read() {
   again = false;
-  const began = performance.now();
   try {
     if (paused || document.hidden) return;
     const answer = await fetch(location.href, { headers: { "X-Holdfast-Part": "1" }, credentials: "same-origin" });
+    cost = Number(/page;dur=([0-9.]+)/.exec(answer.headers.get("Server-Timing"))?.[1] ?? 0);
     if (answer.status === 401 || (answer.redirected && new URL(answer.url).pathname.endsWith("/login"))) {
       over = true;
       gone("The login is over.", "Load the page again to log in.");
@@ -90,7 +91,6 @@ async function read() {
   } catch {
     gone("The server cannot be reached.", "The page tries again by itself.");
   } finally {
-    cost = performance.now() - began;
     readAt = Date.now();
     reading = false;
     if (again) wanted();

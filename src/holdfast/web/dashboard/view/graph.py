@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ....core.job import JobRecord
-from ....core.state import State
+from ....core.state import FINISHED, State
 
 Name = tuple[str, str]
 """The queue and the id of a job."""
@@ -36,9 +36,7 @@ class Box:
     @property
     def state(self) -> str:
         """The state that matters most among its jobs."""
-        counts = self.counts
-        order = (State.FAILED, State.ACTIVE, State.WAITING, State.SCHEDULED, State.BLOCKED, State.CANCELLED)
-        return next((str(state) for state in order if counts[str(state)]), str(State.COMPLETED))
+        return _telling(self.counts)
 
 
 @dataclass(frozen=True)
@@ -48,6 +46,27 @@ class JobGraph:
     boxes: tuple[Box, ...]
     jobs: int
     cut: bool = False
+
+    @property
+    def counts(self) -> Counter[str]:
+        """How many of all its jobs are in which state."""
+        return sum((box.counts for box in self.boxes), Counter[str]())
+
+    @property
+    def state(self) -> str:
+        """The state that matters most among all its jobs: it is completed when every one of them is."""
+        return _telling(self.counts)
+
+    @property
+    def over(self) -> int:
+        """How many of its jobs are finished."""
+        return sum(self.counts[str(state)] for state in FINISHED)
+
+
+def _telling(counts: Counter[str]) -> str:
+    """Return the state that matters most."""
+    order = (State.FAILED, State.ACTIVE, State.WAITING, State.SCHEDULED, State.BLOCKED, State.CANCELLED)
+    return next((str(state) for state in order if counts[str(state)]), str(State.COMPLETED))
 
 
 def grouped(jobs: Sequence[JobRecord], after: Mapping[Name, Iterable[Name]], cut: bool = False) -> JobGraph:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 
+import msgspec
+
 from ....core.chain import ChainRef
 from ....core.duration import to_datetime
 from ....core.state import State
@@ -21,6 +23,8 @@ DEEDS: dict[str, tuple[State, ...]] = {
     "delete": tuple(State),
 }
 """The actions of a list, and the states in which jobs allow them."""
+TIMES = ("enqueued", "started", "finished")
+"""The instants of a job by which a list can be narrowed."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,8 @@ class JobQuery:
     chain: str = ""
     """The id of a chain's first job; `queue` is its queue."""
     chain_run: str = ""
+    time: str = ""
+    """What `after` and `before` look at: `enqueued`, which is the default, `started` or `finished`."""
     after: str = ""
     before: str = ""
 
@@ -50,9 +56,20 @@ class JobQuery:
         query = replace(query, after=_with_time(query.after), before=_with_time(query.before))
         if query.state:
             _state(query.state)
+        if query.time not in ("", *TIMES):
+            raise ConfigError(f"time={query.time!r} is none; known are {', '.join(TIMES)}")
         _instant(query.after, "after")
         _instant(query.before, "before")
-        return query
+        return replace(query, time="") if query.time == TIMES[0] or not (query.after or query.before) else query
+
+    @classmethod
+    def of_address(cls, given: Mapping[str, str]) -> JobQuery:
+        """Return what the address of a list asks for; raise also for a name that is no filter, which would find all."""
+        known = [each.name for each in fields(cls)]
+        for name in given:
+            if name not in (*known, "cursor"):
+                raise ConfigError(f"{name!r} is no filter of this list; known are {', '.join(known)}")
+        return cls.of(given)
 
     def parameters(self, **changes: str) -> dict[str, str]:
         """Return what an address has to say for this query, or for it with changes."""
@@ -69,7 +86,7 @@ class JobQuery:
         chain = None
         if self.chain:
             chain = ChainRef(self.queue, self.chain, int(self.chain_run) if self.chain_run.isdigit() else 0)
-        return Filter(
+        which = Filter(
             queue=(self.queue or None) if chain is None else None,
             states=(_state(self.state),) if self.state else (),
             task=self.task or None,
@@ -78,9 +95,13 @@ class JobQuery:
             tag=self.tag or None,
             signature=self.signature or None,
             chain=chain,
-            enqueued_after_ms=_instant(self.after, "after"),
-            enqueued_before_ms=_instant(self.before, "before"),
         )
+        return msgspec.structs.replace(which, **{f"{name}_ms": at for name, at in self._times().items()})
+
+    def _times(self) -> dict[str, int | None]:
+        """Return the instants between which jobs are, by the names of filters."""
+        what = self.time or TIMES[0]
+        return {f"{what}_after": _instant(self.after, "after"), f"{what}_before": _instant(self.before, "before")}
 
     def keywords(self) -> dict[str, object]:
         """Return the filter as `app.jobs` takes it."""
@@ -88,8 +109,7 @@ class JobQuery:
         found: dict[str, object] = {
             "queue": which.queue, "state": self.state or None, "task": which.task, "key": which.key, "tag": which.tag,
             "id_prefix": which.id_prefix, "signature": which.signature, "chain": which.chain,
-            "worker": self.worker or None, "enqueued_after": to_datetime(which.enqueued_after_ms),
-            "enqueued_before": to_datetime(which.enqueued_before_ms),
+            "worker": self.worker or None, **{name: to_datetime(at) for name, at in self._times().items()},
         }  # fmt: skip
         return {name: value for name, value in found.items() if value is not None}
 
