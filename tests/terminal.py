@@ -26,8 +26,13 @@ _OWN_SESSION = (
 """The command gets the terminal as its own, so that Ctrl-C and a change of size reach it as signals."""
 
 
+def _surroundings() -> dict[str, str]:
+    """Return the environment, without the size of another terminal, which pytest-xdist tells its processes."""
+    return {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+
+
 class Screen:
-    """What a terminal shows: it knows the sequences that `holdfast top` writes, and fails on any other."""
+    """What a terminal shows: it knows the sequences that commands write, and fails on any other."""
 
     def __init__(self) -> None:
         self.lines: dict[int, str] = {}
@@ -68,8 +73,10 @@ class Screen:
         if letter == "H":
             row, _, column = numbers.partition(";")
             self.row, self.column = int(row or 1), int(column or 1)
+        elif letter == "A":
+            self.row -= int(numbers or 1)
         elif letter == "K":
-            self.lines[self.row] = self.lines.get(self.row, "")[: self.column - 1]
+            self.lines[self.row] = "" if numbers == "2" else self.lines.get(self.row, "")[: self.column - 1]
         elif letter == "J":
             keep = 0 if numbers == "2" else self.row
             self.lines = {row: line for row, line in self.lines.items() if row <= keep}
@@ -98,7 +105,7 @@ class InTerminal:
         command: Sequence[str] = [sys.executable, "-c", _OWN_SESSION, sys.executable, "-m", "holdfast", *words]
         self.process = subprocess.Popen(
             command, stdin=self._slave, stdout=self._slave, stderr=self._slave, cwd=cwd, start_new_session=True,
-            env={**os.environ, "TERM": "xterm-256color", "PYTHONIOENCODING": "utf-8", **environment},
+            env={**_surroundings(), "TERM": "xterm-256color", "PYTHONIOENCODING": "utf-8", **environment},
         )  # fmt: skip
 
     def resize(self, width: int, height: int) -> None:

@@ -16,10 +16,12 @@ if TYPE_CHECKING:  # the one list of public names: type checkers import them, an
     from .app.flow import Node as Node
     from .app.hooks import HookEvent as HookEvent
     from .app.queue import Queue as Queue
+    from .app.resource import Depends as Depends
     from .app.resource import Resource as Resource
     from .app.task import Task as Task
     from .client import Handle as Handle
     from .client.options import Dedup as Dedup
+    from .client.outgoing import OutgoingJob as OutgoingJob
     from .codec import Codec as Codec
     from .core.chain import ChainRef as ChainRef
     from .core.declaration import View as View

@@ -2,6 +2,10 @@
 
 import os
 import signal
+import sys
+
+from .distribution import require
+from .errors import MissingExtra
 
 INTERRUPTED = 130
 
@@ -10,6 +14,7 @@ def main() -> None:
     """The console entry point."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _end)
+    _need_extra()
     from .cli import main as run  # which takes a fifth of a second
 
     if signal.getsignal(signal.SIGINT) is _end:
@@ -22,6 +27,14 @@ def main() -> None:
         end_soon()
 
 
+def _need_extra() -> None:
+    """End with a line that says what to install, where a package that the command needs is missing."""
+    try:
+        require("the command", "click", "rich", extra="cli")
+    except MissingExtra as error:
+        sys.exit(f"holdfast: {error}")
+
+
 def _end(number: int, frame: object) -> None:
     """Nothing is open yet, and whatever is being imported would say in a traceback that it was interrupted."""
     os.write(2, b"holdfast: interrupted\n")
@@ -29,4 +42,6 @@ def _end(number: int, frame: object) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    import holdfast_queue
+
+    holdfast_queue.main()

@@ -17,6 +17,7 @@ from .errors import ConfigError
 LOGGER = "holdfast"
 _EVENT = re.compile(r"([a-z][a-z0-9_]*): ")
 """The first word of a line: a stable name of what it tells."""
+_own = logging.getLogger(LOGGER)
 _given: ContextVar[logging.Logger | None] = ContextVar("holdfast_logger", default=None)
 
 
@@ -95,7 +96,7 @@ def check_logger(given: object) -> logging.Logger | None:
 
 def target() -> logging.Logger:
     """Return the logger to which Holdfast's lines go here."""
-    return _given.get() or logging.getLogger(LOGGER)
+    return _given.get() or _own
 
 
 def is_plain(logger: logging.Logger) -> bool:

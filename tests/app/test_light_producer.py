@@ -29,6 +29,22 @@ assert not heavy, heavy
 """
 
 
+HEAVY = {
+    "click", "concurrent.futures.process", "email", "http", "importlib.metadata", "jinja2", "multiprocessing",
+    "opentelemetry", "pandas", "psycopg", "pyarrow", "pydantic", "pyspark", "redis", "rich", "sqlite3", "starlette",
+    "unittest", "uvicorn", "uvloop", "xml",
+}  # fmt: skip
+OURS = ("cli", "contrib", "demo", "executor", "spark", "store.postgres", "store.redis", "store.sqlite", "supervisor")
+OURS += ("testing", "web", "worker")
+
+
+def test_the_import_of_the_app_loads_nothing_that_it_does_not_need() -> None:
+    code = "import sys; from holdfast import Holdfast; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60)
+    heavy = HEAVY | {f"holdfast.{name}" for name in OURS}
+    assert {name for name in heavy if name in done.stdout.split()} == set()
+
+
 @pytest.mark.parametrize(
     "url", ["sqlite:///{folder}/jobs.db", "memory://", "redis://nowhere", "postgresql://nowhere/x"]
 )

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast import At, ConfigError, Cron, Dedup, Every, Holdfast, Rate, Retention, Retry, Sandbox
+from holdfast.app.decorator import Decorator
 from holdfast.app.options import AppOptions, TaskOptions, WorkerOptions
 from holdfast.client.options import JobOptions
 
@@ -90,7 +91,7 @@ QUEUE_SETTINGS = (
 )
 WAYS: dict[str, tuple[Callable[[str, Any], None], list[str]]] = {
     "Holdfast": (_of(Holdfast, url="memory://"), [*_keywords(Holdfast, "store"), *AppOptions.__annotations__]),
-    "task": (_task, [*_keywords(Holdfast.task), *TaskOptions.__annotations__]),
+    "task": (_task, [*_keywords(Decorator.__call__, "fn"), *TaskOptions.__annotations__]),
     "queue": (_queue, [*_keywords(Holdfast.queue, "name"), *QUEUE_SETTINGS]),
     "options": (_options, [name for name in JobOptions.__annotations__ if name != "connection"]),
     "plain options": (_plain_options, [name for name in JobOptions.__annotations__ if name != "connection"]),

@@ -144,7 +144,7 @@ def test_the_command_line_tells_no_secret(url: str, words: list[str]) -> None:
     [
         (
             "redis://h?password=S3",
-            "'redis://h?password=***': password=*** is not an option here; known are namespace=NAME",
+            "'redis://h?password=***': password is no option here: write it before the host",
         ),
         ("redis://h?passwrd=S3&x=S3", "'redis://h?passwrd=***&***': passwrd=*** is not an option here"),
         ("postgresql://me:a#S3@h/db", "'postgresql://***': host and port, then /database and ?options, were expected"),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -124,3 +126,20 @@ def test_an_app_that_the_facade_opened_is_not_opened_in_another_loop(app: Holdfa
                 await app.open()
 
         run(use())
+
+
+def test_a_job_in_a_transaction_of_the_caller_opens_nothing(app: Holdfast, double: Any, path: Any) -> None:
+    """Opening waits for a lock on the file, which the caller's own transaction has."""
+    with app.sync:
+        pass  # makes the tables
+    others = set(threading.enumerate())
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("BEGIN EXCLUSIVE")
+        handle = app.sync(double.options(connection=connection).enqueue(1))
+        counts = app.sync(app.enqueue_many([double.args(2)], connection=connection))
+        assert (handle.status, counts.queued) == ("queued", 1)
+        assert app.loop is None
+        connection.commit()
+    assert {each.name for each in set(threading.enumerate()) - others} <= {"holdfast-commit"}
+    assert len(app.sync(app.jobs()).jobs) == 2
+    app.sync.close()

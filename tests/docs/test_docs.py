@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import ast
 import inspect
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -52,6 +48,7 @@ from holdfast import (
     Worker,
     errors,
 )
+from holdfast.app.decorator import Decorator
 from holdfast.app.hooks import KNOWN as HOOKS
 from holdfast.client.options import JobOptions
 from holdfast.core import diagram
@@ -84,7 +81,7 @@ DESCRIBED = (
     JobPage, QueueInfo, SessionInfo, Schedules, Schedule, Plan, Cron, Every, At, ChainRecord, ChainPage, DeleteResult,
     Blocker, Flow, FlowProgress, Node,
 )  # fmt: skip
-CALLED = (Holdfast.__init__, Holdfast.task, Holdfast.queue, Worker.__init__, Task.options, Task.enqueue_many,
+CALLED = (Holdfast.__init__, Decorator.__call__, Holdfast.queue, Worker.__init__, Task.options, Task.enqueue_many,
           Holdfast.requeue, Holdfast.jobs, Holdfast.events, Worker.run, Handle.result, Queue.call,
           Holdfast.schedule, Schedules.add, Schedules.change, Holdfast.chains, Holdfast.complete_chain,
           Holdfast.delete_chain, Holdfast.flow, Flow.add, Flow.map, Flow.start)  # fmt: skip
@@ -227,78 +224,3 @@ def test_the_page_of_the_contract_names_every_part_of_the_suite() -> None:
 def test_the_index_leads_to_every_page() -> None:
     linked = {(DOCS / link.partition("#")[0]).resolve() for link in LINK.findall((DOCS / "index.md").read_text())}
     assert [str(page) for page in DOCS.rglob("*.md") if page not in linked and page.name != "index.md"] == []
-
-
-# --- every example runs
-
-
-class Block(NamedTuple):
-    """A block of Python in a page."""
-
-    where: str
-    code: str
-
-    @property
-    def name(self) -> str:
-        """The file that it would be: `# example: name.py`."""
-        named = re.match(r"# example: (\w+)\.py", self.code)
-        return named[1] if named else "example"
-
-    @property
-    def complete(self) -> bool:
-        """True for a program, False for a piece of one."""
-        starts = re.search(r"^(if __name__ .*\n {4})?asyncio\.run\(", self.code, re.MULTILINE)
-        return self.code.startswith("# example:") or starts is not None
-
-
-def blocks() -> list[Block]:
-    found = []
-    for page in PAGES:
-        text = page.read_text()
-        for match in re.finditer(FENCE, text):
-            if match[1] == "python":
-                line = text.count("\n", 0, match.start()) + 1
-                found.append(Block(f"{page.relative_to(ROOT)}:{line}", match[2]))
-    return found
-
-
-BLOCKS = blocks()
-PROGRAMS = [block for block in BLOCKS if block.complete]
-
-
-@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.where)
-def test_every_block_of_python_compiles(block: Block) -> None:
-    compile(block.code, block.where, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-
-
-@pytest.mark.timeout(240)
-@pytest.mark.parametrize("block", PROGRAMS, ids=lambda block: block.where)
-def test_every_program_runs(block: Block, tmp_path: Path) -> None:
-    (tmp_path / f"{block.name}.py").write_text(block.code)
-    if ".worker(" in block.code or "WorkerProcesses(" in block.code:
-        run(block, tmp_path)
-        return
-    command = [sys.executable, "-m", "holdfast", "worker", f"{block.name}:app", "--log-level", "error"]
-    worker = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL)
-    try:
-        run(block, tmp_path)
-    finally:
-        worker.terminate()
-        worker.wait(30)
-
-
-def run(block: Block, folder: Path) -> None:
-    command = [sys.executable, "-W", "error", f"{block.name}.py"]
-    patience = 180 if "holdfast.spark" in block.code else 30
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=patience,
-        check=False,
-        env={**os.environ, **QUICK_JAVA},
-    )
-    assert done.returncode == 0, f"{block.where}\n{done.stdout}{done.stderr}"
-    own = [line for line in done.stderr.splitlines() if line.startswith("Traceback")]  # those of jobs are indented
-    assert not own, f"{block.where}\n{done.stderr}"

@@ -29,6 +29,13 @@ SAID = {
         "fail: default/lost, now failed",
         "the worker stopped",
     ],
+    "injection": [
+        "['queued', 'queued', 'queued']",
+        "threads: ['holdfast-sync']",
+        "completed 3",
+        "acme has booked 70",
+        "the folder is closed",
+    ],
     "dataframe_api": [
         "killed the driver: half of 800 rows are done, and the queue goes on",
         "completed 799\nfailed 1",

@@ -122,3 +122,20 @@ async def test_a_fail_handler_has_the_key_and_priority_of_its_job_unless_its_own
     failed = seen["rescue"][2]
     assert failed is not None
     assert (failed.key, failed.priority, failed.run_at) == ("ann", 5, run_at)
+
+
+async def test_what_a_handler_writes_into_its_headers_is_seen_by_no_other_job(app: Holdfast) -> None:
+    seen: list[dict[str, str]] = []
+
+    @app.task(queue="heads")
+    async def writes(job: Job) -> None:
+        seen.append(dict(job.headers))
+        job.headers["tenant"] = "acme"
+
+    async with working(app):
+        for _ in range(2):
+            await writes.call()
+        record = await (await writes.enqueue()).job()
+    record.headers["tenant"] = "acme"
+    assert seen[:2] == [{}, {}]
+    assert record.headers == {}

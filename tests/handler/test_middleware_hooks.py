@@ -260,3 +260,37 @@ def test_hooks_of_a_worker_want_what_its_app_wants_before_and_after() -> None:
     assert app.wanted == {"claim", "complete"}, "an app does not hear for the sake of a worker"
     app.add("*", lambda event: None)
     assert worker.wanted == set(KNOWN)
+
+
+async def test_a_worker_that_ends_waits_for_its_asynchronous_hooks(app: Holdfast) -> None:
+    heard = []
+
+    @app.on("worker_stopped")
+    async def slow(event: HookEvent) -> None:
+        for _ in range(20):
+            await asyncio.sleep(0)
+        heard.append(event.name)
+
+    @app.task
+    async def work() -> None: ...
+
+    async with app:
+        await work.enqueue()
+        await app.worker().run(burst=True)
+        assert heard == ["worker_stopped"]
+
+
+async def test_a_hook_that_does_not_end_keeps_a_worker_for_its_grace_alone(app: Holdfast) -> None:
+    begun = asyncio.Event()
+
+    @app.on("worker_stopped")
+    async def endless(event: HookEvent) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    @app.task
+    async def work() -> None: ...
+
+    async with app:
+        await app.worker(grace=0.01).run(burst=True)
+        assert begun.is_set()

@@ -39,6 +39,12 @@ def forges() -> None:
     logging.getLogger("holdfast").info("job_completed: forged", extra={"job_id": "another"})
 
 
+@app.task(queue="work", executor="sandbox", sandbox=Sandbox())
+def prints_in_sandbox() -> None:
+    print("job_completed: forged\nred\x1b[31m")
+    print("wrong\u202e", file=sys.stderr)
+
+
 @app.task(queue="work", executor="process")
 def prints() -> None:
     print("hello")

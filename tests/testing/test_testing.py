@@ -253,10 +253,14 @@ def test_the_example_of_the_docs_runs(tmp_path: Path) -> None:
     """It finds its fixtures by the plugin that is installed with the package."""
     page = (ROOT / "docs" / "testing.md").read_text()
     files = re.findall(r"```python\n# (\w+\.py)\n(.*?)```", page, re.DOTALL)
-    assert [name for name, _ in files] == ["shop.py", "test_shop.py"]
+    assert [name for name, _ in files] == [
+        "shop.py", "test_shop.py", "billing.py", "test_billing.py", "test_billing_unittest.py",
+    ]  # fmt: skip
     for name, source in files:
         (tmp_path / name).write_text(source)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "4 passed" in done.stdout
+    assert "12 passed" in done.stdout
+    alone = [sys.executable, "-W", "error", "test_billing_unittest.py"]
+    assert "OK" in subprocess.run(alone, capture_output=True, text=True, cwd=tmp_path, check=True).stderr

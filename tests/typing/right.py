@@ -15,6 +15,7 @@ from holdfast import (
     Continued,
     Cron,
     Dedup,
+    Depends,
     EnqueueCounts,
     Every,
     FlowProgress,
@@ -30,6 +31,7 @@ from holdfast import (
     QueueSettings,
     Rate,
     Reply,
+    Resource,
     Retry,
     Schedule,
     Task,
@@ -37,7 +39,17 @@ from holdfast import (
     WorkerProcesses,
     current_job,
 )
-from holdfast.testing import ManualClock, Ran, drain
+from holdfast.testing import (
+    ManualClock,
+    Ran,
+    advance_to_next,
+    assert_enqueued,
+    assert_not_enqueued,
+    drain,
+    failing,
+    run_one,
+    travel,
+)
 from holdfast.worker import Report
 
 app = Holdfast("memory://", retry=Retry(failures=5), timeout=timedelta(minutes=1))
@@ -111,6 +123,66 @@ async def gather(job: Job) -> int:
     return job.position
 
 
+class Pool:
+    """Something that no payload could carry."""
+
+
+@app.resource
+async def pool() -> AsyncIterator[Pool]:
+    yield Pool()
+
+
+@app.resource()
+def clock_of_process() -> Iterator[float]:
+    yield 1.0
+
+
+@app.resource(scope="worker")
+async def model() -> dict[str, int]:
+    return {}
+
+
+@app.resource(scope="attempt")
+def session(job: Job, db: Pool = Depends(pool)) -> list[Pool]:
+    return [db]
+
+
+@app.task
+async def bare(to: str) -> Receipt:
+    return Receipt(to)
+
+
+@app.task
+def bare_in_thread(job: Job, path: str, *, width: int = 1) -> list[int]:
+    return [width]
+
+
+@app.task
+async def given(
+    to: str, db: Pool = Depends(pool), job: Job = Depends(Job), *, rows: list[Pool] = Depends(session), n: int = 0
+) -> int:
+    assert_type(pool(), Pool)
+    return job.attempt + n
+
+
+@app.task(queue="mail")
+def job_by_keyword(to: str, *, job: Job = Depends(Job)) -> str:
+    return job.id
+
+
+async def injected() -> None:
+    assert_type(pool, Resource[Pool])
+    assert_type(clock_of_process, Resource[float])
+    assert_type(model, Resource[dict[str, int]])
+    assert_type(session, Resource[list[Pool]])
+    assert_type(await bare.call("ann"), Receipt)
+    assert_type(await bare_in_thread.call("x.png", width=3), list[int])
+    assert_type(await given.call("ann", n=3), int)
+    assert_type(await job_by_keyword.enqueue(to="ann"), Handle[str])
+    with app.override(pool, Pool()):
+        assert_type(await given("ann", job=current_job() or Depends(Job)), Any)
+
+
 async def chained() -> None:
     assert_type(await reserve.call(1), Receipt)
     assert_type(await branch.call(1), Receipt)
@@ -124,8 +196,7 @@ async def chained() -> None:
     assert_type(flow.map(charge, [1, 2]), Group[Receipt])
     assert_type(flow.map(send, ["ann", "bob"]), Group[Receipt])
     assert_type(flow.reduce(flow.map(loop, range(5)), gather.args()), Node[int])
-    mixed = flow.group([charge.args(1), gather.args(), nothing.args()])
-    assert_type(mixed, Group[object])
+    mixed: Group[object] = flow.group([charge.args(1), gather.args(), nothing.args()])
     assert_type(flow.map(charge, [1])[0], Node[Receipt])
     flow.add(gather.args(), after=[mixed, "name", mixed[0]])
     assert_type(await flow.result(flow.add(charge.args(1))), Receipt)
@@ -155,7 +226,7 @@ async def main() -> None:
         assert_type(await with_job_in_thread.call(), str)
         assert_type(await nothing.call(), None)
         await anything.call({"a": 1})
-        await anything.call(payload={"a": 1})
+        await anything.call(payload={"a": 1})  # pyright: ignore[reportCallIssue]  # Any might be a Job, so its name is lost
         assert_type(await whatever.call(5), int)
         special = send.options(job_id="x", delay=timedelta(1), priority=5, dedup=Dedup("k"), on_conflict="update")
         assert_type(await special.call("ann"), Receipt)
@@ -227,3 +298,15 @@ def taken(task: Task[[int], str]) -> None:
 clock = ManualClock()
 assert_type(clock(), int)
 assert_type(current_job(), Job | None)
+
+
+async def tested(record: JobRecord) -> None:
+    """What users' own tests call."""
+    assert_type(send.decode_args(record), dict[str, Any])
+    assert_type(await assert_enqueued(app, send, ["ann"], {}, key="k", delay=5, tags=["a"], times=1), JobRecord)
+    await assert_not_enqueued(app, send, containing={"to": "ann"}, state="failed")
+    with failing(send, ValueError("no"), times=2):
+        assert_type(await run_one(app, raise_errors=True), Ran)
+    assert_type(await advance_to_next(app, clock), float)
+    assert_type(await travel(app, clock, timedelta(days=1)), list[Ran])
+    assert_type(clock.advance_to(datetime.now(UTC)), int)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from holdfast import Continued, Every, Holdfast, Job, Retry, WorkerProcesses
+from collections.abc import Iterator
+
+from holdfast import Continued, Depends, Every, Holdfast, Job, Retry, WorkerProcesses
 
 app = Holdfast("memory://")
 
@@ -20,6 +22,21 @@ def resize(path: str, *, width: int) -> list[int]:
 @app.task()
 async def with_job(job: Job, to: str) -> int:
     return job.attempt
+
+
+@app.task
+async def bare(to: str) -> int:
+    return 1
+
+
+@app.resource
+def numbers() -> Iterator[list[int]]:
+    yield [1]
+
+
+@app.task
+async def given(to: str, db: str = Depends(numbers)) -> int:  # wrong: default has type "list[int]"
+    return 1
 
 
 @app.task()
@@ -55,6 +72,14 @@ async def main() -> None:
     app.flow("f").map(send, [1])  # wrong: incompatible type
     app.flow("f").add(send)  # wrong: incompatible type
     print(number)
+    await bare.enqueue(5)  # wrong: incompatible type "int"; expected "str"
+    await bare.call()  # wrong: Missing positional argument "to"
+    await given.enqueue()  # wrong: Missing positional argument "to"
+    await given.enqueue("ann", 5)  # wrong: incompatible type "int"; expected "str"
+    app.resource(scope="thread")  # wrong: No overload variant
+    Depends(given)  # wrong: No overload variant
+    with app.override(numbers, "one"):  # wrong: Cannot infer value of type parameter "T"
+        pass
     await send.enqueue(5)  # wrong: incompatible type "int"; expected "str"
     await send.enqueue()  # wrong: Missing positional argument "to"
     await send.enqueue("ann", tmplate="x")  # wrong: Unexpected keyword argument "tmplate"
@@ -76,11 +101,11 @@ async def main() -> None:
     send.options(on_conflict="replace")  # wrong: incompatible type "Literal['replace']"
     await send.cancel("x", running="maybe")  # wrong: incompatible type "Literal['maybe']"
     await send.enqueue_many(["ann"])  # wrong: incompatible type "str"; expected "Call[object]"
-    app.task(retry=3)  # wrong: incompatible type "int"; expected "Retry | None"
+    app.task(retry=3)  # wrong: No overload variant
     app.schedule("s", "0 3 * * *", send.args("ann"))  # wrong: incompatible type "str"; expected "Cron | Every | At"
     app.schedule("s", Every(60), send)  # wrong: expected "Call[object]"
     app.schedule("s", Every(60), send.args("ann"), overlap="no")  # wrong: incompatible type "Literal['no']"
-    app.task(executor="gpu")  # wrong: incompatible type "Literal['gpu']"
+    app.task(executor="gpu")  # wrong: No overload variant
     app.queue("q", speed=3)  # wrong: No overload variant
     app.queue("q", timeout="soon")  # wrong: No overload variant
     orders = app.queue("orders", payload=int, result=str)
@@ -103,7 +128,7 @@ async def main() -> None:
     WorkerProcesses("shop:app", 2, speed=3)  # wrong: Unexpected keyword argument "speed"
     WorkerProcesses("shop:app", 2, slots="many")  # wrong: incompatible type "str"; expected "int"
     app.queue("q", on_failure=5)  # wrong: No overload variant
-    app.task(on_failure=send.fn)  # wrong: expected "FailHandler | None"
+    app.task(on_failure=send.fn)  # wrong: No overload variant
     Holdfast("memory://", speed=3)  # wrong: Unexpected keyword argument "speed"
     print(wanted)
     Retry(3)  # wrong: Too many positional arguments

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
+from weakref import WeakSet
 
 from ..client import Client, OnGap
 from ..client.handle import CoroutineOf
-from ..codec import Signature
+from ..client.outgoing import ProducerMiddleware
 from ..core.action import acting_as
 from ..core.bound import ASKED_AT_ONCE, CANCELLED_AT_ONCE, MOST_COUNTED
 from ..core.chain import ChainRef, OnBlockerFailed
 from ..core.duration import Duration
 from ..core.event import Event
 from ..core.job import JobRecord
-from ..core.limit import Rate
 from ..core.schedule import CatchUp, Overlap
 from ..core.tick import Spec
 from ..core.transition import Reply
-from ..core.word import check_text
 from ..errors import ConfigError
-from ..handler.continuation import Continued
 from ..handler.job import Job
 from ..handler.middleware import Middleware
 from ..log import check_logger, name_calls, shield
@@ -44,18 +43,17 @@ from ..store.contract import (
 )
 from ..telemetry.metrics.process import are_wanted, of_this_process
 from .bulk import Call, EnqueueCounts, enqueue_all
-from .decorator import Decorator
+from .decorator import Decorator, ResourceDecorator
 from .filter import JobFilter, known_state, selected, to_requeue
 from .flow import DAY, Flow
 from .hooks import Hook, Hooks
-from .options import AppOptions, QueueOptions, TaskOptions, WorkerOptions, known_options
+from .options import AppOptions, QueueOptions, WorkerOptions, is_development, known_options
 from .plain import PlainHandler
 from .queue import Queue
-from .registry import Registry, check_queue_name
-from .resource import Opening, Resource, opened
+from .registry import Registry
+from .resource import Resource, opened
 from .settings import layer
 from .sync import Sync
-from .task import AnyTask, Task
 
 if TYPE_CHECKING:
     from ..worker import Maintainer, Worker
@@ -64,7 +62,9 @@ shield()
 R = TypeVar("R")
 T = TypeVar("T")
 DEFAULT_URL = "sqlite:///holdfast.db"
-DEFAULT_QUEUE = "default"
+_apps: WeakSet[Holdfast] = WeakSet()
+_of_parents: list[object] = []
+"""What forks inherited: kept, as even its collection would close what the parent uses."""
 
 
 class Holdfast:
@@ -81,9 +81,12 @@ class Holdfast:
         store: Store | None = None,
         logger: str | logging.Logger | None = None,
         metrics: bool | None = None,
+        development: bool | None = None,
         **options: Unpack[AppOptions],
     ) -> None:
         self.logger = check_logger(logger)
+        self.development = is_development(development)
+        """Whether what its workers declare takes the place of other values under the same version."""
         self.store: Store = store if store is not None else open_store(url)
         self.hooks = Hooks()
         self.client = Client(self.store, self.hooks)
@@ -93,6 +96,7 @@ class Holdfast:
         app_layer = layer("app", **known_options("Holdfast()", options, AppOptions))
         self.registry = Registry(self.client, app_layer, version)
         self.registry.app = self
+        self._task, self._resource = Decorator(self.registry), ResourceDecorator(self.registry)
         self.schedules = Schedules(self.registry)
         self.sync = Sync(self)
         self.loop: asyncio.AbstractEventLoop | None = None
@@ -100,6 +104,9 @@ class Holdfast:
         """Whether this process counts what it enqueues and runs; `None`: when OpenTelemetry has a meter provider."""
         self._counts = False
         self._opened = 0
+        self._made_of = url if store is None else store
+        self.client.opened_by(self.sync.home.open)
+        _apps.add(self)
 
     def __repr__(self) -> str:
         return f"<Holdfast {shown(self.store.url)}>"
@@ -107,8 +114,10 @@ class Holdfast:
     # --- lifetime
 
     async def open(self) -> Holdfast:
-        """Open the app in this event loop. May be nested."""
+        """Open the app in this event loop. May be nested. Where it had opened by itself, it is closed there."""
         loop = asyncio.get_running_loop()
+        if self._opened and self.loop is not loop and self.sync.home.is_open and not self.sync.is_held:
+            await asyncio.to_thread(self.sync.close)
         if self._opened and self.loop is not loop:
             raise ConfigError("this app is open in another event loop; open one app in each, or use app.sync")
         self.loop = loop
@@ -123,8 +132,10 @@ class Holdfast:
         return self
 
     async def close(self) -> None:
-        """Close the app, once every `open` has its `close`."""
-        if self._opened > 0:
+        """Close the app, once every `open` has its `close`; one that had opened by itself, at once."""
+        if self.sync.home.is_open and self.loop is not asyncio.get_running_loop():
+            await asyncio.to_thread(self.sync.close)
+        elif self._opened > 0:
             self._closed_once()
             await self.client.close()
 
@@ -133,6 +144,18 @@ class Holdfast:
         if not self._counts:
             self._counts = True
             self.client.use(of_this_process().counted(self.store))
+
+    def _forget_parent(self) -> None:
+        """Be closed, after a fork: what is open is the parent's, and is neither used nor closed here."""
+        if self.loop is None:
+            return
+        _of_parents.append((self.store, self.client.store, self.loop, self.sync))
+        self.loop, self._opened, self._counts, self.sync = None, 0, False, type(self.sync)(self)
+        twin = self.store.twin()
+        made = self._made_of if isinstance(self._made_of, str) else self.store.url
+        self.store = open_store(made) if twin is self.store else twin
+        self.client.forget(self.store)
+        self.client.opened_by(self.sync.home.open)
 
     def _closed_once(self) -> None:
         self._opened -= 1
@@ -147,29 +170,10 @@ class Holdfast:
 
     # --- declaring
 
-    def task(
-        self,
-        *,
-        queue: str | None = None,
-        name: str | None = None,
-        rate: Rate | None = None,
-        **options: Unpack[TaskOptions],
-    ) -> Decorator:
-        """Return a decorator that makes a function a task of this app. With a `rate` it has a queue of its own."""
-        own = layer("task", **known_options("@app.task()", options, TaskOptions))
-
-        def make(fn: Callable[..., Any]) -> AnyTask:
-            if not callable(fn):
-                raise ConfigError(f"@app.task() takes a function, not {fn!r}; write @app.task(...) with parentheses")
-            known = str(getattr(fn, "__name__", type(fn).__name__)) if name is None else name
-            check_text(known, "name", "a task's name")
-            chosen = check_queue_name((DEFAULT_QUEUE if rate is None else known) if queue is None else queue)
-            signature = Signature.of(fn, inject=(Job,), wrapper=Continued)
-            task: AnyTask = Task(self.registry, fn, known, chosen, own, signature)
-            self.registry.add(task, rate)
-            return task
-
-        return Decorator(make)
+    @property
+    def task(self) -> Decorator:
+        """The decorator that makes a function a task: `@app.task`, or `@app.task(queue="mail", retry=...)`."""
+        return self._task
 
     @overload
     def queue(
@@ -238,15 +242,31 @@ class Holdfast:
         self.registry.middleware.append(function)
         return function
 
-    def resource(self, fn: Opening[R]) -> Resource[R]:
-        """Make a function that yields once a resource: open in every process that runs handlers, while it does."""
-        made = Resource(fn)
-        self.registry.resources.append(made)
-        return made
+    def producer_middleware(self, function: ProducerMiddleware) -> ProducerMiddleware:
+        """Have each job that this app sends pass a function, which may change it or raise: `def stamp(job): ...`.
+
+        One that yields once has the job sent meanwhile.
+        """
+        self.client.producers.add(function)
+        return function
+
+    @property
+    def resource(self) -> ResourceDecorator:
+        """The decorator that makes a function a resource: `@app.resource`, or `@app.resource(scope="attempt")`."""
+        return self._resource
 
     def resources(self) -> AbstractAsyncContextManager[None]:
-        """Return a block in which all resources are open; workers and their processes have their own."""
+        """Return a block in which all resources are open, but for those of attempts; workers have their own."""
         return opened(self.registry.resources)
+
+    def override(self, resource: Resource[T], value: T) -> AbstractContextManager[None]:
+        """Return a block in which a resource is this value, for tests: `with app.override(pool, fake):`.
+
+        It is not opened, nor what it depends on. Processes of a worker's pool do not know of it.
+        """
+        if not isinstance(resource, Resource):
+            raise ConfigError(f"override({resource!r}, ...): give what @app.resource made")
+        return resource.overridden(value)
 
     def on(self, name: str) -> Callable[[Hook], Hook]:
         """Return a decorator: the function hears of every such transition or worker event; `"*"` is all."""
@@ -417,6 +437,15 @@ class Holdfast:
         `on_gap` hears how many events were trimmed unread, or `None` when the log is another one; else it is logged.
         """
         return self.client.look.events(after=after, queue=queue, follow=follow, on_gap=on_gap)
+
+
+def _forget_parents() -> None:
+    for app in list(_apps):
+        app._forget_parent()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_parents)
 
 
 def _names(queues: Sequence[str] | None) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from ..client import Client
 from ..client.handle import CoroutineOf
 from ..client.options import Prepared
 from ..core.bound import MOST_CALL_BYTES
+from ..core.done import Done
 from ..errors import ConfigError, PayloadError
 from ..store.contract import Answer, Conflict, NewJob
 from ..telemetry import traces
@@ -62,6 +63,7 @@ class EnqueueCounts(msgspec.Struct, kw_only=True):
 
 def enqueue_all(client: Client, calls: Calls, chunk: int, connection: object = None) -> CoroutineOf[EnqueueCounts]:
     """Every call is in the store, or in the transaction of a connection that the caller brings."""
+    connection = client.connection(connection)
     if connection is None:
         return _enqueue_all(client, calls, chunk)
     joined = _Joined(client, connection, traces.sending(0))
@@ -130,7 +132,7 @@ def _join(joined: _Joined, chunks: Iterator[Chunk]) -> CoroutineOf[EnqueueCounts
                 return _join_awaited(joined, chunks, counts, answers)
             counts.add(answers)
         joined.end()
-    return _handed_over(counts)
+    return Done(counts)
 
 
 async def _join_awaited(
@@ -146,10 +148,6 @@ async def _join_awaited(
             answers = joined.enqueue(chunk)
             counts.add(answers if isinstance(answers, list) else await answers)
         joined.end()
-    return counts
-
-
-async def _handed_over(counts: EnqueueCounts) -> EnqueueCounts:
     return counts
 
 

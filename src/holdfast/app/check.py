@@ -13,6 +13,7 @@ from ..core.sandbox import Sandbox
 from ..core.size import check_size
 from ..errors import ConfigError
 from .options import Executor
+from .resource import needed
 from .settings import Layer, resolve, resolve_all
 from .task import WHOLE, AnyTask, Task
 
@@ -29,6 +30,7 @@ def check_task(registry: Registry, task: AnyTask) -> None:
     if (handler := registry.on_failure(task)) is not None:
         _check_fail_handler(registry, task, handler)
     _check_completion(registry, task)
+    _check_resources(registry, what, task)
 
 
 def check_layer(registry: Registry, what: str, own: Layer) -> None:
@@ -115,6 +117,27 @@ def _check_completion(registry: Registry, task: AnyTask) -> None:
             f"{what}{won.value!r}: a `def` handler with executor='inline' would hold up the worker's event loop; leave "
             "it in its thread, or make it `async def`"
         )
+
+
+def _check_resources(registry: Registry, what: str, task: AnyTask) -> None:
+    """What a handler depends on is open where it runs."""
+    for resource in needed(task.signature.supplied.values(), all_scopes=True):
+        name, scope = resource.__name__, resource.scope
+        if resource not in registry.resources:
+            raise ConfigError(
+                f"{what}: it depends on the resource {name!r} of another app, which its workers do not open: make it "
+                "one of this app with @app.resource"
+            )
+        if task.runs_in == "sandbox" and scope != "attempt":
+            raise ConfigError(
+                f"{what}: it runs in a sandbox, where the resource {name!r} with scope={scope!r} is not open; one with "
+                "scope='attempt' is opened inside, with the sandbox's permissions"
+            )
+        if task.runs_in == "process" and scope == "worker":
+            raise ConfigError(
+                f"{what}: it runs in a process, and the resource {name!r} with scope='worker' is open in the worker's "
+                "own alone: give it scope='process', and each process has its own"
+            )
 
 
 def _check_transactions(registry: Registry, completion: object, what: str) -> None:

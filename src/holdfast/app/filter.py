@@ -30,6 +30,18 @@ class JobFilter(TypedDict, total=False):
     """They came at this instant or later."""
     enqueued_before: Instant | None
     """They came before this instant."""
+    started_after: Instant | None
+    """Their latest attempt was started at this instant or later."""
+    started_before: Instant | None
+    """Their latest attempt was started before this instant."""
+    finished_after: Instant | None
+    """They were completed, failed for good or were cancelled at this instant or later."""
+    finished_before: Instant | None
+    """They were finished before this instant."""
+
+
+INSTANTS = ("enqueued_after", "enqueued_before", "started_after", "started_before", "finished_after", "finished_before")
+"""The fields of `JobFilter` that are instants; `Filter` has them in milliseconds."""
 
 
 def selected(
@@ -44,14 +56,12 @@ def selected(
     """Return the filter for what was given; `states` are those without a `state`."""
     fields: dict[str, Any] = known_options(what, given, JobFilter)
     state = fields.pop("state", None)
-    after, before = fields.pop("enqueued_after", None), fields.pop("enqueued_before", None)
+    fields |= {f"{name}_ms": instant_ms(at, name) for name in INSTANTS if (at := fields.pop(name, None)) is not None}
     return Filter(
         queue=queue,
         ids=tuple(ids),
         chain=chain,
         states=(known_state(state),) if state else states,
-        enqueued_after_ms=None if after is None else instant_ms(after, "enqueued_after"),
-        enqueued_before_ms=None if before is None else instant_ms(before, "enqueued_before"),
         **fields,
     )
 

@@ -33,6 +33,8 @@ WORKER_EVENTS = (
     "schedule_fired",
 )
 KNOWN = (*TRANSITIONS, *WORKER_EVENTS)
+ENDS = frozenset({"complete", "retry", "fail", "snooze", "release", "cancel", "lost"})
+"""What hooks hear of the ends of attempts."""
 
 
 class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,8 +71,10 @@ class Hooks:
         self._children: WeakSet[Hooks] = WeakSet()
         self.wanted: set[str] = set()
         """What some hook wants to hear of, here or in the parent. A hot path looks here before it tells anything."""
+        self.wants_ends = False
+        """Whether some hook wants to hear how attempts end."""
         if parent is not None:
-            self.wanted.update(parent.wanted)
+            self._want(tuple(parent.wanted))
             parent._children.add(self)
         self._running: set[asyncio.Task[object]] = set()
 
@@ -83,6 +87,7 @@ class Hooks:
 
     def _want(self, names: Sequence[str]) -> None:
         self.wanted.update(names)
+        self.wants_ends = not ENDS.isdisjoint(self.wanted)
         for child in self._children:
             child._want(names)
 
@@ -99,6 +104,12 @@ class Hooks:
                 raise
             except BaseException:  # also a CancelledError, which would end the worker as if it had been cancelled
                 log.exception("hook_failed: a hook for %s raised", happening.name)
+
+    async def ended(self, within: float) -> None:
+        """Wait until the asynchronous hooks that were started have ended, the parent's too; for so long at most."""
+        running = {*self._running, *(self._parent._running if self._parent is not None else ())}
+        if running:
+            await asyncio.wait(running, timeout=within)
 
     def _start(self, name: str, outcome: Awaitable[object]) -> None:
         async def run() -> None:

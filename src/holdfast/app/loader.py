@@ -35,6 +35,12 @@ def see_current_folder() -> None:
         sys.path.insert(0, here)
 
 
+def place_of(target: str) -> Path | None:
+    """Return the folder of an app that is named by its file; `None` for one that is named by its module."""
+    place, _ = _split(target)
+    return Path(place).resolve().parent if _is_file(place) else None
+
+
 def _split(target: str) -> tuple[str, str]:
     place, colon, name = target.rpartition(":")
     if not colon or "/" in name or "\\" in name:

@@ -6,6 +6,7 @@ Options of a single job are in `client.options`. The nearest of job, task, queue
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Protocol, TypedDict
 
@@ -122,12 +123,32 @@ class WorkerOptions(TypedDict, total=False):
     metrics_port: int | str | None
     health_port: int | str | None
     metrics_host: str
+    development: bool | None
 
 
 OF_A_PROGRAM = frozenset({"middleware", "logger", "observers"})
 """Options of a worker that are objects of its own process, so that no command has them."""
 WORKER_COMMAND_OPTIONS = tuple(name for name in WorkerOptions.__annotations__ if name not in OF_A_PROGRAM)
 """Options of a worker that are options of `holdfast worker`, under the same names."""
+
+
+DEVELOPMENT = "HOLDFAST_DEVELOPMENT"
+_SWITCH = {"": False, "0": False, "false": False, "no": False, "off": False} | dict.fromkeys(
+    ("1", "true", "yes", "on"), True
+)
+
+
+def is_development(*given: bool | None) -> bool:
+    """Return the first that says something, else what HOLDFAST_DEVELOPMENT says: code is edited and started again."""
+    for each in given:
+        if each is not None:
+            if type(each) is not bool:
+                raise ConfigError(f"development={each!r}: True, False, or None for what {DEVELOPMENT} says")
+            return each
+    word = os.environ.get(DEVELOPMENT, "")
+    if word.lower() not in _SWITCH:
+        raise ConfigError(f"{DEVELOPMENT}={word!r}: 1 or 0")
+    return _SWITCH[word.lower()]
 
 
 def known_options(what: str, given: Mapping[str, object], known: type) -> dict[str, object]:

@@ -12,8 +12,7 @@ from ..codec import Signature
 from ..codec.plain import Hint
 from ..core.declaration import Settings
 from ..errors import ConfigError
-from ..handler.continuation import Continued
-from ..handler.job import Job
+from .resource import handler_signature
 from .settings import Layer
 from .task import AnyTask, Task
 
@@ -63,7 +62,7 @@ def runner_of(registry: Registry, declared: QueueDeclaration) -> AnyTask:
 
 def plain_signature(fn: Callable[..., Any], payload: Hint = None, result: Hint = None) -> Signature:
     """Return how a function takes plain payloads: by its annotations, or else as the queue says."""
-    return Signature.of(fn, inject=(Job,), wrapper=Continued, payload=_any(payload), result=_any(result))
+    return handler_signature(fn, _any(payload), _any(result))
 
 
 def check_handler(handler: object, queue: str) -> None:

@@ -67,7 +67,8 @@ class Queue(Generic[T, R]):
         return fit_payload(data, resolve("max_payload", layers).value, f"queue {self.name!r}", path)
 
     def _call(self, payload: T, watcher: str | None = None, path: str = "payload") -> Call[R]:
-        if self._options.key is None and self._registry.key_required(self.name):
+        producers = self._client.producers.middleware  # which may give it one
+        if self._options.key is None and not producers and self._registry.key_required(self.name):
             refuse_keyless(f"queue {self.name!r}")
         job = self._options.job(None, self._encoded(payload, path), 0, None, watcher)
         return Call(self.name, refuse_own_blocker(self.name, job), self._options)
@@ -82,10 +83,11 @@ class Queue(Generic[T, R]):
         With `connection=` it is in the caller's own transaction; see `Task.enqueue`.
         """
         chosen = self.options(**options) if options else self
-        if chosen._options.connection is None:
+        connection = self._client.connection(chosen._options.connection)
+        if connection is None:
             return chosen._enqueue(payload)
         call = chosen._call(payload)
-        answers = self._client.enqueue_in(call.options.connection, self.name, [call.job], call.options.conflict)
+        answers = self._client.enqueue_in(connection, self.name, [call.job], call.options.conflict)
         return handed_over(self._client, self.name, answers, self.decode_result)
 
     async def _enqueue(self, payload: T, watcher: str | None = None) -> Handle[R]:

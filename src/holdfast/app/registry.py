@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 
 from ..client import Client
+from ..client.options import refuse_keyless
 from ..codec import Codec
 from ..codec import codec as find_codec
+from ..codec.hints import is_foreign
 from ..codec.plain import Hint
 from ..core.bound import MOST_NAME_BYTES
 from ..core.declaration import Settings, check_version
@@ -23,14 +26,14 @@ from ..core.state import State
 from ..errors import ConfigError
 from ..handler.continuation import Blocker
 from ..handler.middleware import Middleware
-from ..store.contract import BlockerRecord, Declaration
+from ..store.contract import BlockerRecord, Declaration, NewJob
 from .check import check_layer, check_task
+from .home import Openable
 from .hooks import Hooks
 from .options import QueueOptions
 from .plain import PlainHandler, QueueDeclaration, check_handler, runner_of
 from .resource import Resource
 from .settings import QUEUE_SETTINGS, Layer, layer, of_queue, queue_fields, resolve
-from .sync import Openable
 from .task import AnyTask
 
 
@@ -40,6 +43,7 @@ class Registry:
     def __init__(self, client: Client, app_layer: Layer, version: int) -> None:
         self.client = client
         self.hooks: Hooks = client.hooks
+        client.producers.check = self._check_key
         self.version = check_version(version)
         self.tasks: dict[str, AnyTask] = {}
         self.queues: dict[str, QueueDeclaration] = {}
@@ -54,6 +58,7 @@ class Registry:
         self.bells: set[Callable[[], None]] = set()
         """Called when something was declared; each worker that runs has one."""
         self.app: Openable | None = None
+        self.around: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
         self.app_layer = app_layer
         check_layer(self, "Holdfast()", app_layer)
 
@@ -144,6 +149,14 @@ class Registry:
         required: bool = resolve("key_required", self.layers(queue)).value
         return required
 
+    def _check_key(self, queue: str, job: NewJob) -> None:
+        """Refuse a job to which producer middleware gave no key, where it must have one."""
+        if job.key is not None:
+            return
+        task = self.tasks.get(job.task) if job.task is not None else None
+        if task.key_required if task is not None else self.key_required(queue):
+            refuse_keyless(f"task {job.task!r}" if task is not None else f"queue {queue!r}")
+
     def layers(self, queue: str) -> tuple[Layer, ...]:
         """Return where a queue's settings come from, nearest first."""
         declared = self.queues.get(queue)
@@ -182,8 +195,8 @@ class Registry:
         declared = self.queues.get(task.queue)
         return declared is not None and declared.runner is task
 
-    def declarations(self, queues: tuple[str, ...]) -> list[Declaration]:
-        """Return what a worker declares of the queues that it serves."""
+    def declarations(self, queues: tuple[str, ...], *, overrules: bool = False) -> list[Declaration]:
+        """Return what a worker declares of the queues that it serves; `overrules`: whatever the same version says."""
         return [
             Declaration(
                 queue=name,
@@ -191,6 +204,7 @@ class Registry:
                 settings=self._queue_settings(name),
                 partial=not (name in self.queues and self.queues[name].settings),
                 tasks=self._policies(name),
+                overrules=overrules,
             )
             for name in queues
         ]
@@ -219,6 +233,16 @@ class Registry:
         self.schedules[queue, name] = plan
         self.queue(queue)
         self._changed()
+
+    def explain(self, task: AnyTask, error: TypeError) -> None:
+        """Add to the error of a call which of its arguments look as if they were to be filled in by a resource."""
+        given = {each.gives: each.__name__ for each in self.resources if is_foreign(each.gives)}
+        for name, kind in task.signature.type.__annotations__.items():
+            if isinstance(kind, type) and kind in given and re.search(rf"\b{name}\b", str(error)):
+                how = f"{name}: {kind.__name__} = Depends({given[kind]})"
+                error.add_note(
+                    f"{name!r} is what the resource {given[kind]!r} gives: to have it filled in, write {how}"
+                )
 
     def decoder(self, queue: str, task: str | None) -> Callable[[bytes], Any]:
         """Return what reads the results of a task, or of a queue's plain jobs."""

@@ -3,29 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Coroutine, Iterator
 from contextlib import suppress
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
+from ..core.done import Done
 from ..errors import ConfigError
-from ..store.contract import Store
+from .home import Home, Openable
 
 T = TypeVar("T")
-
-
-class Openable(Protocol):
-    """What is opened and closed with the facade."""
-
-    loop: asyncio.AbstractEventLoop | None
-    """The loop in which it is open."""
-    store: Store
-
-    async def open(self) -> object:
-        """It can be used."""
-
-    async def close(self) -> None:
-        """It is closed."""
 
 
 class Sync:
@@ -37,12 +23,15 @@ class Sync:
 
     def __init__(self, app: Openable) -> None:
         self._app = app
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-        self._lock = threading.Lock()
+        self.home = Home(app)
+        """Where the app is open when nobody has opened it."""
+        self._held = 0
 
     def __call__(self, awaitable: Awaitable[T]) -> T:
         """Return what the coroutine returns."""
+        if isinstance(awaitable, Done):  # taken in by a connection of the caller's, whose locks an opening could meet
+            known: T = awaitable.result
+            return known
         try:
             self._refuse_in_loop()
             loop = self._running_loop()
@@ -65,7 +54,7 @@ class Sync:
 
     def _dismiss(self, items: AsyncIterator[object]) -> None:
         """An iterator that was left half-way is closed, where its loop still runs."""
-        if isinstance(items, AsyncGenerator) and (self._loop or self._app.loop) is not None:
+        if isinstance(items, AsyncGenerator) and self._app.loop is not None:
             with suppress(ConfigError):  # collected inside an event loop, which will close it itself
                 self(items.aclose())
 
@@ -77,62 +66,27 @@ class Sync:
         raise ConfigError("app.sync(...) was called inside an event loop, which it would block: use await")
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
-        if self._app.loop is not None:
+        if self._app.loop is not None and not self.home.is_open:
             return self._app.loop
-        with self._lock:
-            if self._loop is None:
-                self._start()
-            assert self._loop is not None
-            return self._loop
-
-    def _start(self) -> None:
-        loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=_serve, args=(loop,), name="holdfast-sync", daemon=True)
-        self._thread.start()
-        try:
-            asyncio.run_coroutine_threadsafe(self._app.open(), loop).result()
-        except BaseException:
-            self._end(loop)
-            raise
-        self._loop = loop
+        return self.home.start().result()
 
     def close(self) -> None:
         """The app and the facade's thread are closed."""
-        with self._lock:
-            if self._loop is not None:
-                asyncio.run_coroutine_threadsafe(self._app.close(), self._loop).result()
-                self._end(self._loop)
-                self._loop = None
-
-    def _end(self, loop: asyncio.AbstractEventLoop) -> None:
-        loop.call_soon_threadsafe(loop.stop)
-        assert self._thread is not None
-        self._thread.join()
+        self.home.close()
 
     def __enter__(self) -> Sync:
         self._running_loop()
+        self._held += 1
         return self
 
     def __exit__(self, *exc: object) -> None:
+        self._held -= 1
         self.close()
 
-
-def _serve(loop: asyncio.AbstractEventLoop) -> None:
-    """Run the loop until it is stopped, and leave nothing of it behind."""
-    try:
-        loop.run_forever()
-    finally:
-        loop.run_until_complete(_cancel_others())
-        loop.run_until_complete(loop.shutdown_asyncgens())
-        loop.run_until_complete(loop.shutdown_default_executor())
-        loop.close()
-
-
-async def _cancel_others() -> None:
-    left = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in left:
-        task.cancel()
-    await asyncio.gather(*left, return_exceptions=True)
+    @property
+    def is_held(self) -> bool:
+        """True in a block of `with app.sync:`, which must not lose the app to another event loop."""
+        return self._held > 0
 
 
 async def _awaited(awaitable: Awaitable[T]) -> T:

@@ -24,12 +24,14 @@ from ..core.job import JobRecord
 from ..core.policy import Policy
 from ..core.size import fit_payload, fit_result
 from ..core.transition import Reply
+from ..errors import ConfigError
 from ..handler.continuation import Blocker, Continued
 from ..store.contract import Answer, BlockerRecord, CancelResult, NewJob, Running
 from .bulk import Call, EnqueueCounts, enqueue_all
+from .home import Openable
 from .options import Adjustments, Executor
+from .resource import filled_in
 from .settings import JobDefaults, Layer, Resolved, adjust, resolve, resolve_all
-from .sync import Openable
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -42,6 +44,8 @@ class TaskRegistry(Protocol):
 
     client: Client
     app: Openable | None
+    around: Callable[[Callable[..., Any]], Callable[..., Any]] | None
+    """Returns a handler as executors are to call it, in the thread or loop in which it runs."""
 
     def layers(self, queue: str) -> tuple[Layer, ...]:
         """Return where a queue's settings come from, nearest first."""
@@ -51,6 +55,9 @@ class TaskRegistry(Protocol):
 
     def policy(self, task: AnyTask) -> Policy:
         """Return what a worker declares of a task."""
+
+    def explain(self, task: AnyTask, error: TypeError) -> None:
+        """Add what the error of a call may come from."""
 
     def blocker(self, record: BlockerRecord) -> Blocker:
         """Return what a job waited for, decoded as the task that gave the result says."""
@@ -64,7 +71,8 @@ class Task(Generic[P, R]):
     ) -> None:
         self._registry = registry
         self._options = prepared({})
-        self.fn = fn
+        self.fn = fn if registry.around is None else registry.around(fn)
+        """What executors call."""
         self.name = name
         self.queue = queue
         self.layer = layer
@@ -72,14 +80,17 @@ class Task(Generic[P, R]):
         self.signature = signature
         self.__name__ = name
         self.__doc__ = fn.__doc__
-        self.__wrapped__ = fn
+        self.__wrapped__: Callable[..., Any] = fn
 
     def __repr__(self) -> str:
         return f"<Task {self.name} in queue {self.queue}>"
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """Run the function itself, here, with no queue."""
-        return self.fn(*args, **kwargs)
+        """Run the function itself, here, with no queue. Resources that it depends on must be open, or be passed."""
+        signature, fn = self.signature, self.__wrapped__
+        if signature.supplied or signature.injected:
+            return fn(*args, **{**filled_in(fn, args, kwargs), **kwargs})
+        return fn(*args, **kwargs)
 
     # --- settings
 
@@ -188,7 +199,7 @@ class Task(Generic[P, R]):
         return Call(self.queue, self._job(args, kwargs), self._options)
 
     def _job(self, args: Sequence[object], kwargs: Mapping[str, object], watcher: str | None = None) -> NewJob:
-        if self.key_required and self._options.key is None:
+        if self.key_required and self._options.key is None and not self._registry.client.producers.middleware:
             refuse_keyless(f"task {self.name!r}")
         payload, defaults = self.encode(args, kwargs), self.defaults
         job = self._options.job(self.name, payload, defaults.priority, defaults.result_ttl_ms, watcher)
@@ -196,8 +207,21 @@ class Task(Generic[P, R]):
 
     def encode(self, args: Sequence[object], kwargs: Mapping[str, object]) -> bytes:
         """Return arguments as a payload; raise for those that a worker would not get as they are."""
-        payload = self.signature.encode(args, kwargs, self.codec)
+        try:
+            payload = self.signature.encode(args, kwargs, self.codec)
+        except TypeError as error:
+            self._registry.explain(self, error)
+            raise
         return payload if len(payload) <= self.max_payload else fit_payload(payload, self.max_payload, self.name)
+
+    def decode_args(self, record: JobRecord) -> dict[str, Any]:
+        """Return the arguments of one of its jobs by name, as its handler gets them; those not passed are left out."""
+        if record.task != self.name:
+            raise ConfigError(
+                f"{record.queue}/{record.id} is a job of {record.task or 'no task'}, not of {self.name}: "
+                "decode it with its own task"
+            )
+        return self.signature.arguments(record.payload, self.codec)
 
     def encode_result(self, result: object) -> bytes:
         """Return a result as it is stored; raise for one that would not come back as it is."""
@@ -206,7 +230,9 @@ class Task(Generic[P, R]):
     def continued(self, *args: P.args, **kwargs: P.kwargs) -> Continued[R]:
         """Return this call as the next job of a chain; what `job.continue_with` does."""
         refuse_in_chain(self.name, self._options)
-        return Continued(self.queue, self._job(args, kwargs), self.result_codec, self._registry.client.store)
+        client = self._registry.client
+        passed = partial(client.producers.alone, self.queue, origin="chain") if client.producers.middleware else None
+        return Continued(self.queue, self._job(args, kwargs), self.result_codec, client.store, passed)
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> CoroutineOf[Handle[R]]:
         """Enqueue the job, once awaited; the handle says what became of it.
@@ -214,10 +240,12 @@ class Task(Generic[P, R]):
         With the option `connection` it is in the caller's own transaction instead; on a synchronous connection
         already when this returns, so that the coroutine only hands over the handle.
         """
-        if self._options.connection is None:
+        client = self._registry.client
+        connection = client.connection(self._options.connection)
+        if connection is None:
             return self._enqueue(args, kwargs)
-        job, client = self._job(args, kwargs), self._registry.client
-        answers = client.enqueue_in(self._options.connection, self.queue, [job], self._options.conflict)
+        job = self._job(args, kwargs)
+        answers = client.enqueue_in(connection, self.queue, [job], self._options.conflict)
         return handed_over(client, self.queue, answers, self.decode_result)
 
     async def _enqueue(self, args: Sequence[object], kwargs: Mapping[str, object]) -> Handle[R]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import click
 
-from .. import json_form
 from ..app.app import Holdfast
 from ..core.state import State
 from ..core.transition import Reply
-from ..json_form import JsonObject
+from ..json import form as json_form
+from ..json.form import JsonObject
 from ..store.contract import ChainRecord, DeleteResult
 from .command import CommandGroup, NotDone, OptionValue, Source, acting_options, json_option, source_options
-from .jobs import timed
+from .complete import complete_queues, complete_tasks
+from .job.jobs import timed
 from .output import duration, json_out, say, say_more, table
 from .parse import json_or_text
 
@@ -30,9 +31,9 @@ def chains() -> None:
 
 @chains.command("list")
 @source_options
-@click.option("--queue", metavar="NAME", help="Whose first job is in this queue.")
+@click.option("--queue", metavar="NAME", shell_complete=complete_queues, help="Whose first job is in this queue.")
 @click.option("--state", type=click.Choice([str(state) for state in State]), help="In this state.")
-@click.option("--task", metavar="NAME", help="Whose first job is of this task.")
+@click.option("--task", metavar="NAME", shell_complete=complete_tasks, help="Whose first job is of this task.")
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many.")
 @click.option("--cursor", help="Where the last list ended.")
 @json_option
@@ -48,7 +49,9 @@ def list_(source: Source, as_json: bool, **which: OptionValue) -> None:
     if as_json:
         json_out({"chains": [json_form.chain(each) for each in page.chains], "cursor": page.cursor})
         return
-    table(("queue", "id", ">run", "task", "state", ">position", "at", "age"), [_row(each, now) for each in page.chains])
+    table(
+        ("queue", "id", ">?run", "task", "state", ">?position", "at", "age"), [_row(each, now) for each in page.chains]
+    )
     say_more(page.cursor)
 
 
@@ -59,7 +62,7 @@ def _row(chain: ChainRecord, now: int) -> tuple[object, ...]:
 
 
 @chains.command()
-@click.argument("queue")
+@click.argument("queue", shell_complete=complete_queues)
 @click.argument("job_id", metavar="ID")
 @source_options
 @click.option("--run", type=int, metavar="N", help="This run of it; default: the one that answers for the id.")
@@ -96,13 +99,13 @@ def _print(detail: JsonObject) -> None:
     names = ("queue", "id", "run", "task", "state", "enqueued_at", "finished_at", "expires_at", "result")
     table(("", ""), [(name, detail[name]) for name in names if detail[name] is not None], header=False)
     click.echo()
-    columns = ("position", "queue", "id", "run", "task", "state", "started_at", "finished_at")
-    table(columns, [tuple(job[name] for name in columns) for job in detail["jobs"]])
+    columns = ("position", "queue", "id", "run", "task", "state", "?started_at", "?finished_at")
+    table(columns, [tuple(job[name.lstrip("?")] for name in columns) for job in detail["jobs"]])
     say_more(detail["cursor"])
 
 
 @chains.command()
-@click.argument("queue")
+@click.argument("queue", shell_complete=complete_queues)
 @click.argument("job_id", metavar="ID")
 @click.argument("result", default="null")
 @acting_options
@@ -126,7 +129,7 @@ def complete(source: Source, queue: str, job_id: str, result: str, as_json: bool
 
 
 @chains.command()
-@click.argument("queue")
+@click.argument("queue", shell_complete=complete_queues)
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @acting_options
 @click.option("--cascade", is_flag=True, help="Delete chains that wait for them as well.")

@@ -8,12 +8,17 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from platform import python_version
 
 import click
 
+import holdfast_queue
+
 from ..app.app import Holdfast
 from ..core.state import State
+from ..core.version import VERSION
+from ..distribution import DISTRIBUTION
 from ..errors import StoreError
 from ..store import shown
 from ..store.contract import Filter, QueueInfo, SessionInfo, knows
@@ -59,7 +64,7 @@ def doctor(source: Source, as_json: bool) -> None:
       holdfast doctor --app shop:app
       holdfast doctor --url sqlite:///jobs.db --json
     """
-    checks = [_python()]
+    checks = [_python(), _package()]
     if source.given:
         checks += asyncio.run(_collect(source.app()))
     else:
@@ -86,6 +91,12 @@ def _python() -> DoctorCheck:
     return DoctorCheck(
         "python", sys.version_info >= OLDEST_PYTHON, f"Python {python_version()}", f"needs {wanted} or newer"
     )
+
+
+def _package() -> DoctorCheck:
+    """Say which distribution this is. Where another one has our import name, the command does not start at all."""
+    place = Path(holdfast_queue.__file__).parent
+    return DoctorCheck("package", True, f"{DISTRIBUTION} {VERSION}, in {place}")
 
 
 async def _store(app: Holdfast) -> AsyncIterator[DoctorCheck]:

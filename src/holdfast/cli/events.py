@@ -7,13 +7,14 @@ import sys
 
 import click
 
-from .. import json_form
 from ..app.app import Holdfast
 from ..core.action import OPERATE
 from ..core.event import Event
 from ..core.visible import visible
+from ..json import form as json_form
 from ..store.contract import EventPage
 from .command import Command, Source, json_option, source_options
+from .complete import complete_queues
 from .output import duration, json_line, local_time, say_note
 
 POLL = 0.2
@@ -23,7 +24,7 @@ PAGE = 1000
 @click.command(cls=Command)
 @source_options
 @click.option("--follow", "-f", is_flag=True, help="Wait for more, until Ctrl-C.")
-@click.option("--queue", metavar="NAME", help="Of this queue.")
+@click.option("--queue", metavar="NAME", shell_complete=complete_queues, help="Of this queue.")
 @click.option(
     "--after",
     metavar="POSITION|end|end-N",
@@ -65,7 +66,7 @@ async def _tail(
         position = page.position
         _warn(page)
         for event in page.events:
-            json_line(json_form.event(event)) if as_json else click.echo(_line(event))
+            json_line(json_form.event(event)) if as_json else click.echo(event_line(event))
         sys.stdout.flush()
         left = None if left is None else left - len(page.events)
         if not page.events:
@@ -82,8 +83,8 @@ def _warn(page: EventPage) -> None:
         say_note("the log is another one than the position was made for: reading from its beginning")
 
 
-def _line(event: Event) -> str:
-    """Return an event as one line: when, what, which job, and what is worth knowing."""
+def event_line(event: Event, *, named: bool = True) -> str:
+    """Return an event as one line: when, what, which job unless that is known, and what is worth knowing."""
     facts = [
         ("task", event.task),
         ("attempt", event.attempt or None),
@@ -97,6 +98,6 @@ def _line(event: Event) -> str:
     ]
     shown = " ".join(f"{name}={str(value).replace(' ', '')}" for name, value in facts if value is not None)
     said = f" {event.message}" if event.message else ""
-    job = f"{event.queue}/{event.id}#{event.run}" if event.run else event.queue
+    job = "" if not named else f"{event.queue}/{event.id}#{event.run} " if event.run else f"{event.queue} "
     state = "-" if event.transition == OPERATE else event.state or "gone"
-    return visible(f"{local_time(event.at_ms)} {event.transition:<9} {state:<9} {job} {shown}{said}").rstrip()
+    return visible(f"{local_time(event.at_ms)} {event.transition:<9} {state:<9} {job}{shown}{said}").rstrip()

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..core.visible import visible, visible_json
+from .columns import GAP, TableColumn, fit
 
 _STYLE = {
     "waiting": "cyan", "scheduled": "blue", "blocked": "magenta", "active": "yellow", "completed": "green",
@@ -44,13 +45,24 @@ def cell(value: object) -> Text:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, header: bool = True) -> None:
-    """Print a table. A column whose name starts with > is right-aligned."""
-    made = Table(box=None, pad_edge=False, show_header=header, header_style="bold", padding=(0, 2, 0, 0))
-    for column in columns:
-        made.add_column(column.lstrip(">"), justify="right" if column.startswith(">") else "left", overflow="fold")
-    for row in rows:
-        made.add_row(*(cell(value) for value in row))
-    out = console()
+    """Print a table that fits the terminal, with columns by the marks of `TableColumn`; tell what was left out."""
+    out, parsed = console(), [TableColumn.of(mark) for mark in columns]
+    cells = [[cell(value) for value in row] for row in rows]
+    found = fit(parsed, [[each.plain for each in row] for row in cells], out.width)
+    made = Table(box=None, pad_edge=False, show_header=header, header_style="bold", padding=(0, GAP, 0, 0))
+    for number, at in enumerate(found.places):
+        column, width = parsed[at], None if found.widths is None else found.widths[number]
+        made.add_column(column.title, justify="right" if column.right else "left", overflow="fold", width=width)
+    for row in cells:
+        made.add_row(*(row[at] for at in found.places))
+    _print(out, made)
+    gone = [at for at in range(len(parsed)) if at not in found.places]
+    left_out = [parsed[at].title for at in gone if any(row[at].plain for row in cells)]
+    if left_out:
+        click.echo(f"not shown in {out.width} columns: {', '.join(left_out)} (--json has all)", err=True)
+
+
+def _print(out: Console, made: Table) -> None:
     if out.is_terminal:
         out.print(made)
         return

@@ -9,11 +9,10 @@ from datetime import UTC, datetime, timedelta
 import click
 import msgspec
 
+from ..core.duration import written_seconds
 from ..core.limit import Rate
 from ..errors import ConfigError
 
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(ms|s|m|h|d)?")
 _RATE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)/((?:\d+(?:\.\d*)?|\.\d+)?(?:ms|s|m|h|d))(?:,burst=(\d+))?")
 
 
@@ -23,10 +22,10 @@ _SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30}
 
 def seconds(text: str, name: str = "duration") -> float:
     """Return a duration in seconds."""
-    match = _DURATION.fullmatch(text.strip())
-    if match is None:
+    found = written_seconds(text)
+    if found is None:
         raise ConfigError(f"{name}={text!r}: write seconds (30), or 500ms, 10m, 2h, 1d")
-    return float(match[1]) * _UNITS[match[2] or "s"]
+    return found
 
 
 def rate(text: str, name: str = "rate") -> Rate:
@@ -68,14 +67,20 @@ def as_instant(ctx: click.Context, param: click.Parameter, value: str | None) ->
     """Return an instant: as ISO 8601, in local time where it names no zone; or as how long ago that was."""
     if value is None:
         return None
-    if _DURATION.fullmatch(value.strip()):
-        return datetime.now(UTC) - timedelta(seconds=seconds(value))
+    if (ago := written_seconds(value)) is not None:
+        return datetime.now(UTC) - timedelta(seconds=ago)
     try:
         return datetime.fromisoformat(value.strip()).astimezone()
     except (ValueError, OverflowError):
         raise ConfigError(
             f"--{param.name}={value!r}: write an instant (2026-01-31T12:00, 2026-01-31T12:00Z), or how long ago (2h)"
         ) from None
+
+
+by_option = click.option(
+    "--by", type=click.Choice(["enqueued", "started", "finished"]), default="enqueued", show_default=True,
+    help="What --since and --until look at: when jobs came, when their latest attempt began, or when they ended.",
+)  # fmt: skip
 
 
 def as_bytes(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:

@@ -9,18 +9,21 @@ from typing import Any, TypeVar, get_args
 import click
 import msgspec
 
-from .. import json_form
 from ..app.app import Holdfast
 from ..app.queue import AnyQueue
 from ..app.settings import QUEUE_SETTINGS
 from ..core.limit import QueueSettings, Rate
 from ..errors import ConfigError
+from ..json import form as json_form
 from ..store.contract import KeyInfo, KeyOrder, QueueInfo
 from .command import Command, CommandGroup, Source, acting_options, json_option, source_options
+from .complete import complete_queues
 from .output import duration, json_out, say, say_note, table
 from .parse import json_or_text, pairs, rate, seconds
 
 T = TypeVar("T")
+ALWAYS = ("waiting", "active", "failed")
+"""The states that are shown in the narrowest terminal."""
 COUNTED = ("waiting", "scheduled", "blocked", "active", "failed", "completed", "cancelled")
 
 
@@ -58,7 +61,8 @@ def list_(source: Source, as_json: bool) -> None:
     if as_json:
         json_out({"queues": [json_form.queue(info, now) for info in found]})
         return
-    columns = ("queue", *(f">{state}" for state in COUNTED), ">workers", ">oldest", "limits")
+    counts = (f">{state}" if state in ALWAYS else f">?{state}" for state in COUNTED)
+    columns = ("queue", *counts, ">workers", ">oldest", "limits")
     table(columns, [_row(info, now) for info in found])
 
 
@@ -217,7 +221,7 @@ def limit_key(source: Source, name: str, key: str, limit: str, as_json: bool) ->
 
 
 @click.command(cls=Command)
-@click.argument("queue")
+@click.argument("queue", shell_complete=complete_queues)
 @acting_options
 @json_option
 def pause(source: Source, queue: str, as_json: bool) -> None:
@@ -233,7 +237,7 @@ def pause(source: Source, queue: str, as_json: bool) -> None:
 
 
 @click.command(cls=Command)
-@click.argument("queue")
+@click.argument("queue", shell_complete=complete_queues)
 @acting_options
 @json_option
 def resume(source: Source, queue: str, as_json: bool) -> None:

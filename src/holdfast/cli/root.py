@@ -18,18 +18,22 @@ from ..core.visible import visible_lines
 from ..errors import ConfigError, HoldfastError, PayloadError, ScheduleMissing
 from .chains import chains
 from .command import CommandGroup, one_line
+from .develop.completion import completion
+from .develop.init import init
 from .doctor import doctor
-from .enqueue import enqueue
 from .events import events
-from .job_actions import cancel, delete, promote, requeue
-from .jobs import jobs
+from .interruption import Halfway
+from .job.actions import cancel, delete, promote, requeue
+from .job.enqueue import enqueue
+from .job.jobs import jobs
+from .job.watch import watch
 from .lake.lake import lake
 from .maintain import migrate, upkeep
 from .output import say
 from .queues import pause, queues, resume
 from .schedules import schedules
 from .serve import serve
-from .tasks import settings, tasks
+from .tasks import declare, settings, tasks
 from .telemetry.metrics import metrics
 from .top.top import top
 from .worker.worker import worker
@@ -66,7 +70,7 @@ class RootGroup(CommandGroup):
             return super().main(args, prog_name, complete_var, False, **extra)
         words = list(sys.argv[1:] if args is None else args)
         try:
-            code = super().main(words, prog_name, complete_var, False, **extra)
+            code = super().main(words, prog_name, complete_var, False, obj=words, **extra)
         except (Exception, KeyboardInterrupt) as error:
             code = report(error, debug=wants_traceback(words))
         sys.exit(code if isinstance(code, int) else 0)
@@ -81,6 +85,9 @@ def report(error: BaseException, *, debug: bool) -> int:
     """Print one line on stderr that says what is wrong; return the exit code."""
     if isinstance(error, click.Abort | KeyboardInterrupt):
         click.echo("holdfast: interrupted", err=True)
+        return INTERRUPTED
+    if isinstance(error, Halfway):
+        say(f"holdfast: {error}", err=True)
         return INTERRUPTED
     if debug:
         click.echo(visible_lines("".join(traceback.format_exception(error))), nl=False, err=True)
@@ -122,9 +129,10 @@ def cli(ctx: click.Context) -> None:
 
 for _command in (
     worker, enqueue, jobs, chains, queues, tasks, schedules, workers, top, events, cancel, requeue, promote, delete,
-    pause, resume, settings, doctor, metrics, upkeep, migrate, serve, lake,
+    pause, resume, settings, declare, doctor, metrics, upkeep, migrate, serve, lake, init, completion,
 ):  # fmt: skip
     cli.add_command(_command)
+jobs.add_command(watch)
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ from ..app.bulk import Call
 from ..core.tick import At, Cron, Every, Spec
 from ..errors import ConfigError
 from .command import Function, GivenOptions
-from .enqueue import bind_task, fitting_payload
+from .job.enqueue import bind_task, fitting_payload
 from .parse import as_seconds
 
 RULES = ("catch_up", "limit", "grace", "overlap")
@@ -20,7 +20,7 @@ RULES = ("catch_up", "limit", "grace", "overlap")
 def rule_options(command: Function) -> Function:
     """Add the options that say when, and by which rules, a schedule fires."""
     for option in (
-        click.option("--cron", metavar="TEXT", help="Five fields: minute, hour, day of month, month, day of week."),
+        click.option("--cron", metavar="TEXT", help="Minute, hour, day, month, day of week; or @daily, '@every 5m'."),
         click.option("--tz", metavar="ZONE", help="The time zone of --cron; default: UTC."),
         click.option("--every", callback=as_seconds, metavar="S", help="Every so long (30, 10m, 2h)."),
         click.option("--at", metavar="TIME", help="Once: ISO 8601 with a zone (2027-01-01T00:00:00Z)."),

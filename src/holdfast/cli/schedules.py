@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import click
 
-from .. import json_form
 from ..app.app import Holdfast
 from ..core.schedule import Schedule
 from ..errors import ConfigError
-from ..json_form import JsonObject, iso
+from ..json import form as json_form
+from ..json.form import JsonObject, iso
 from ..schedule import CHANGEABLE
 from .command import CommandGroup, OptionValue, Source, acting_options, json_option, source_options
 from .output import json_out, local_time, say, table
@@ -62,7 +62,7 @@ def list_(source: Source, queue: str | None, as_json: bool) -> None:
     if as_json:
         json_out({"schedules": shown})
     else:
-        table(("schedule", "queue", "task", "when", "next", "last", ">fired"), [_row(each) for each in found])
+        table(("schedule", "queue", "task", "when", "next", "?last", ">?fired"), [_row(each) for each in found])
 
 
 def _row(found: Schedule) -> tuple[object, ...]:

@@ -1,4 +1,4 @@
-"""`holdfast tasks` and `settings`: the policies of tasks, and which layer decided each setting."""
+"""`holdfast tasks`, `settings` and `declare`: the policies of tasks, who decided each, and what the code says."""
 
 from __future__ import annotations
 
@@ -8,17 +8,23 @@ from typing import Any
 import click
 import msgspec
 
-from .. import json_form
 from ..app.app import Holdfast
 from ..app.loader import load_app
 from ..app.settings import Resolved
 from ..app.task import AnyTask, Task
 from ..core.policy import Policy
+from ..core.word import check_words
 from ..errors import ConfigError
-from ..json_form import TASK_SETTINGS, JsonObject
+from ..json import form as json_form
+from ..json.form import TASK_SETTINGS, JsonObject
+from ..store import shown
 from .command import Command, CommandGroup, Source, acting_options, json_option, source_options
-from .output import json_out, say_note, table
-from .parse import json_or_text, pairs, seconds
+from .complete import complete_queues
+from .output import json_out, say, say_note, table
+from .parse import as_names, json_or_text, pairs, seconds
+
+ALWAYS = ("failures", "initial", "maximum", "timeout")
+"""The settings that are shown in the narrowest terminal."""
 
 
 @click.group(cls=CommandGroup, default="list")
@@ -54,7 +60,8 @@ def list_(source: Source, as_json: bool) -> None:
             {"tasks": [{"queue": queue, "task": task, **json_form.policy(policy)} for queue, task, policy in found]}
         )
         return
-    columns = ("queue", "task", *(f">{name}" for name in TASK_SETTINGS))
+    settings = (f">{name}" if name in ALWAYS else f">?{name}" for name in TASK_SETTINGS)
+    columns = ("queue", "task", *settings)
     table(columns, [(queue, task or "(plain)", *json_form.policy(policy).values()) for queue, task, policy in found])
 
 
@@ -68,7 +75,7 @@ def _setting(name: str, text: str) -> Any:
 
 
 @tasks.command("set")
-@click.argument("queue")
+@click.argument("queue", shell_complete=complete_queues)
 @click.argument("task")
 @click.argument("words", nargs=-1, metavar="SETTING=VALUE...")
 @acting_options
@@ -186,3 +193,37 @@ def _text(value: object) -> str:
 
 def _setting_fields(task: AnyTask, won: Resolved) -> JsonObject:
     return {"task": task.name, "queue": task.queue, "setting": won.name, "value": won.value, "source": won.source}
+
+
+@click.command(cls=Command)
+@click.argument("target", metavar="MODULE:APP", envvar="HOLDFAST_APP")
+@click.option("--queues", callback=as_names, metavar="A,B", help="Of these queues; default: all that the app declares.")
+@click.option("--force", is_flag=True, help="Also where the same version was declared with other values.")
+@json_option
+def declare(target: str, queues: tuple[str, ...] | None, force: bool, as_json: bool) -> None:
+    """Declare an app's queues, tasks and schedules in its store, as its workers do when they start.
+
+    Before a deploy it shows whether the workers would be refused; with --force it settles what refuses them: the values
+    of this code hold, and workers that still have others under the same version are refused when they start next.
+
+    \b
+    Examples:
+      holdfast declare shop:app
+      holdfast declare shop:app --queues mail --force
+    """
+    app = load_app(target)
+    served = queues or tuple(app.registry.queues)
+    for name in served:
+        check_words(queue=name)
+    with app.sync:
+        app.sync(_declared(app, served, force))
+    if as_json:
+        json_out({"url": shown(app.store.url), "version": app.registry.version, "queues": list(served)})
+    else:
+        named = ", ".join(served) or "no queue"
+        say(f"version {app.registry.version} of {named} is declared on {shown(app.store.url)}")
+
+
+async def _declared(app: Holdfast, queues: tuple[str, ...], force: bool) -> None:
+    await app.store.declare(app.registry.declarations(queues, overrules=force))
+    await app.schedules.declare(queues, overrules=force)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import ExitStack
 from typing import cast
 
 import msgspec
@@ -21,6 +22,7 @@ from ..store.contract import (
     Conflict,
     DeleteResult,
     Filter,
+    Joined,
     Listener,
     NewJob,
     Running,
@@ -33,6 +35,8 @@ from ..telemetry import traces
 from .chains import delete_all
 from .look import Look, check_filter, checked_run
 from .options import new_id
+from .outgoing import Producers
+from .unopened import Open, UnopenedStore
 from .wait import OnProgress, Waiting
 
 ENQUEUE_EVENTS = frozenset({"enqueue", "requeue", "update"})
@@ -43,61 +47,100 @@ class Client:
     """Talks to one store, in one event loop."""
 
     def __init__(self, store: Store, hooks: Hooks) -> None:
-        self.store = store
+        self.store = self._own = store
+        """While the client is not open, it is the client's own store in a wrapper that has it opened."""
         self.look = Look(store)
         self.hooks = hooks
+        self.producers = Producers()
         self._waiting = Waiting(store)
         self._opened = 0
+        self._open_by_itself: Open = _refuse_unopened
+        self.transaction_of_caller: Callable[[], object] | None = None
+        """Returns the connection, or the `Joined`, of the transaction in which the caller stands; `None`: in none.
+        A framework that has one transaction for each thread, such as Django, sets it."""
+
+    def opened_by(self, open: Open) -> None:
+        """Have the store opened so when something is asked of it that nobody has opened."""
+        self._open_by_itself = open
+        self.use(self._own)
 
     def use(self, store: Store) -> None:
         """Work on another store from now on. An open client may be given the same store in another wrapper only."""
-        self.store = self.look.store = self._waiting.store = store
+        self._own = store
+        shown = store if self._opened else cast(Store, UnopenedStore(store, self._open_by_itself))
+        self.store = self.look.store = self._waiting.store = shown
+
+    def forget(self, store: Store) -> None:
+        """Be a client of this store that was never open: all that was open is another process's."""
+        self._opened, self._waiting = 0, Waiting(store)
+        self.use(store)
 
     async def open(self) -> None:
         """Open the store. May be nested."""
-        await self.store.open()
+        await self._own.open()
         self._waiting.loop = asyncio.get_running_loop()
         self._opened += 1
+        self.use(self._own)
 
     async def close(self) -> None:
         """Close the store, once every `open` has its `close`."""
         self._opened -= 1
         if self._opened == 0:
             self._waiting.close()
-        await self.store.close()
+            self.use(self._own)
+        await self._own.close()
 
     async def listener(self) -> Listener:
         """Return the one listener of this client, for all waiters."""
         if self._opened == 0:
-            raise StoreClosed("the app is not open; use it inside `async with app:`")
+            await self._open_by_itself()
         return await self._waiting.listener()
 
     async def enqueue(
-        self, queue: str, jobs: Sequence[NewJob], conflict: Conflict, bulk: traces.Sending | None = None
+        self,
+        queue: str,
+        jobs: Sequence[NewJob],
+        conflict: Conflict,
+        bulk: traces.Sending | None = None,
+        *,
+        passed: bool = False,
     ) -> list[Answer]:
-        """Enqueue jobs; return an answer for each. `bulk`: they are part of many, which are sent together."""
+        """Enqueue jobs; return an answer for each. `bulk`: they are part of many, which are sent together.
+
+        `passed`: they have passed the producer middleware already.
+        """
+        if self.producers.middleware and not passed:
+            return await self.producers.around(
+                queue, jobs, lambda changed: self.enqueue(queue, changed, conflict, bulk, passed=True)
+            )
         if bulk is not None:
             jobs = bulk.stamp(queue, jobs)
         elif (sending := traces.sending()) is not None:
             return await self._traced(sending, queue, jobs, conflict)
         answers = await self.store.enqueue(queue, jobs, conflict, _request(jobs))
-        self.tell_enqueued(queue, answers)
+        self.tell_enqueued(queue, jobs, answers)
         return answers
 
-    def tell_enqueued(self, queue: str, answers: Sequence[Answer]) -> None:
+    def tell_enqueued(self, queue: str, jobs: Sequence[NewJob], answers: Sequence[Answer]) -> None:
         """Tell hooks what became of jobs that were enqueued."""
         if not ENQUEUE_EVENTS.isdisjoint(self.hooks.wanted):
-            for answer in answers:
+            for job, answer in zip(jobs, answers, strict=True):
                 if answer.status in ("queued", "requeued", "updated", "successor"):
-                    self.hooks.tell(_enqueued(queue, answer))
+                    self.hooks.tell(_enqueued(queue, job.task, answer))
 
     async def _traced(
         self, sending: traces.Sending, queue: str, jobs: Sequence[NewJob], conflict: Conflict
     ) -> list[Answer]:
         with traces.sent(sending):
-            answers = await self.enqueue(queue, jobs, conflict, sending)
+            answers = await self.enqueue(queue, jobs, conflict, sending, passed=True)
             sending.end(answers)
         return answers
+
+    def connection(self, given: object) -> object:
+        """Return the connection that takes jobs in: the one given, or that of the transaction of the caller."""
+        if given is not None or self.transaction_of_caller is None:
+            return given
+        return self.transaction_of_caller()
 
     def enqueue_in(
         self,
@@ -108,10 +151,20 @@ class Client:
         bulk: traces.Sending | None = None,
     ) -> list[Answer] | Awaitable[list[Answer]]:
         """Enqueue jobs in the caller's own transaction. Hooks are not told: it may be rolled back."""
-        joined = transactional(self.store, "connection=").join(connection)
+        joined = connection if isinstance(connection, Joined) else self._joined_to(connection)
+        if not self.producers.middleware:
+            return self._join(joined, queue, jobs, conflict, bulk)
+        with ExitStack() as stack:
+            jobs = self.producers.enter_here(queue, jobs, stack)
+            answers = self._join(joined, queue, jobs, conflict, bulk)
+            return answers if isinstance(answers, list) else _awaited(stack.pop_all(), answers)
+
+    def _join(
+        self, joined: Joined, queue: str, jobs: Sequence[NewJob], conflict: Conflict, bulk: traces.Sending | None
+    ) -> list[Answer] | Awaitable[list[Answer]]:
         if bulk is not None:
             return joined.enqueue(queue, bulk.stamp(queue, jobs), conflict)
-        if (sending := traces.sending()) is None:
+        if getattr(joined, "sends_later", False) or (sending := traces.sending()) is None:
             return joined.enqueue(queue, jobs, conflict)
         with traces.sent(sending):
             answers = joined.enqueue(queue, sending.stamp(queue, jobs), conflict)
@@ -119,6 +172,9 @@ class Client:
                 return traces.awaited(sending, answers)
             sending.end(answers)
         return answers
+
+    def _joined_to(self, connection: object) -> Joined:
+        return transactional(self.store, "connection=").join(connection)
 
     async def wait(
         self,
@@ -225,6 +281,15 @@ class Client:
             self.hooks.tell(HookEvent(name=name, queue=queue, id=id, run=run, state=state))
 
 
+async def _awaited(stack: ExitStack, answers: Awaitable[list[Answer]]) -> list[Answer]:
+    with stack:
+        return await answers
+
+
+async def _refuse_unopened() -> None:
+    raise StoreClosed("the app is not open; use it inside `async with app:`")
+
+
 def transactional(store: Store, what: str) -> Transactional:
     """Return the store as one with transactions, or say that it has none."""
     if not store.transactional:
@@ -246,6 +311,6 @@ def _request(jobs: Sequence[NewJob]) -> str | None:
     return None if all(job.fresh for job in jobs) else new_id()
 
 
-def _enqueued(queue: str, answer: Answer) -> HookEvent:
+def _enqueued(queue: str, task: str | None, answer: Answer) -> HookEvent:
     name = {"queued": "enqueue", "requeued": "requeue"}.get(answer.status, "update")
-    return HookEvent(name=name, queue=queue, id=answer.id, run=answer.run, state=answer.state)
+    return HookEvent(name=name, queue=queue, id=answer.id, run=answer.run, task=task, state=answer.state)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias, TypeVar
 
+from ..core.done import Done
 from ..core.duration import Duration
 from ..core.job import JobRecord
 from ..core.state import State
@@ -86,14 +87,23 @@ class Handle(Generic[R]):
         return await self._client.cancel(self.queue, self.id, running)
 
 
-async def handed_over(
+def handed_over(
     client: Client, queue: str, answers: list[Answer] | Awaitable[list[Answer]], decode: Decode
-) -> Handle[Any]:
-    """Return the handle of a job that was taken in by a caller's connection, or is now."""
-    found = answers if isinstance(answers, list) else await answers
-    if found[0].status == "refused":
-        refuse_update(queue, found[0])
-    return Handle(client, queue, found[0], decode)
+) -> CoroutineOf[Handle[Any]]:
+    """Return the handle of a job that was taken in by a caller's connection, or is when it is awaited."""
+    if isinstance(answers, list):
+        return Done(_handle(client, queue, answers, decode))
+    return _handed_over(client, queue, answers, decode)
+
+
+async def _handed_over(client: Client, queue: str, answers: Awaitable[list[Answer]], decode: Decode) -> Handle[Any]:
+    return _handle(client, queue, await answers, decode)
+
+
+def _handle(client: Client, queue: str, answers: list[Answer], decode: Decode) -> Handle[Any]:
+    if answers[0].status == "refused":
+        refuse_update(queue, answers[0])
+    return Handle(client, queue, answers[0], decode)
 
 
 def refuse_update(queue: str, answer: Answer) -> NoReturn:

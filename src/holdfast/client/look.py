@@ -190,6 +190,7 @@ def _matches(which: Filter, record: JobRecord) -> bool:
         and (which.signature is None or _has_error(record, which.signature))
         and (which.enqueued_after_ms is None or record.enqueued_at_ms >= which.enqueued_after_ms)
         and (which.enqueued_before_ms is None or record.enqueued_at_ms < which.enqueued_before_ms)
+        and which.has_times(record.started_at_ms, record.finished_at_ms)
         and (not which.holders or (record.state is State.ACTIVE and record.worker in which.holders))
     )
 

@@ -12,6 +12,7 @@ from ..core.job import JobRecord, Progress
 from ..core.state import FINISHED, State
 from ..errors import JobCancelled, JobFailed, JobTimeout, StoreError
 from ..store.contract import Finished, Listener, Store
+from ..store.other_loop import done_in
 from .look import missing
 
 DEFAULT_WAIT = 30.0
@@ -42,7 +43,7 @@ class Waiting:
         if self._listener is not None and self.loop is asyncio.get_running_loop():
             return self._listener
         if self.loop is not None and self.loop is not asyncio.get_running_loop():
-            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self.listener(), self.loop))
+            return await done_in(self.loop, self.listener())
         made = await self.store.listen(lambda: None, self._on_finished)
         if self._listener is None:
             self._listener = made
@@ -159,7 +160,11 @@ class Waiting:
 
     def _unwatch(self, listener: Listener, which: Run) -> None:
         """Tell the store, in the background, that the run has no waiter any more."""
-        if asyncio.get_running_loop() is not self.loop or listener is not self._listener or which in self._leaving:
+        if self.loop is not None and asyncio.get_running_loop() is not self.loop:
+            with suppress(RuntimeError):  # it is closed, and the listener with it
+                self.loop.call_soon_threadsafe(self._unwatch, listener, which)
+            return
+        if listener is not self._listener or which in self._leaving:
             return
         self._left[which] = None
         if len(self._left) > MOST_EARLY:

@@ -80,6 +80,18 @@ def is_injected(hint: Hint, inject: tuple[type, ...]) -> bool:
     return isinstance(kind, type) and issubclass(kind, inject)
 
 
+def markers_of(hint: Hint) -> tuple[object, ...]:
+    """What `Annotated` says beside the type."""
+    return get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+
+
+def is_foreign(hint: Hint) -> bool:
+    """True for a class that no codec knows by itself."""
+    from msgspec.inspect import CustomType, type_info  # which a producer does without, but for its errors
+
+    return isinstance(hint, type) and isinstance(type_info(hint), CustomType)
+
+
 def payload_type(parameter: Parameter, hint: Any) -> Hint:
     """The type under which a parameter travels: `*items: T` is a list of T, `**options: T` a dict of T."""
     if isinstance(hint, ParamSpecArgs | ParamSpecKwargs):

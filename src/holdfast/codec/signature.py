@@ -26,12 +26,13 @@ class Signature:
     """How the arguments and the result of one handler become bytes and come back.
 
     `name` is the handler's, `type` a TypedDict of its arguments, `returns` the type of its result, and
-    `injected` names the parameters that the framework fills in.
+    `injected` names the parameters that are filled in with the job, `supplied` those that are with something else.
     """
 
     def __init__(self, name: str, parameters: Sequence[Parameter], hints: Mapping[str, Hint]) -> None:
         self.name = name
         self.injected: tuple[str, ...] = ()
+        self.supplied: Mapping[str, Value] = {}
         self.returns = result_type(hints.get("return", Any))
         self.type = arguments_type(
             f"{name} arguments",
@@ -59,11 +60,13 @@ class Signature:
         wrapper: type | None = None,
         payload: Hint = Any,
         result: Hint = Any,
+        supplied: Mapping[str, Value] | None = None,
     ) -> Signature:
         """The signature of a handler, without the parameters that are annotated with a class of `inject`.
 
         A return annotation `wrapper[T]` counts as T. `payload` and `result` are the types of the one payload that it
-        takes and of its result, where its annotations do not say.
+        takes and of its result, where its annotations do not say. `supplied` names further parameters that no payload
+        has, with whatever fills them in.
         """
         name = getattr(fn, "__name__", None) or type(fn).__name__
         hints = hints_of(fn, inject if wrapper is None else (*inject, wrapper))
@@ -71,14 +74,21 @@ class Signature:
             hints["return"] = without(hints["return"], wrapper)
         parameters = parameters_of(fn)
         injected = [each for each in parameters if is_injected(hints.get(each.name), inject)]
-        _check_injected(name, injected, parameters)
-        made = cls(name, [each for each in parameters if each not in injected], hints)
-        made.injected = tuple(each.name for each in injected)
+        supplied = {name: source for name, source in (supplied or {}).items() if name not in {i.name for i in injected}}
+        filled = [each for each in parameters if each in injected or each.name in supplied]
+        _check_injected(name, filled, parameters)
+        made = cls(name, [each for each in parameters if each not in filled], hints)
+        made.injected, made.supplied = tuple(each.name for each in injected), supplied
         made.payload = payload if made.payload is Any else made.payload
         made.returns = result if made.returns is Any else made.returns
-        if injected and made._options:
-            made._bind = _reserving(made.injected, made._bind)
+        if filled and made._options:
+            made._bind = _reserving(tuple(each.name for each in filled), made._bind)
         return made
+
+    @property
+    def required(self) -> frozenset[str]:
+        """The parameters that a call must give."""
+        return self._required
 
     def misfit(self, other: Signature) -> str:
         """Return why a payload of another signature would not fit this one, or nothing when all of them would."""
@@ -104,15 +114,20 @@ class Signature:
 
     def decode(self, data: bytes, codec: Codec) -> tuple[tuple[Value, ...], dict[str, Value]]:
         """The arguments to call the handler with; PayloadError if the payload does not fit it."""
+        payload = self.arguments(data, codec)
+        return ((), payload) if self._by_name else self._split(payload)
+
+    def arguments(self, data: bytes, codec: Codec) -> dict[str, Value]:
+        """The arguments of a payload by the names of their parameters; PayloadError if it does not fit the handler."""
         try:
             payload = codec.decode(data, self.type)
         except Exception as error:
             raise self._misfit(str(error), getattr(error, "path", "")) from error
         if type(payload) is not dict:
             raise self._misfit(f"payload is a {type(payload).__name__}, not an object of arguments")
-        if not (self._required <= payload.keys() <= self._names):
+        if payload.keys() != self._names and not (self._required <= payload.keys() <= self._names):
             self._refuse_names(payload)
-        return ((), payload) if self._by_name else self._split(payload)
+        return payload
 
     def plain_misfit(self) -> str:
         """Return why it cannot be called with one payload, or nothing when it can."""
@@ -128,7 +143,7 @@ class Signature:
             payload = codec.decode(data, self.payload)
         except Exception as error:
             raise self._misfit(str(error), getattr(error, "path", "")) from error
-        if self.injected and self._positional and not self._positional_only:
+        if (self.injected or self.supplied) and self._positional and not self._positional_only:
             return (), {self._positional[0]: payload}
         return (payload,), {}
 

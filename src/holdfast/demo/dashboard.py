@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 from rich.console import Console
 
+from ..distribution import pip_install
 from ..errors import HoldfastError
 from .worker_processes import FOLDER, start_workers, stop_workers
 
@@ -35,7 +36,7 @@ async def dashboard(folder: Path, console: Console) -> AsyncIterator[str | None]
     """Yield the address of a dashboard that is there while the block lasts, or `None`, after a line that says why."""
     process = await _start(folder, PORT) or await _start(folder, 0)
     if process is None:
-        _say(console, "The dashboard is left out: pip install 'holdfast[web]'")
+        _say(console, f"The dashboard is left out: {pip_install('cli', 'web')}")
         yield None
         return
     server, address = process

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable
+import os
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Protocol
+from types import CoroutineType
+from typing import Protocol, TypeGuard
 
 from ..app.plain import load, plain_signature
 from ..app.task import Task
@@ -18,6 +21,9 @@ from ..handler.continuation import Blocker, Continued
 from ..handler.job import Job
 from ..store.contract import BlockerRecord, Claimed, Complete
 from .process.frames import HandlerPath
+
+SETUP = "HOLDFAST_SETUP"
+"""The variable with the import path of a function that a process calls before it imports handlers: `django:setup`."""
 
 
 class Callee(Protocol):
@@ -46,8 +52,16 @@ class PlainCallee:
     max_result: int = DEFAULT_SIZE
 
 
+@functools.cache
+def set_up_process(path: str) -> None:
+    """Call a function by its import path, once in this process."""
+    load(path)()
+
+
 def found(handler: HandlerPath) -> Callee:
     """Import and return what an import path names, in the process that runs it."""
+    if path := os.environ.get(SETUP):
+        set_up_process(path)
     target = load(handler.path)
     if isinstance(target, Task):
         return target
@@ -62,6 +76,13 @@ def found(handler: HandlerPath) -> Callee:
 
 def _type(path: str | None) -> object:
     return None if path is None else load(path)
+
+
+async def pass_producers(result: object) -> object:
+    """Return what a handler returned; the job with which its chain continues has passed producer middleware."""
+    if isinstance(result, Continued):
+        await result.pass_producers()
+    return result
 
 
 def completed(job: Job, result: object, callee: Callee) -> Complete:
@@ -101,7 +122,7 @@ def blocker(callee: Callee, record: BlockerRecord) -> Blocker:
 
 def arguments(callee: Callee, claimed: Claimed, job: Job) -> tuple[tuple[object, ...], dict[str, object]]:
     """Return what to call the handler with."""
-    if claimed.task is None or _is_of_plain(job):
+    if claimed.task is None or (claimed.envelope.failed is not None and _is_of_plain(job)):
         args, kwargs = callee.signature.take_one(claimed.payload, callee.codec)
     else:
         args, kwargs = callee.signature.decode(claimed.payload, callee.codec)
@@ -113,7 +134,12 @@ def arguments(callee: Callee, claimed: Claimed, job: Job) -> tuple[tuple[object,
 async def run_inline(fn: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> object:
     """Return what the handler returns. A `def` handler holds up the loop for as long as it runs."""
     outcome = fn(*args, **kwargs)
-    return await outcome if inspect.isawaitable(outcome) else outcome
+    return await outcome if is_awaitable(outcome) else outcome
+
+
+def is_awaitable(outcome: object) -> TypeGuard[Awaitable[object]]:
+    """Return whether a handler is still to be waited for; nearly every one is a coroutine, which is seen at once."""
+    return type(outcome) is CoroutineType or inspect.isawaitable(outcome)
 
 
 def _is_of_plain(job: Job) -> bool:

@@ -15,7 +15,7 @@ from ..errors import Aborted, ConfigError, LeaseLost, LogGap, StoreClosed, Store
 from ..handler.block import Block, refused
 from ..handler.job import Completion, Job, Transaction
 from ..store.contract import ENDED, Abort, Complete, Opened, Session, Settled, Store
-from .call import completed
+from .call import completed, pass_producers
 
 VOID: frozenset[Abort | None] = frozenset({"lease_lost", "deleted", "completed_elsewhere"})
 """Reasons after which no outcome of the attempt counts."""
@@ -103,7 +103,7 @@ class HandlerTransaction:
                     with _usable(opened, in_thread) as connection:
                         completion = Completion(connection, result)
                         yield completion
-                    entry = completed(job, completion.result, self._handler)
+                    entry = completed(job, await pass_producers(completion.result), self._handler)
                     done = entry, await self._settle(job, opened, entry)
                 if done is None:  # the driver took what was raised for a wish to roll back
                     raise ConfigError(ENDED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 
 import msgspec
@@ -17,18 +18,26 @@ from ..telemetry import traces
 
 P = ParamSpec("P")
 R = TypeVar("R", covariant=True)
+Pass = Callable[[NewJob], Awaitable[NewJob]]
 
 
 class Continued(Generic[R]):
     """Made by `job.continue_with(task, ...)` and returned by the handler: the chain's result will be an `R`."""
 
-    __slots__ = ("_codec", "_job", "_queue", "_store")
+    __slots__ = ("_codec", "_job", "_pass", "_queue", "_store")
 
-    def __init__(self, queue: str, job: NewJob, codec: Codec, store: Store) -> None:
+    def __init__(self, queue: str, job: NewJob, codec: Codec, store: Store, passed: Pass | None = None) -> None:
         self._queue = queue
+        self._pass = passed
+        """Has the job pass the producer middleware of its app, where there is any."""
         self._job = job
         self._codec = codec
         self._store = store
+
+    async def pass_producers(self) -> None:
+        """Have the next job pass producer middleware, before the attempt is settled."""
+        if self._pass is not None:
+            self._job, self._pass = await self._pass(self._job), None
 
     def refuse_elsewhere(self, store: Store) -> None:
         """Raise when the chain is in this store, and the workers of its next task look into another."""

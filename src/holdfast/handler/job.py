@@ -240,8 +240,8 @@ class Job:
 
     @property
     def headers(self) -> dict[str, str]:
-        """What its caller sent along beside the payload."""
-        return self._claimed.envelope.headers
+        """What its caller sent along beside the payload: a copy, as jobs without headers share one empty envelope."""
+        return dict(self._claimed.envelope.headers)
 
     @property
     def tags(self) -> tuple[str, ...]:
@@ -266,12 +266,12 @@ class Job:
     @property
     def schedule(self) -> str | None:
         """The schedule that enqueued it, if one did."""
-        return self.headers.get(SCHEDULE_HEADER)
+        return self._claimed.envelope.headers.get(SCHEDULE_HEADER)
 
     @property
     def tick(self) -> datetime | None:
         """The tick of the schedule for which it runs; `None` for a job that no tick enqueued."""
-        name = self.headers.get(TICK_HEADER)
+        name = self._claimed.envelope.headers.get(TICK_HEADER)
         return datetime.fromisoformat(name) if name else None
 
     @property

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 
 import msgspec
 
 from ..client import new_id
+from ..client.outgoing import Producers
 from ..core import schedule as core
 from ..core.schedule import Plan, Schedule
 from ..core.tick import tick_name
@@ -16,6 +18,7 @@ from ..store.contract import KEEP, Conflict, DedupSpec, Fired, NewJob, ScheduleC
 from ..telemetry import traces
 from .row import change_of, read
 
+log = logging.getLogger("holdfast")
 SUCCESSOR = Conflict(on_conflict="update", update_run_at="if_earlier")
 """A job that waits keeps its place: ticks that come faster than its turn must not put it off for ever."""
 
@@ -28,16 +31,31 @@ class Shot(msgspec.Struct, frozen=True):
     fired: Fired
 
 
-async def fire(store: Store, row: ScheduleRow, now_ms: int) -> Shot:
-    """The ticks up to now are dealt with and their jobs enqueued, in one step, unless another worker was quicker."""
+async def fire(store: Store, row: ScheduleRow, now_ms: int, producers: Producers | None = None) -> Shot:
+    """The ticks up to now are dealt with and their jobs enqueued, in one step, unless another worker was quicker.
+
+    A job that producer middleware refuses is left out, and its tick is over.
+    """
     schedule = read(row)
     firing = core.due(schedule, now_ms)
     jobs, conflict = jobs_of(schedule, firing.ticks)
+    if producers is not None and producers.middleware:
+        jobs = [each for job in jobs if (each := await _passed(producers, row, job)) is not None]
     if firing.after is None:
         change = ScheduleChange(queue=row.queue, name=row.name, expected=row.revision, revision=new_id())
     else:
         change = change_of(msgspec.structs.replace(firing.after, revision=new_id()), row.revision)
     return Shot(schedule, firing.ticks, await sent(store, change, jobs, conflict))
+
+
+async def _passed(producers: Producers, row: ScheduleRow, job: NewJob) -> NewJob | None:
+    try:
+        return await producers.alone(row.queue, job, "schedule")
+    except Exception:
+        log.exception(
+            "tick_refused: schedule %s of queue %s: producer middleware raised for %s", row.name, row.queue, job.id
+        )
+        return None
 
 
 async def sent(store: Store, change: ScheduleChange, jobs: list[NewJob], conflict: Conflict) -> Fired:

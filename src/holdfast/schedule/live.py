@@ -155,19 +155,24 @@ class Schedules:
         for _ in range(MOST_TRIES):
             schedule = read(row)
             jobs, conflict = jobs_of(schedule, [None])
+            if client.producers.middleware:
+                jobs = [await client.producers.alone(row.queue, each, "schedule") for each in jobs]
             change = ScheduleChange(
                 queue=row.queue, name=name, expected=row.revision, revision=new_id(), next_at_ms=row.next_at_ms,
                 body=row.body, action=scheduled(name, "trigger"),
             )  # fmt: skip
             fired = await sent(self._store, change, jobs, conflict)
             if fired.reply is Reply.OK:
-                client.tell_enqueued(row.queue, fired.answers)
+                client.tell_enqueued(row.queue, jobs, fired.answers)
                 return Handle(client, row.queue, fired.answers[0], self._registry.decoder(row.queue, schedule.task))
             row = await self._find(name, row.queue)
         raise _contended(row.queue, name)
 
-    async def declare(self, queues: Iterable[str]) -> None:
-        """What the code declares of these queues is in the store, unless a higher version is there already."""
+    async def declare(self, queues: Iterable[str], *, overrules: bool = False) -> None:
+        """What the code declares of these queues is in the store, unless a higher version is there already.
+
+        `overrules`: also where the same version is there with other values.
+        """
         declared = {place: plan for place, plan in self._registry.schedules.items() if place[0] in queues}
         for queue in dict.fromkeys(queue for queue, _ in declared):
             rows = {row.name: row for row in await self._store.schedules(queue)}
@@ -176,7 +181,7 @@ class Schedules:
                 if isinstance(found, ConfigError):  # by a newer worker, say, which knows what it is doing
                     log.error("schedule_conflict: %s; this worker leaves it alone", found)
                     continue
-                decide = _declaring(queue, name, plan, self._registry.version)
+                decide = _declaring(queue, name, plan, self._registry.version, overrules)
                 if found is None or decide(found, 0) != found:
                     await self._decided(queue, name, decide, "declare")
 
@@ -205,8 +210,9 @@ class Schedules:
             bell()
 
 
-def _declaring(queue: str, name: str, plan: Plan, version: int) -> Decide:
-    return lambda found, now_ms: core.declare(found or Schedule(queue=queue, name=name), plan, version, now_ms)
+def _declaring(queue: str, name: str, plan: Plan, version: int, overrules: bool) -> Decide:
+    new = Schedule(queue=queue, name=name)
+    return lambda found, now_ms: core.declare(found or new, plan, version, now_ms, overrules=overrules)
 
 
 def _coming(schedule: Schedule) -> Schedule:

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from ..app.options import OF_A_PROGRAM, WorkerOptions
+from ..distribution import require
 from ..errors import ConfigError
 
 
 def worker_command(app: str, queues: Sequence[str] | None, options: WorkerOptions) -> list[str]:
     """Return what starts a worker with these options; each is one of `holdfast worker` by the same name."""
+    require("a worker process", "click", "rich", extra="cli")
     words = [sys.executable, "-m", "holdfast", "worker", app]
     words += ["--queues", ",".join(queues)] if queues else []
     for name, value in options.items():

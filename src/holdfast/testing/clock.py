@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ..core.duration import Instant, instant_ms
+
 START_MS = 1_700_000_000_000
 
 
@@ -24,4 +26,9 @@ class ManualClock:
         if seconds < 0:
             raise ValueError(f"advance({seconds!r}): a manual clock only goes forwards")
         self._now_ms += round(seconds * 1000)
+        return self._now_ms
+
+    def advance_to(self, instant: Instant) -> int:
+        """The clock stands at this instant, which is not before the one of now. Return where it stands."""
+        self.advance((instant_ms(instant, "instant") - self._now_ms) / 1000)
         return self._now_ms

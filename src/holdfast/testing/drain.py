@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Literal
 
 import msgspec
@@ -25,6 +26,7 @@ from ..worker.turns.skipped_queues import FailingQueues, UnknownTasks
 from ..worker.turns.wakeups import WakeUps
 from ..worker.upkeep.ticker import Ticker
 from ..worker.upkeep.upkeep import ClaimCounts, tidy
+from .due import due_after
 
 Outcome = Literal["completed", "retried", "failed", "snoozed", "released", "cancelled", "lost"]
 LEASE_MS = 24 * 3600 * 1000
@@ -59,19 +61,43 @@ async def drain(
     recorded like any other and then raised. With `threads`, `def` handlers run in a thread, as in a worker:
     those that use `app.sync` need that.
     """
+    async with _in_place(app, queues, threads, limit) as place:
+        return await place.drain(raise_errors)
+
+
+async def run_one(
+    app: Holdfast, queues: Sequence[str] | None = None, *, raise_errors: bool = False, threads: bool = False
+) -> Ran:
+    """Run the one job that is next, as `drain` would, and return how that went; raise when nothing is due.
+
+    What it enqueues waits for its own turn.
+    """
+    async with _in_place(app, queues, threads, 1) as place:
+        ran = await place.drain(raise_errors, most=1)
+        if ran:
+            return ran[0]
+        now = await app.store.now_ms()
+        due = await due_after(app, now)
+    coming = "and nothing is due later" if due is None else f"{due.what} is due in {(due.at_ms - now) / 1000:g} s"
+    raise AssertionError(f"nothing is due now; {coming}")
+
+
+@asynccontextmanager
+async def _in_place(app: Holdfast, queues: Sequence[str] | None, threads: bool, limit: int) -> AsyncIterator[_InPlace]:
+    """Declare what the app has, fire what is due, and have a session in which jobs can run."""
     served = tuple(queues or app.registry.queues)
     if not served:
         raise ConfigError("this app declares no task and no queue; name the queues to drain")
     async with app:
         session = _session(served)
-        await app.store.declare(app.registry.declarations(served))
-        await app.schedules.declare(served)
+        await app.store.declare(app.registry.declarations(served, overrules=app.development))
+        await app.schedules.declare(served, overrules=app.development)
         await app.store.register(session)
         try:
             for queue in served:
                 await tidy(app.store, queue, session, app.hooks)
             await Ticker(app.store, app.registry, served, app.hooks, 1.0).round()
-            return await _InPlace(app, session, threads, limit).drain(raise_errors)
+            yield _InPlace(app, session, threads, limit)
         finally:
             await app.store.leave(session)
 
@@ -116,9 +142,13 @@ class _Recorded(Outcomes):
                 return self.ran[entry.lease.run, entry.lease.attempt].error
         return None
 
-    def count(self, entry: Settlement, settled: Settled) -> None:
+    def count_all(self, entries: Sequence[Settlement], settled: Sequence[Settled]) -> None:
+        for entry, answer in zip(entries, settled, strict=True):
+            self._record(entry, answer)
+
+    def _record(self, entry: Settlement, settled: Settled) -> None:
         before = msgspec.structs.asdict(self.report)
-        super().count(entry, settled)
+        super().count_all([entry], [settled])
         after = msgspec.structs.asdict(self.report)
         (outcome,) = (name for name in after if after[name] != before[name])
         ran = self.ran[entry.lease.run, entry.lease.attempt]
@@ -147,10 +177,11 @@ class _InPlace:
         )  # fmt: skip
         self._choice = ClaimChoice(Capacity(app.registry, pool.units), pending, ClaimRound(), share=1)
 
-    async def drain(self, raise_errors: bool) -> list[Ran]:
+    async def drain(self, raise_errors: bool, most: int | None = None) -> list[Ran]:
+        """Run what is due, or as many jobs as `most` says; return what ran."""
         try:
             await self._step(0)  # tells the priorities of the queues
-            while await self._step(1):
+            while await self._step(0 if len(self._outcomes.ran) == most else 1):
                 await self._runner.drained.wait()
                 if raise_errors and (error := self._outcomes.failed) is not None:
                     await self._step(0)

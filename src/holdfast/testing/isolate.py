@@ -17,6 +17,7 @@ def isolate(app: Holdfast, clock: Callable[[], int] | None = None) -> Iterator[H
 
     The app must not be open, neither before nor after.
     """
+    app.sync.close()  # which may have opened by itself
     own, store = app.store, SqliteStore("memory://", clock=clock)
     _swap(app, store)
     try:

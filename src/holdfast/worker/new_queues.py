@@ -113,7 +113,8 @@ class NewQueues:
     def _refuse_without_resources(self, queue: str) -> None:
         """Refuse tasks that need the app's resources in this process, where they can be opened only at the start."""
         here = [each for each in self._served.queues if self._capacity.demand(each).slots]
-        if self._registry.resources and not here and self._capacity.demand(queue).slots:
+        resources = [each for each in self._registry.resources if each.scope != "attempt"]
+        if resources and not here and self._capacity.demand(queue).slots:
             raise ConfigError(
                 "its handlers run in the worker itself and may use the app's resources, which are not open there, "
                 "as all that it serves runs in processes; start it anew"

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
-from time import monotonic
 from typing import Any, Literal
 
 import msgspec
@@ -36,8 +35,6 @@ log = logging.getLogger("holdfast")
 
 
 ExitReason = Literal["evicted", "stuck", "store_too_new", "gave_up", "error"]
-ENDS = frozenset({"complete", "retry", "fail", "snooze", "release", "cancel", "lost"})
-"""The hooks that hear how an attempt ended."""
 WITH_ERROR = ("retry", "fail", "release", "lost")
 COUNTED = ("retry", "fail", "release")
 _COUNT_OF = {"complete": "completed", "retry": "retried", "fail": "failed", "snooze": "snoozed", "release": "released"}
@@ -140,18 +137,13 @@ class Outcomes:
 
     def remember(self, ended: Attempt | Claimed, settlement: Settlement | None = None) -> None:
         """Keep what hooks and observers will want to know of the end of an attempt, if there are any."""
-        if not ENDS.isdisjoint(self._hooks.wanted):
+        observer = self._observer
+        if self._hooks.wants_ends:
             record: Ended = _record_of(ended) if isinstance(ended, Attempt) else AttemptRecord(ended)
-        elif (observer := self._observer) is not None and (
-            observer.keeps_completions or type(settlement) is not Complete
-        ):
-            if isinstance(ended, Attempt):
-                began = ended.began
-                record = Ended(ended.claimed, None if began is None else monotonic() - began, ended.error)
-            else:
-                record = Ended(ended)
-        else:
+        elif observer is None or (type(settlement) is Complete and not observer.keeps_completions):
             return
+        else:
+            record = Ended(ended.claimed, ended.ran, ended.error) if isinstance(ended, Attempt) else Ended(ended)
         self._records[record.claimed.lease] = record
 
     def lose(self, lease: Lease, why: str) -> None:
@@ -169,24 +161,28 @@ class Outcomes:
 
     def count_all(self, entries: Sequence[Settlement], settled: Sequence[Settled]) -> None:
         """Count what the store settled, entry by entry, and tell hooks and observers."""
-        if self._observer is None or not self._records:
-            for entry, answer in zip(entries, settled, strict=True):
-                self.count(entry, answer)
-            return
-        take, ended = self._records.pop, list[Ended]()
         quick = "complete" not in self._hooks.wanted
-        for entry, answer in zip(entries, settled, strict=True):
+        pairs = zip(entries, settled, strict=True)
+        if quick and not self._records:  # nobody is told of completions
+            others = [each for each in pairs if each[1].state is not _COMPLETED]
+            self.report.completed += len(entries) - len(others)
+            for entry, answer in others:
+                self._count(entry, answer, None)
+            return
+        take, ended, completed = self._records.pop, list[Ended](), 0
+        for entry, answer in pairs:
             record = take(entry.lease, None)
             if record is not None and answer.reply is _OK:
                 record.settlement, record.settled = entry, answer
                 ended.append(record)
                 if quick and answer.state is _COMPLETED:
-                    self.report.completed += 1
+                    completed += 1
                     continue
                 if type(entry) is Retried and answer.state is not State.FAILED:
                     record.retry_in = self._retry_in(entry, record)
             self._count(entry, answer, record)
-        if ended:
+        self.report.completed += completed
+        if ended and self._observer is not None:
             self._observer.settled(ended)
 
     def _retry_in(self, entry: Retried, record: Ended) -> float | None:
@@ -197,14 +193,6 @@ class Outcomes:
             return None if entry.delay_ms is None else entry.delay_ms / 1000
         counted = getattr(_counters(record.claimed, entry), COUNTER[entry.cause])
         return self._retry(record.claimed).backoff_ms(counted) / 1000
-
-    def count(self, entry: Settlement, settled: Settled) -> None:
-        """Count what the store settled, and tell hooks."""
-        record = self._records.pop(entry.lease, None) if self._records else None
-        if settled.state is _COMPLETED and "complete" not in self._hooks.wanted:
-            self.report.completed += 1
-        else:
-            self._count(entry, settled, record)
 
     def _count(self, entry: Settlement, settled: Settled, record: Ended | None) -> None:
         name = TRANSITION_OF[type(entry)]

@@ -51,7 +51,7 @@ def assemble(
     current, pending, wake_ups, claims = CurrentSession(), PendingTurns(), WakeUps(hooks), ClaimCounts()
     services = HandlerServices(store, registry, current)
     outcomes = Outcomes(hooks, current, settings.observer, services.retry)
-    resources, observer = [each.place for each in registry.resources], settings.observer
+    resources, observer = [each.place for each in registry.resources if each.scope == "process"], settings.observer
     pool = ProcessPool(settings.pool, resources, wake_ups.alarm.ring, told=observer.process_ended)
     executors = Executors(ThreadExecutor(settings.slots), pool, services.blocker_records, store.url)
     failing = FailingQueues(hooks, wake_ups.ask_again_in, time.monotonic)

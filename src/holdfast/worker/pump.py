@@ -47,7 +47,7 @@ class Pump:
         poll: float,
         claim_interval: float = 0.0,
     ) -> None:
-        self._store = store
+        self._store, self._turns_at_once = store, store.turns_at_once
         self._current = current
         self._runner = runner
         self._outcomes = outcomes
@@ -145,7 +145,7 @@ class Pump:
         if not self._pending:
             due = unsettled or unsure or self._wake_ups.called or not self._order_known
             return bool(due) or self._wanted(session).room > 0
-        if not self._loaded or unsure or len(self._pending) >= self._store.turns_at_once:
+        if not self._loaded or unsure or len(self._pending) >= self._turns_at_once:
             return False
         if self._reserve.keeping:  # pending turns must end first: a suspect may have few jobs beside it
             return False
@@ -166,7 +166,7 @@ class Pump:
             if self._claim_interval:
                 self._claimed_at = time.monotonic()
                 self._wake_ups.ask_again_in(self._claim_interval)
-        alone = not self._loaded or self._store.turns_at_once == 1 or self._reserve.keeping
+        alone = not self._loaded or self._turns_at_once == 1 or self._reserve.keeping
         turn = PendingTurn(self._outcomes.take(), request, alone, self._given)
         turn.call = self._turn(session, turn)
         self._pending.add(turn)

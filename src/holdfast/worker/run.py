@@ -99,7 +99,7 @@ class WorkerRun:
             self._store, app.registry, hooks, settings, lambda drain, why: stop(drain=drain, why=why)
         )  # fmt: skip
         self._retrying = Retrying(hooks, settings.grace)
-        self._declarations = Declarations(app, served, self._retrying)
+        self._declarations = Declarations(app, served, self._retrying, overrule=settings.development)
         self._times = LeaseTimes(DEFAULT_LEASE_MS, DEFAULT_LEASE_MS / 3000, DEFAULT_LEASE_MS / 250)
         """What it has by default, until the run begins."""
         self._pulse = LoopBeat()
@@ -169,6 +169,7 @@ class WorkerRun:
         if self.parts.recovery.gave_up:
             self.parts.exit.unasked("gave_up")
         self._hooks.tell(HookEvent(name="worker_stopped", worker=self._settings.name, detail=str(self.report)))
+        await self._hooks.ended(self._settings.grace)
         return self.report
 
     async def _serve(self, burst: bool) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from operator import attrgetter
+from typing import Any
 
 from ..app.hooks import Hooks
 from ..app.registry import Registry
@@ -18,17 +20,20 @@ from ..executor.at_work import Key, at_work
 from ..executor.shortage import CannotStart
 from ..handler.middleware import Middleware
 from ..store.contract import Abort, Claimed, Lease, Released, Settlement, Turn
+from ..telemetry import traces
 from ..telemetry.observer import Observers
 from .attempts.attempt import Attempt
 from .attempts.handler_services import HandlerServices
+from .attempts.shared_task import AttemptTasks
 from .outcomes import AttemptRecord, Outcomes
 from .turns.capacity import need_of
 from .turns.choice import PendingTurns
 from .turns.skipped_queues import FailingQueues, UnknownTasks
 from .turns.wakeups import WakeUps
-from .upkeep.upkeep import STEP, ClaimCounts
+from .upkeep.upkeep import ClaimCounts
 
 log = logging.getLogger("holdfast")
+_queue_of = attrgetter("lease.queue")
 DEAD = "its worker was declared dead"
 FIRST_WAIT_MS, LONGEST_WAIT_MS = 250, 5_000
 """A job whose id still runs in this process comes back after so long, twice as long with each attempt."""
@@ -68,6 +73,7 @@ class Runner:
         self._observer = observer
         self._middleware = middleware
         """The worker's own, inside the app's."""
+        self._tasks = AttemptTasks()
         self.running: dict[Lease, Attempt] = {}
         self._taken = 0
         """The slots that the running attempts take."""
@@ -119,40 +125,46 @@ class Runner:
         if not self.starting:  # at the end of a shutdown, when no handler would be told to stop
             self._outcomes.unsettled += [Released(claimed.lease) for claimed in jobs]
             return
-        loop = asyncio.get_running_loop()
-        hooked = "claim" in self._hooks.wanted
-        progress, ended, services, report = self._progress, self._ended, self._services, self._outcomes.report
-        unknown, middleware = self._unknown, self.registry.middleware
-        if self._middleware:
-            middleware = [*middleware, *self._middleware]
         self.drained.clear()
-        tasks, claims = self.registry.tasks, self._claims
-        begun = list[Claimed]()
+        self._claims.add(map(_queue_of, jobs))
+        begun = self._taken_in(jobs)
+        if begun:
+            self._outcomes.report.started += len(begun)
+            if self._observer is not None:
+                self._observer.hears_completions()
+            self._tasks.start([each for each in begun if each.reserve(self.executors)], self._run())
+            if self._observer is not None and self._observer.hears("started"):
+                self._observer.started([each.claimed for each in begun])
+        self.note_drained()
+
+    def _taken_in(self, jobs: list[Claimed]) -> list[Attempt]:
+        """Return attempts of these jobs, which take their slots from now on."""
+        begun, running, tasks = list[Attempt](), self.running, self.registry.tasks
+        progress, ended, services, unknown = self._progress, self._ended, self._services, self._unknown
+        hooked, any_unknown = "claim" in self._hooks.wanted, bool(unknown)
         for claimed in jobs:
-            queue = claimed.lease.queue
-            claims.counts[queue] = count = claims.counts.get(queue, 0) + 1
-            if count >= STEP:
-                claims.many.set()
-            if claimed.lease in self.running:
+            lease = claimed.lease
+            if lease in running:
                 continue  # a store that went back in time gives it a second time
             handler = tasks.get(claimed.task or "") or self._handler(claimed)
             if handler is None or ((at_work.marks or claimed.counters.attempts > 1) and self._is_present(claimed)):
                 continue
-            if unknown:
-                unknown.works(queue)
-            attempt = Attempt(claimed, handler, services, progress, ended)
-            self.running[claimed.lease] = attempt
+            if any_unknown:
+                unknown.works(lease.queue)
+            running[lease] = attempt = Attempt(claimed, handler, services, progress, ended)
             self._taken += handler.slots
             self.suspects += claimed.company is not None
-            report.started += 1
             if hooked:
-                self._outcomes.tell("claim", claimed.lease, "active", record=AttemptRecord(claimed))
-            begun.append(claimed)
-            attempt.start(loop, middleware, self.executors)
-        if self._observer is not None and begun:
-            self._observer.hears_completions()
-            self._observer.started(begun)
-        self.note_drained()
+                self._outcomes.tell("claim", lease, "active", record=AttemptRecord(claimed))
+            begun.append(attempt)
+        return begun
+
+    def _run(self) -> Callable[[Attempt], Coroutine[Any, Any, None]]:
+        """Return what runs an attempt that is started now."""
+        middleware, executors, traced = self.registry.middleware, self.executors, traces.are_made()
+        if self._middleware:
+            middleware = [*middleware, *self._middleware]
+        return lambda attempt: attempt.run(middleware, executors, traced)
 
     def note_drained(self) -> None:
         """Set `drained` if nothing runs, and no pending turn may bring a job."""
@@ -201,26 +213,27 @@ class Runner:
 
     def _ended(self, attempt: Attempt, settlement: Settlement | None) -> None:
         """Free the attempt's slot, and keep its settlement for the next turn."""
-        lease, outcomes = attempt.lease, self._outcomes
+        claimed, outcomes, error = attempt.claimed, self._outcomes, attempt.error
+        lease = claimed.lease
         if self.running.pop(lease, None) is None:
             self.abandoned.discard(attempt)  # it was given up before
             self._alarm.ring()
             return
         self._taken -= attempt.handler.slots
-        self.suspects -= attempt.claimed.company is not None
-        if isinstance(attempt.error, CannotStart):
-            self._failing.failed(lease.queue, attempt.error)
-        elif self._failing:
+        self.suspects -= claimed.company is not None
+        if error is not None and isinstance(error, CannotStart):
+            self._failing.failed(lease.queue, error)
+        else:
             self._failing.works(lease.queue)
         outcomes.remember(attempt, settlement)
-        if attempt.done is not None:
-            entry, settled = attempt.done
-            outcomes.count_all([entry], [settled])  # the handler has told the store itself
+        if (done := attempt.done) is not None:
+            outcomes.count_all([done[0]], [done[1]])  # the handler has told the store itself
         elif settlement is None:
             outcomes.lose(lease, f"{attempt.reason}: nothing that its handler says counts any more")
         else:
             outcomes.unsettled.append(settlement)
-        self.note_drained()
+        if not self.running:
+            self.note_drained()
         self._alarm.ring()
 
     def abort(self, lease: Lease, reason: Abort) -> None:

@@ -33,6 +33,8 @@ class WorkerApp(Protocol):
     hooks: Hooks
     schedules: Schedules
     logger: logging.Logger | None
+    development: bool
+    """Whether what its workers declare takes the place of other values under the same version."""
     metrics: bool | None
     """Whether producers and workers count; `None`: when OpenTelemetry has a meter provider."""
 
@@ -115,6 +117,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     logger: logging.Logger | None
     observer: Observers
     ports: PortOptions
+    development: bool = False
 
 
 def task_leases(registry: Registry, queues: Iterable[str]) -> list[tuple[int, str]]:

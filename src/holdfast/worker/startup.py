@@ -88,8 +88,10 @@ class ServedQueues:
 class Declarations:
     """Declare in the store what a worker's app declares, as often as it takes."""
 
-    def __init__(self, app: WorkerApp, served: ServedQueues, retrying: Retrying) -> None:
+    def __init__(self, app: WorkerApp, served: ServedQueues, retrying: Retrying, *, overrule: bool = False) -> None:
         self._app = app
+        self._overrule = overrule
+        """Whether this code is right, whatever was declared under the same version: it is being developed."""
         self._served = served
         self._retrying = retrying
 
@@ -104,9 +106,9 @@ class Declarations:
     async def declare(self) -> None:
         """Declare the queues, their tasks and their schedules."""
         app, self._served.changes = self._app, self._app.registry.changes
-        declarations = app.registry.declarations(self._served.queues)
+        declarations = app.registry.declarations(self._served.queues, overrules=self._overrule)
         await self._retrying.do(lambda: app.store.declare(declarations))
-        await self._retrying.do(lambda: app.schedules.declare(self._served.queues))
+        await self._retrying.do(lambda: app.schedules.declare(self._served.queues, overrules=self._overrule))
 
     async def declare_again(self) -> None:
         """Declare everything once more: a store that forgot the worker's session may have been emptied."""

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import Literal
 
 from ..app.hooks import Hook, Hooks, tell_of_life
+from ..app.options import is_development
 from ..app.registry import check_queue_name
 from ..core.duration import Duration, to_ms
 from ..core.limit import check_count
@@ -68,6 +69,7 @@ class Worker:
         metrics_port: int | str | None = None,
         health_port: int | str | None = None,
         metrics_host: str = LOOPBACK,
+        development: bool | None = None,
     ) -> None:
         check_count(slots, "slots")
         check_switch(guard, "guard")
@@ -104,6 +106,7 @@ class Worker:
             guarded=guard,
             observer=Observers([JobLog(jobs=log_jobs), *check_observers(observers), *self._counting(ports)]),
             ports=ports,
+            development=is_development(development, app.development),
         )
         self.hooks = Hooks(app.hooks)
         tell_of_life(self._settings.observer, self.hooks)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.group(cls=CommandGroup)
 def lake() -> None:
-    """Bring the history of all jobs into tables, and look at it. Needs holdfast[spark].
+    """Bring the history of all jobs into tables, and look at it. Needs holdfast-queue[cli,spark].
 
     \b
     Examples:

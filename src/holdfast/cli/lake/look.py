@@ -73,13 +73,16 @@ def show(found: LakeReport) -> None:
         if rows:
             click.echo(f"\n{title}")
             numbers = {name for name, _ in columns[1:]} - _WORDS
-            names = [f">{name}" if name in numbers else name for name, _ in columns]
+            marks = [">" if at < ALWAYS else ">?" for at in range(len(columns))]
+            names = [mark + name if name in numbers else name for mark, (name, _) in zip(marks, columns, strict=True)]
             table(names, [[value(row) for _, value in columns] for row in rows])
     for row in found.gaps:
         lost = "the log was reset" if row["missing"] is None else f"{row['missing']:,} events were trimmed unread"
         say_note(f"a gap: {lost} (batch {row['batch']}, {when(row['noticed_at'])})")
 
 
+ALWAYS = 4
+"""How many columns are shown in the narrowest terminal."""
 _WORDS = {"state", "oldest since", "error", "task", "signature", "last seen", "for example", "key"}
 
 

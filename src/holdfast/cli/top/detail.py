@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import msgspec
 from rich.text import Text
 
-from ... import json_form
 from ...app.app import Holdfast
 from ...core.event import Event
 from ...core.job import JobRecord
 from ...core.visible import visible, visible_json, visible_lines
+from ...json import form as json_form
 from ..output import duration, local_time, state_style
 from .data import JobDetail
 

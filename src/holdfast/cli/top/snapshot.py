@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from ... import json_form
 from ...app.app import Holdfast
-from ...json_form import JsonObject
+from ...json import form as json_form
+from ...json.form import JsonObject
 from ...store import shown
 from ...telemetry.recent import Recent
 from .data import TopData, TopReader

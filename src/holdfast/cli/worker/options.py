@@ -54,6 +54,11 @@ class WorkerCommand:
     metrics_port: int | str | None = None
     health_port: int | str | None = None
     metrics_host: str = LOOPBACK
+    development: bool | None = None
+    reload: bool = False
+    reload_dir: tuple[str, ...] = ()
+    reload_include: tuple[str, ...] = ()
+    reload_grace: float = 2.0
 
     @property
     def options(self) -> WorkerOptions:

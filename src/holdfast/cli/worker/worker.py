@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from ...app.app import Holdfast
+from ...distribution import pip_install
 from ...errors import ConfigError, HoldfastError, MissingExtra
 from ...store import shown
 from ...supervisor import WorkerProcesses
@@ -24,6 +25,7 @@ from ..logs import log_format_option, set_up_logs
 from ..output import json_line, say
 from ..parse import as_bytes, as_names, as_port, as_seconds
 from .exit import close
+from .interrupt import interrupts_told, jobs
 from .options import EMPTY, WorkerCommand, parse_command
 from .service import run_as_service, tell_of_worker
 
@@ -111,6 +113,27 @@ SWITCH_INTERVAL = 0.0005
 @click.option(
     "--metrics-host", default=LOOPBACK, show_default=True, metavar="HOST", help="Where these ports are; 0.0.0.0: all."
 )
+@click.option(
+    "--development/--no-development", default=None,
+    help="This code's declarations hold, whatever the same version says; default: by HOLDFAST_DEVELOPMENT.",
+)  # fmt: skip
+@click.option("--reload", is_flag=True, help="For development: start again whenever the code changes.")
+@click.option(
+    "--reload-dir",
+    multiple=True,
+    metavar="DIR",
+    help="Watch this folder; may be given again; default: the current one.",
+)
+@click.option(
+    "--reload-include",
+    multiple=True,
+    metavar="GLOB",
+    help="Watch files of such names, beside *.py; may be given again.",
+)
+@click.option(
+    "--reload-grace", callback=as_seconds, default="2", show_default=True, metavar="S",
+    help="Time to finish, when the code has changed; then jobs are handed back.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print start and stop as lines of JSON.")
 @click.option("--quiet", is_flag=True, help="Print nothing at start and stop.")
 def worker(**given: OptionValue) -> None:
@@ -123,6 +146,7 @@ def worker(**given: OptionValue) -> None:
     Examples:
       holdfast worker shop:app
       holdfast worker shop:app --queues mail,reports --slots 50
+      holdfast worker shop:app --reload
       holdfast worker examples/shop.py:app --burst
       holdfast worker shop:app --queues images --pool 4 --recycle-memory 500M
       HOLDFAST_APP=shop:app holdfast worker --processes 4
@@ -132,6 +156,13 @@ def worker(**given: OptionValue) -> None:
     set_up_logs(command.log_level, command.log_format)
     if command.processes < 1:
         raise ConfigError(f"--processes={command.processes}: a whole number from 1")
+    if command.reload:
+        from .reload import run_reloading
+
+        click.get_current_context().exit(run_reloading(command))
+    for name in ("reload_dir", "reload_include"):
+        if getattr(command, name):
+            raise ConfigError(f"--{name.replace('_', '-')} is for --reload: give it, too")
     if command.on == "spark":
         from .fleet import run_fleet
 
@@ -171,7 +202,8 @@ async def _work(command: WorkerCommand, app: Holdfast, parent: Parent, left: lis
     parent.watch(worker.stop)
     tell_of_worker(systemd, worker)
     worker.hooks.add("worker_started", started)
-    report = await worker.run(burst=command.burst, signals=True)
+    with interrupts_told(lambda: jobs(worker.active)):
+        report = await worker.run(burst=command.burst, signals=True)
     parent.ended(report)
     _say_stopped(command, worker, report)
     left += report.left
@@ -218,7 +250,12 @@ def _processes(command: WorkerCommand, systemd: Systemd) -> int:
         **command.options,
     )  # fmt: skip
     command.note_unknown(made.app)
-    return asyncio.run(run_as_service(systemd, made)).code
+
+    async def run() -> int:
+        with interrupts_told(lambda: f"the jobs of {len(made.pids)} processes"):
+            return (await run_as_service(systemd, made)).code
+
+    return asyncio.run(run())
 
 
 def _loop_factory(wanted: bool | None) -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -228,7 +265,7 @@ def _loop_factory(wanted: bool | None) -> Callable[[], asyncio.AbstractEventLoop
         import uvloop
     except ImportError:
         if wanted:
-            raise MissingExtra("--uvloop needs a package that is missing: pip install 'holdfast[fast]'") from None
+            raise MissingExtra(f"--uvloop needs a package that is missing: {pip_install('fast')}") from None
         return None
     factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
     return factory

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from ... import json_form
 from ...app.app import Holdfast
+from ...json import form as json_form
 from ...store.contract import SessionInfo
 from ..command import CommandGroup, NotDone, Source, acting_options, json_option, source_options
 from ..output import duration, json_out, say, size, table
@@ -48,7 +48,7 @@ def list_(source: Source, as_json: bool) -> None:
         json_out({"workers": [json_form.worker(info) for info in found]})
         return
     table(
-        ("worker", "host", ">pid", "queues", ">active", ">slots", "is", ">up", ">heard", ">memory", "version"),
+        ("worker", "?host", ">?pid", "queues", ">active", ">slots", "is", ">?up", ">heard", ">?memory", "?version"),
         [_row(info, now) for info in found],
     )
 

@@ -18,10 +18,9 @@ STREAMS = ("stdout", "stderr")
 
 
 class Kind(NamedTuple):
-    """What is fixed when an interpreter starts: its environment, and whether what it prints is seen."""
+    """What is fixed when an interpreter starts: its environment."""
 
     environment: tuple[tuple[str, str], ...]
-    silent: bool
 
 
 class Spawned(NamedTuple):
@@ -30,7 +29,7 @@ class Spawned(NamedTuple):
     child: asyncio.subprocess.Process
     line: socket.socket
     output: tuple[int, ...] = ()
-    """Descriptors of its standard output and standard error; none of a sandbox, whose output is nobody's."""
+    """Descriptors of its standard output and standard error."""
 
     def close(self) -> None:
         """Close our ends."""
@@ -48,9 +47,9 @@ def kind_of(hello: frames.Hello) -> Kind:
     """Return the worker's environment, or what of it a sandbox may see; and where to find this package."""
     found = os.pathsep.join(hello.path)
     if hello.sandbox is None:
-        return Kind(tuple({**os.environ, "PYTHONPATH": found}.items()), silent=False)
+        return Kind(tuple({**os.environ, "PYTHONPATH": found}.items()))
     seen = {name: os.environ[name] for name in sorted(hello.sandbox.env) if name in os.environ}
-    return Kind(tuple({"LANG": "C.UTF-8", **seen, "PYTHONPATH": found}.items()), silent=True)
+    return Kind(tuple({"LANG": "C.UTF-8", **seen, "PYTHONPATH": found}.items()))
 
 
 async def spawn(kind: Kind, deadline: int) -> Spawned:
@@ -59,11 +58,10 @@ async def spawn(kind: Kind, deadline: int) -> Spawned:
         line, far = socket.socketpair()
         ours.callback(line.close)
         theirs.callback(far.close)
-        pipes = [_pipe(ours, theirs) for _ in (() if kind.silent else STREAMS)]
-        output = [write for _, write in pipes] or [asyncio.subprocess.DEVNULL] * 2
+        pipes = [_pipe(ours, theirs) for _ in STREAMS]
         child = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "holdfast.executor.process.child", str(far.fileno()), str(deadline), *_stores(),
-            stdin=asyncio.subprocess.DEVNULL, stdout=output[0], stderr=output[1], pass_fds=(far.fileno(), deadline),
+            stdin=asyncio.subprocess.DEVNULL, stdout=pipes[0][1], stderr=pipes[1][1], pass_fds=(far.fileno(), deadline),
             env=dict(kind.environment), start_new_session=True,
         )  # fmt: skip
         ours.pop_all()

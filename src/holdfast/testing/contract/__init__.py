@@ -19,6 +19,7 @@ from .machine import MachineCases, StoreMachine  # noqa: E402
 from .operate.action import ActionCases  # noqa: E402
 from .operate.limit import LimitCases  # noqa: E402
 from .operate.log import LogCases  # noqa: E402
+from .operate.long_list import LongListCases  # noqa: E402
 from .operate.look import LookCases  # noqa: E402
 from .operate.schedule import ScheduleCases  # noqa: E402
 from .operate.state_order import StateOrderCases  # noqa: E402
@@ -60,6 +61,7 @@ class StoreContract(
     LimitCases,
     LogCases,
     LookCases,
+    LongListCases,
     StateOrderCases,
     ActionCases,
     LookupCases,

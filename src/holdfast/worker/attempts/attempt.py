@@ -6,15 +6,20 @@ import asyncio
 import inspect
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
+from typing import Any
 
+import msgspec
 from msgspec import UNSET
 
 from ...app.task import AnyTask
-from ...executor import Executors, run_inline
+from ...executor import Executors
 from ...executor.at_work import at_work
-from ...executor.call import arguments, completed
+from ...executor.call import arguments, completed, is_awaitable
 from ...executor.handler_transaction import VOID, HandlerTransaction
+from ...executor.injection import call_handler, refuse_overridden
+from ...handler.continuation import Continued
 from ...handler.job import Job, Report, _current
 from ...handler.middleware import Middleware
 from ...store.contract import Abort, Claimed, Complete, Lease, Released, Settled, Settlement
@@ -33,41 +38,40 @@ _WEIGHT: dict[Abort, int] = {"store_lost": 0, "cancelled": 1, "shutdown": 2, "ti
 """A reason overrules lighter ones; those after which no outcome counts are the heaviest."""
 
 
-class Attempt:
+class Attempt(msgspec.Struct, eq=False):
     """A claimed job while its handler runs."""
 
-    __slots__ = (
-        "_ended", "_killed", "_process", "_progress", "_reason", "_services", "_span", "_task", "_timer",
-        "_transaction", "began", "claimed", "error", "handler", "in_thread", "job", "late_since", "value",
-    )  # fmt: skip
+    claimed: Claimed
+    handler: AnyTask
+    _services: HandlerServices
+    _progress: Report
+    _ended: Ended
+    job: Job = None  # type: ignore[assignment]  # made with the attempt, of what it was given
+    _process: ProcessAttempt | None = None
+    _killed: bool = False
+    _reason: Abort | None = None
+    """Why it was told to stop, by the heaviest reason so far; the handler's signal keeps to the first."""
+    _transaction: HandlerTransaction | None = None
+    _task: asyncio.Task[None] | None = None
+    """Its own task; `None` while it shares one with others, since then it has not begun, or has not waited yet."""
+    _cancelled: bool = False
+    """It was cancelled before it had a task of its own, or before that had begun."""
+    _span: traces.ProcessSpan | None = None
+    """Its span, if it is recorded."""
+    _timer: asyncio.TimerHandle | None = None
+    in_thread: bool = False
+    late_since: float | None = None
+    """When its time was over, by the clock of its loop."""
+    error: BaseException | None = None
+    """What the handler raised, for the hooks that are told of its end."""
+    value: object = UNSET
+    """What it returned, if that was in this process."""
+    began: float | None = None
+    """When its handler was started, by `time.monotonic`."""
 
-    def __init__(
-        self, claimed: Claimed, handler: AnyTask, services: HandlerServices, progress: Report, ended: Ended
-    ) -> None:
-        self.claimed = claimed
-        self.handler = handler
-        self.job = Job(claimed, progress, self._own_transaction, services, services.blockers)
-        self._services = services
-        self._progress = progress
-        self._ended = ended
-        self._process: ProcessAttempt | None = None
-        self._killed = False
-        self._reason: Abort | None = None
-        """Why it was told to stop, by the heaviest reason so far; the handler's signal keeps to the first."""
-        self._transaction: HandlerTransaction | None = None
-        self._task: asyncio.Task[None] | None = None
-        self._span: traces.ProcessSpan | None = None
-        """Its span, if it is recorded."""
-        self._timer: asyncio.TimerHandle | None = None
-        self.in_thread = False
-        self.late_since: float | None = None
-        """When its time was over, by the clock of its loop."""
-        self.error: BaseException | None = None
-        """What the handler raised, for the hooks that are told of its end."""
-        self.value: object = UNSET
-        """What it returned, if that was in this process."""
-        self.began: float | None = None
-        """When its handler was started, by `time.monotonic`."""
+    def __post_init__(self) -> None:
+        services = self._services
+        self.job = Job(self.claimed, self._progress, self._own_transaction, services, services.blockers)
 
     @property
     def lease(self) -> Lease:
@@ -93,26 +97,54 @@ class Attempt:
             self._transaction = self._services.transaction(self.handler)
         return self._transaction
 
-    def start(self, loop: asyncio.AbstractEventLoop, middleware: Sequence[Middleware], executors: Executors) -> None:
-        """Start the handler."""
+    def reserve(self, executors: Executors) -> bool:
+        """Reserve a process for a handler that needs one; hand the job back where none has room (False)."""
         if self.handler.in_process and not executors.in_place:
             seat = executors.pool.reserve(need_of(self.handler))
             if seat is None:
                 log.error("pool_full: %r: no process has room for it, so it is handed back", self.job)
                 self._end(Released(self.lease))
-                return
+                return False
             self._process = ProcessAttempt(executors, seat)
-        self._task = loop.create_task(self._run(middleware, executors))
-        self._start_clock(STARTING if self._process is not None else 0.0)
+        return True
 
-    def _start_clock(self, more: float = 0.0) -> None:
-        """Give the handler its time-out from now on, and so many seconds more."""
-        self.began = time.monotonic()
+    def begin_alone(self, loop: asyncio.AbstractEventLoop, run: Coroutine[Any, Any, None]) -> None:
+        """Run in a task of its own."""
+        task = loop.create_task(run)
+        if self.began is None:
+            self._task = task
+        elif not task.done():  # the loop has eager tasks
+            self.keep_task(task)
+
+    def keep_task(self, task: asyncio.Task[None]) -> None:
+        """Note that the handler waits, in a task that is its own from now on: its time-out begins to count."""
+        assert self.began is not None
+        self._task = task
+        self._start_timer(time.monotonic() - self.began)
+        if self._cancelled:
+            task.cancel()
+
+    def _start_timer(self, since: float = 0.0) -> None:
+        """Give the handler its time-out, of which so many seconds are over."""
         if self._timer is not None:
             self._timer.cancel()
         if self.claimed.timeout_ms is not None:
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(self.claimed.timeout_ms / 1000 + more, self.abort, "timeout")
+            seconds = self.claimed.timeout_ms / 1000 - since
+            if self._process is not None and not self._process.has_begun:
+                seconds += STARTING
+            self._timer = asyncio.get_running_loop().call_later(seconds, self.abort, "timeout")
+
+    def _start_clock(self) -> None:
+        """Have the handler begin now, as its process is ready for it."""
+        self.began = time.monotonic()
+        self._start_timer()
+
+    def _cancel(self) -> None:
+        """Cancel the handler; before it has begun, or has waited, that is noted, as its task may be that of others."""
+        if self._task is None or self.began is None:
+            self._cancelled = True
+        else:
+            self._task.cancel()
 
     def abort(self, reason: Abort) -> None:
         """Tell the handler to stop; where its outcome does not count any more, cancel it."""
@@ -129,8 +161,8 @@ class Attempt:
             self.late_since = asyncio.get_running_loop().time()
         if self._process is not None and self._process.is_running:
             self._process.kill() if reason in VOID else self._process.stop(reason)
-        elif (reason in VOID or reason == "timeout") and not self.in_thread and self._task is not None:
-            self._task.cancel()
+        elif (reason in VOID or reason == "timeout") and not self.in_thread:
+            self._cancel()
 
     def _heed(self, reason: Abort) -> bool:
         """Return whether the reason is heavier than those before it: a handler may ignore that it should stop."""
@@ -153,11 +185,12 @@ class Attempt:
         elif self.in_thread:
             if even_threads:
                 self.abandon()
-        elif self._task is not None:
-            self._task.cancel()
+        else:
+            self._cancel()
 
     def abandon(self) -> None:
-        """Hand the job back, whatever its handler still does."""
+        """Hand the job back, whatever its handler still does; one that has not begun never will."""
+        self._cancelled = self._cancelled or self.began is None
         self._end(Released(self.lease))
 
     def abandon_as_timed_out(self) -> None:
@@ -169,20 +202,34 @@ class Attempt:
         if self._task is not None and self._process is None and not self.in_thread:
             at_work.watch(executors.key(self.lease), self._task)
 
-    async def _run(self, middleware: Sequence[Middleware], executors: Executors) -> None:
-        """Run the handler; however it ends, the attempt ends exactly once."""
-        _current.set(self.job)
-        self._span = traces.process(self.claimed)
+    async def run(self, middleware: Sequence[Middleware], executors: Executors, traced: bool) -> None:
+        """Run the handler; however it ends, the attempt ends exactly once. `traced`: spans are made here."""
+        claimed, handler, job = self.claimed, self.handler, self.job
+        _current.set(job)
+        self.began = time.monotonic()
+        if self._task is not None:
+            self._start_timer()
+        if traced or claimed.envelope.headers:
+            self._span = traces.process(claimed)
         try:
+            if self._cancelled:
+                raise asyncio.CancelledError
             if self._span is not None and self._span.waits:
                 await self._services.link_blockers(self._span, self.lease)
-            if self.handler.runs_in == "inline" and not middleware:
-                args, kwargs = arguments(self.handler, self.claimed, self.job)
-                result = await run_inline(self.handler.fn, args, kwargs)
+            if handler.runs_in == "inline" and not middleware:
+                args, kwargs = arguments(handler, claimed, job)
+                if handler.signature.supplied:
+                    result: object = await call_handler(handler, job, args, kwargs)
+                else:
+                    result = handler.fn(*args, **kwargs)
+                    if is_awaitable(result):
+                        result = await result
             else:
                 result = await self._call(middleware, executors)
             if self._transaction is not None:
-                self._transaction.refuse_unfinished(self.job)
+                self._transaction.refuse_unfinished(job)
+            if type(result) is Continued:
+                await result.pass_producers()
             settlement = self.done[0] if self.done else self._completed(result)
         except BaseException as error:
             settlement = await self._undone(error)
@@ -220,16 +267,21 @@ class Attempt:
         if self._process is not None:
             return await self._call_in_process(self._process)
         args, kwargs = arguments(self.handler, self.claimed, self.job)
-        if self.handler.runs_in == "thread":
-            self.in_thread = True
-            try:
-                return await executors.threads.run(self.handler.fn, args, kwargs, executors.key(self.lease))
-            finally:
-                self.in_thread = False
-        return await run_inline(self.handler.fn, args, kwargs)
+        in_thread = partial(self._in_thread, executors) if self.handler.runs_in == "thread" else None
+        return await call_handler(self.handler, self.job, args, kwargs, in_thread)
+
+    async def _in_thread(
+        self, executors: Executors, fn: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> object:
+        self.in_thread = True
+        try:
+            return await executors.threads.run(fn, args, kwargs, executors.key(self.lease))
+        finally:
+            self.in_thread = False
 
     async def _call_in_process(self, process: ProcessAttempt) -> EncodedResult:
         """Return what the handler returned in its process, where it may have completed its job itself."""
+        refuse_overridden(self.handler, self.job)
         transaction = self._own_transaction()
         session = transaction.session.id
         found = await process.call(self.handler, self.claimed, self.job, self._progress, self._start_clock, session)

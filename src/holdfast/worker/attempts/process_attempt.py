@@ -46,13 +46,15 @@ class EncodedResult(msgspec.Struct, frozen=True):
 class ProcessAttempt:
     """One handler in a process of the pool, from the moment when its job was claimed."""
 
-    __slots__ = ("_executors", "_in_loop", "_seat", "is_running")
+    __slots__ = ("_executors", "_in_loop", "_seat", "has_begun", "is_running")
 
     def __init__(self, executors: Executors, seat: int) -> None:
         self._executors = executors
         self._seat = seat
         self.is_running = False
         """True while the handler is in the process."""
+        self.has_begun = False
+        """The process has begun with the handler."""
         self._in_loop = True
         """It needs the event loop of its process, as every handler does to begin and a coroutine afterwards."""
 
@@ -61,12 +63,12 @@ class ProcessAttempt:
     ) -> EncodedResult:
         """Return what the handler returned; raise what it raised, or how its process ended."""
 
-        def has_begun() -> None:
-            self._in_loop = inspect.iscoroutinefunction(task.fn)
+        def begin() -> None:
+            self._in_loop, self.has_begun = inspect.iscoroutinefunction(task.fn), True
             began()
 
         order = ProcessJob(
-            handler=self._executors.handler(task), claimed=claimed, report=report, began=has_begun,
+            handler=self._executors.handler(task), claimed=claimed, report=report, began=begin,
             blockers=self._executors.blockers, context=_crossing(job), worker=job.worker, retry=job.retry,
             session=session, trace=traces.carrier(),
         )  # fmt: skip

@@ -16,6 +16,7 @@ from ...errors import ConfigError, StoreError
 from ...log import logging_as
 from ...telemetry.logs import JobLog
 from ...telemetry.observed_store import observed
+from ...telemetry.observer import Observers
 from ..background import Background, Ending
 from ..settings import WorkerApp
 from ..signals import heard
@@ -152,8 +153,9 @@ class Maintainer:
         return max(leases, default=0.0)
 
     async def _chores(self) -> tuple[Upkeep, Ticker]:
-        store, hooks, queues = observed(self._app.store, JobLog()), self._app.hooks, await self._queues()
-        return Upkeep(store, queues, self._interval, hooks), Ticker(store, None, queues, hooks, self._interval)
+        store, hooks, queues = observed(self._app.store, Observers([JobLog()])), self._app.hooks, await self._queues()
+        ticker = Ticker(store, None, queues, hooks, self._interval, self._app.registry.client.producers)
+        return Upkeep(store, queues, self._interval, hooks), ticker
 
     async def _queues(self) -> Sequence[str]:
         self.queues = self._given or [info.name for info in await self._app.store.queues()]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from ...app.hooks import HookEvent, Hooks
 from ...app.registry import Registry
+from ...client.outgoing import Producers
 from ...core.transition import Reply
 from ...errors import ConfigError, StoreError
 from ...schedule import Shot, fire
@@ -24,9 +25,16 @@ class Ticker:
     """Fire the schedules that are due in some queues. A worker's registry says which tasks it could run."""
 
     def __init__(
-        self, store: Store, registry: Registry | None, queues: Sequence[str], hooks: Hooks, interval: float
+        self,
+        store: Store,
+        registry: Registry | None,
+        queues: Sequence[str],
+        hooks: Hooks,
+        interval: float,
+        producers: Producers | None = None,
     ) -> None:
         self._store = store
+        self._producers = registry.client.producers if registry is not None else producers
         self._registry = registry
         self.queues = queues
         self.fired = 0
@@ -71,7 +79,7 @@ class Ticker:
     async def _fire(self, row: ScheduleRow, now_ms: int) -> Reply | None:
         """Return the store's reply, `None` when the schedule cannot be read here."""
         try:
-            shot = await fire(self._store, row, now_ms)
+            shot = await fire(self._store, row, now_ms, self._producers)
         except ConfigError as error:
             self._tell_once(row.queue, row.name, str(error))
             return None
@@ -92,8 +100,8 @@ class Ticker:
             for answer in shot.fired.answers:
                 self._hooks.tell(
                     HookEvent(
-                        name="schedule_fired", queue=row.queue, id=answer.id, run=answer.run, state=answer.state,
-                        detail=f"{row.name}: {answer.status}",
+                        name="schedule_fired", queue=row.queue, id=answer.id, run=answer.run, task=task,
+                        state=answer.state, detail=f"{row.name}: {answer.status}",
                     )
                 )  # fmt: skip
 

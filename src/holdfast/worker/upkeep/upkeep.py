@@ -31,9 +31,17 @@ class ClaimCounts:
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
-        """Written by the runner: what claimed jobs leave in the store has to be removed at the same rate."""
+        """What claimed jobs leave in the store has to be removed at the same rate."""
         self.many = asyncio.Event()
         """Set once some queue is due for a sweep."""
+
+    def add(self, queues: Iterable[str]) -> None:
+        """Count jobs that were claimed, by the queue of each."""
+        counts = self.counts
+        for queue in queues:
+            counts[queue] = counts.get(queue, 0) + 1
+        if max(counts.values(), default=0) >= STEP:
+            self.many.set()
 
     def due(self) -> list[str]:
         """Return the queues that are due for a sweep."""

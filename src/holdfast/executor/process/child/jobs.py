@@ -12,19 +12,20 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Literal, cast
 
-from ....app.sync import Openable
+from ....app.home import Openable
 from ....app.task import Task
 from ....core.duration import instant_ms, to_ms
 from ....core.job import Progress
 from ....core.policy import Cause
 from ....core.transition import Reply
 from ....errors import Aborted, ConfigError, RetryAt, Snooze, StoreError
-from ....handler.continuation import Blocker
+from ....handler.continuation import Blocker, Continued
 from ....handler.job import Job, _current
 from ....store.contract import Lease
 from ....telemetry import traces
-from ...call import Callee, arguments, blocker, completed, found, run_inline
+from ...call import Callee, arguments, blocker, completed, found, pass_producers
 from ...failure import RetryTime, describe, is_permanent, kinds, retry_time
+from ...injection import call_handler, has_loop_part, in_thread_alone
 from ...shortage import CannotStart, is_shortage
 from ...thread import ThreadExecutor, called
 from .. import frames
@@ -117,9 +118,14 @@ class ChildJobs:
             args, kwargs = arguments(callee, frame.claimed, job)
             if inspect.iscoroutinefunction(callee.fn):
                 self._coroutines[frame.number] = cast(Any, asyncio.current_task())
-                ended = self._returned(frame, job, callee, await run_inline(callee.fn, args, kwargs))
+                result = await pass_producers(await call_handler(callee, job, args, kwargs))
+                ended = self._returned(frame, job, callee, result)
+            elif has_loop_part(callee):  # which must be closed before the worker hears that the job is over
+                result = await pass_producers(await call_handler(callee, job, args, kwargs, self._threads.run))
+                ended = self._returned(frame, job, callee, result)
             else:
-                await self._threads.run(self._run_here, (frame, job, callee, args, kwargs), {})
+                fn = in_thread_alone(callee, job)
+                await self._threads.run(self._run_here, (frame, job, callee, fn, args, kwargs), {})
                 return
         except BaseException as error:
             await self._transactions.roll_back(frame.number, error)
@@ -127,11 +133,20 @@ class ChildJobs:
         self._tell(frame, job, ended)
 
     def _run_here(
-        self, frame: frames.RunJob, job: Job, callee: Callee, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        frame: frames.RunJob,
+        job: Job,
+        callee: Callee,
+        fn: Callable[..., object],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> None:
         """Run a `def` handler in this thread, and tell the worker from here, as another may hold up the loop."""
         try:
-            ended = self._returned(frame, job, callee, called(callee.fn, args, kwargs))
+            result = called(fn, args, kwargs)
+            if isinstance(result, Continued):
+                asyncio.run_coroutine_threadsafe(pass_producers(result), self._loop).result()
+            ended = self._returned(frame, job, callee, result)
         except BaseException as error:
             if self._transactions.has(frame.number):
                 asyncio.run_coroutine_threadsafe(self._transactions.roll_back(frame.number, error), self._loop).result()

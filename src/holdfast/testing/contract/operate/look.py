@@ -105,6 +105,29 @@ class LookCases(Case):
         assert await _ids(bench, enqueued_before_ms=begun + 10_000) == ["a"]
         assert await _ids(bench, enqueued_after_ms=begun + 1, enqueued_before_ms=begun + 20_000) == ["b"]
 
+    async def test_jobs_are_found_by_when_they_were_started_and_finished(self, bench: Bench) -> None:
+        worker = await bench.session()
+        begun = bench.now
+        for id, end in (("a", complete), ("b", fail), ("c", retry)):
+            claimed = await bench.take(worker, id)
+            bench.clock.advance(10)
+            await bench.settle(worker, end(claimed))
+        await bench.take(worker, "d")
+        await bench.add("never")
+        assert await _ids(bench, started_after_ms=begun + 10_000) == ["d", "c", "b"]
+        assert await _ids(bench, started_before_ms=begun + 10_000) == ["a"]
+        assert await _ids(bench, finished_after_ms=begun + 20_000) == ["b"]
+        assert await _ids(bench, finished_before_ms=begun + 20_000, queue=QUEUE) == ["a"]
+        assert await _ids(bench, started_after_ms=begun, finished_before_ms=begun + 60_000) == ["b", "a"]
+        assert await _ids(bench, finished_after_ms=begun, states=(State.COMPLETED,)) == ["a"]
+        assert await _ids(bench, finished_after_ms=begun, states=(State.WAITING,)) == []
+        assert (await bench.store.count(Filter(started_after_ms=begun + 10_000))).number == 3
+        assert (await bench.store.count(Filter(finished_before_ms=begun + 60_000, queue=QUEUE))).number == 2
+        done = await bench.store.requeue(
+            Filter(finished_after_ms=begun + 20_000, states=(State.COMPLETED, State.FAILED))
+        )
+        assert [id for _, id, _ in done] == ["b"]
+
     # --- pages
 
     async def test_every_filter_gives_every_job_once_whatever_the_page(self, bench: Bench) -> None:
@@ -112,6 +135,8 @@ class LookCases(Case):
         filters = [
             Filter(), Filter(queue=QUEUE), Filter(queue=OTHER), Filter(task="u"), Filter(key="k"), Filter(tag="x"),
             Filter(id_prefix="j"), Filter(id_prefix="j1", queue=QUEUE), Filter(holders=(worker,)),
+            Filter(started_after_ms=1), Filter(finished_after_ms=1),
+            Filter(finished_after_ms=1, states=(State.COMPLETED,)),
             Filter(signature=FIRST.signature), Filter(states=tuple(State)), Filter(states=(State.ACTIVE, State.FAILED)),
             *(Filter(states=(state,)) for state in State), *(Filter(states=(state,), queue=QUEUE) for state in State),
         ]  # fmt: skip
@@ -219,6 +244,9 @@ class LookCases(Case):
         await bench.store.hold("other", (await bench.store.events("end")).position)
         log = (await bench.store.measure()).log
         assert (log.events, log.readers) == (4, {"lake": 2, "other": 0})
+        assert log.lag_ms == {"lake": 0, "other": 0}
+        bench.clock.advance(7)
+        assert (await bench.store.measure()).log.lag_ms == {"lake": 7000, "other": 0}
         assert log.bytes is None or log.bytes > 0
         await bench.add("j3")
         await bench.store.hold("lake", None)

@@ -231,13 +231,27 @@ class CounterCases(Case):
         assert str(task.value) == (
             f"task {TASK!r} of queue {QUEUE!r} was declared before with version 2 and other values (retry.failures "
             "is 2 in the store, and 3 here): raise the version of the app whose values shall hold "
-            "(Holdfast(..., version=3)), or give both the same values"
+            "(Holdfast(..., version=3)), or give both the same values; `holdfast declare MODULE:APP --force` puts "
+            "those of this code in force, and in development HOLDFAST_DEVELOPMENT=1 does so at each start"
         )
         await _settings(bench, 2, concurrency=5, rate={"count": 7})
         with pytest.raises(PolicyConflict, match=re.escape("(rate.count is 7 in the store, and 8 here)")):
             await _settings(bench, 2, concurrency=5, rate={"count": 8})
         with pytest.raises(PolicyConflict, match=r"\(rate.count is 7 in the store, and not set here\)"):
             await _settings(bench, 2, concurrency=5)
+
+    async def test_one_that_overrules_takes_the_place_of_the_same_version_and_of_no_higher_one(
+        self, bench: Bench
+    ) -> None:
+        store, tasks = bench.store, {TASK: Policy(timeout_ms=7)}
+        await bench.declare(version=2, retry={"failures": 2})
+        await _settings(bench, 2, concurrency=5)
+        new = Declaration(queue=QUEUE, version=2, settings={"concurrency": 6}, tasks=tasks, overrules=True)
+        await store.declare([new])
+        assert ((await store.policies(QUEUE))[TASK].timeout_ms, (await _queue_settings(bench)).concurrency) == (7, 6)
+        low = Declaration(queue=QUEUE, version=1, settings={"concurrency": 7}, tasks={TASK: Policy()}, overrules=True)
+        await store.declare([low])
+        assert ((await store.policies(QUEUE))[TASK].timeout_ms, (await _queue_settings(bench)).concurrency) == (7, 6)
 
     async def test_whoever_does_not_name_a_queue_leaves_its_settings(self, bench: Bench) -> None:
         await _settings(bench, 1, concurrency=5)

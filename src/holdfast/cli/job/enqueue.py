@@ -8,20 +8,23 @@ from typing import Any, TypeAlias
 import click
 import msgspec
 
-from .. import json_form
-from ..app.app import Holdfast
-from ..app.queue import AnyQueue
-from ..app.task import AnyTask
-from ..client import Handle
-from ..errors import ConfigError
-from ..json_call import typed_arguments, typed_payload
-from ..json_form import JsonObject
-from .command import Command, OptionValue, Source, json_option, source_options
-from .output import json_out, json_text, say
-from .parse import as_bytes, as_seconds, json_or_text, pairs
+from ...app.app import Holdfast
+from ...app.queue import AnyQueue
+from ...app.task import AnyTask
+from ...client import Handle
+from ...errors import ConfigError
+from ...json import form as json_form
+from ...json.call import typed_arguments, typed_payload
+from ...json.form import JsonObject
+from ..command import Command, OptionValue, Source, json_option, source_options
+from ..complete import complete_queues, complete_tasks
+from ..output import json_out, json_text, say
+from ..parse import as_bytes, as_seconds, json_or_text, pairs
+from .row_calls import PlainRowCalls, RowCalls, TaskRowCalls
 
 OPTIONS = ("job_id", "delay", "priority", "key", "tags", "on_conflict")
 
+OF_A_FILE = ("from_file", "format", "skip_bad", "from_line", "id_prefix")
 JsonValue: TypeAlias = Any
 
 
@@ -47,9 +50,14 @@ def _as_wait(ctx: click.Context, param: click.Parameter, value: str | None) -> f
 
 
 @click.command(cls=Command)
-@click.argument("words", nargs=-1, metavar="TASK [NAME=VALUE | JSON]...")
+@click.argument("words", nargs=-1, metavar="TASK [NAME=VALUE | JSON]...", shell_complete=complete_tasks)
 @source_options
-@click.option("--queue", metavar="NAME", help="A plain payload for this queue, in place of a task.")
+@click.option(
+    "--queue",
+    metavar="NAME",
+    shell_complete=complete_queues,
+    help="A plain payload for this queue, in place of a task.",
+)
 @click.option("--args", metavar="JSON", help="Positional arguments, as a JSON array.")
 @click.option("--id", "job_id", help="The job's id; default: a new one.")
 @click.option("--delay", callback=as_seconds, metavar="S", help="Not before so long from now (30, 10m, 2h).")
@@ -62,9 +70,14 @@ def _as_wait(ctx: click.Context, param: click.Parameter, value: str | None) -> f
     "--wait", callback=_as_wait, is_flag=False, flag_value="30", metavar="[S]",
     help="Wait for the result, at most so long (30). Put it last, or write --wait=S.",
 )  # fmt: skip
+@click.option("--from", "from_file", metavar="FILE", help="A job for each line of this file; - is stdin.")
+@click.option("--format", "format", type=click.Choice(["jsonl", "csv"]), help="Of --from; default: by its ending.")
+@click.option("--skip-bad", is_flag=True, help="With --from: leave wrong lines out; else they stop it at the start.")
+@click.option("--from-line", type=click.IntRange(1), default=1, help="With --from: begin with this line.")
+@click.option("--id-prefix", metavar="TEXT", help="With --from: ids are this and the line, so that it can be repeated.")
 @json_option
 def enqueue(source: Source, **given: OptionValue) -> None:
-    """Enqueue one job.
+    """Enqueue one job, or one for each line of a file.
 
     Arguments are NAME=VALUE words or one JSON object. A value that is JSON is taken as JSON (n=3, ok=true,
     tags='["a"]'), anything else as text; a parameter that is annotated as str takes any value as text.
@@ -76,9 +89,17 @@ def enqueue(source: Source, **given: OptionValue) -> None:
       holdfast enqueue --app shop:app send to=ann@example.com --tag vip --tag spring
       holdfast enqueue --app shop:app send --args '["ann@example.com"]' --wait
       holdfast enqueue --url sqlite:///jobs.db --queue mail to=ann@example.com
+      holdfast enqueue --app shop:app send --from customers.csv --id-prefix spring-
+      zcat orders.jsonl.gz | holdfast enqueue --app shop:app buy --from -
     """
     options = {name: given.pop(name) for name in OPTIONS}
     chosen = {name: value for name, value in options.items() if value not in (None, ())}
+    of_file = {name: given.pop(name) for name in OF_A_FILE}
+    if of_file["from_file"] is not None:
+        _enqueue_file(source, chosen, of_file, given)
+        return
+    if wrong := [name for name in ("format", "skip_bad", "id_prefix") if of_file[name]]:
+        raise ConfigError(f"--{wrong[0].replace('_', '-')} is for --from FILE: give it, too")
     request = EnqueueRequest(options=chosen, **given)
 
     async def work(app: Holdfast) -> JsonObject:
@@ -87,6 +108,25 @@ def enqueue(source: Source, **given: OptionValue) -> None:
 
     answer = source.run(work, create=True)
     json_out(answer) if request.as_json else _print(answer)
+
+
+def _enqueue_file(source: Source, options: JsonObject, of_file: JsonObject, given: JsonObject) -> None:
+    """Enqueue a job for each line of a file."""
+    from .enqueue_file import FileRequest, enqueue_from
+
+    words, queue = given["words"], given["queue"]
+    if "job_id" in options or given["wait"] is not None or given["args"] is not None:
+        raise ConfigError("--id, --args and --wait are for one job, and --from makes many: leave them out")
+    if len(words) != (0 if queue else 1):
+        raise ConfigError(f"--from: give {'no word beside --queue' if queue else 'the name of the task alone'}")
+
+    def calls_of(app: Holdfast) -> RowCalls:
+        if queue:
+            return PlainRowCalls(app.queue(queue, max_payload=given["max_payload"]))
+        return TaskRowCalls(_find(app, words)[0], _fitting)
+
+    name = of_file.pop("from_file")
+    enqueue_from(source, FileRequest(name, options=options, as_json=given["as_json"], **of_file), calls_of)
 
 
 async def _answer(app: Holdfast, handle: Handle[object], request: EnqueueRequest) -> JsonObject:

@@ -8,38 +8,40 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from .. import json_form
-from ..app.app import Holdfast
-from ..core.event import Event
-from ..core.job import JobRecord
-from ..core.state import State
-from ..core.visible import visible, visible_lines
-from ..json_form import JsonObject
-from ..store.contract import JobPage
-from .command import CommandGroup, OptionValue, Source, json_option, source_options
-from .output import console, duration, json_out, json_text, say_more, table
-from .parse import as_instant
+from ...app.app import Holdfast
+from ...core.event import Event
+from ...core.job import JobRecord
+from ...core.state import State
+from ...core.visible import visible, visible_lines
+from ...json import form as json_form
+from ...json.form import JsonObject
+from ...store.contract import JobPage
+from ..command import CommandGroup, OptionValue, Source, json_option, source_options
+from ..complete import complete_queues, complete_tasks
+from ..output import console, duration, json_out, json_text, say_more, table
+from ..parse import as_instant, by_option
 
 T = TypeVar("T")
 
 
 @click.group(cls=CommandGroup, default="list")
 def jobs() -> None:
-    """List and show jobs. Alone, it lists.
+    """List, show and watch jobs. Alone, it lists.
 
     \b
     Examples:
       holdfast jobs --app shop:app
       holdfast jobs --url sqlite:///jobs.db --queue mail --state failed
       holdfast jobs show mail mail-1 --app shop:app
+      holdfast jobs watch mail mail-1 --app shop:app
     """
 
 
 @jobs.command("list")
 @source_options
-@click.option("--queue", metavar="NAME", help="Of this queue.")
+@click.option("--queue", metavar="NAME", shell_complete=complete_queues, help="Of this queue.")
 @click.option("--state", type=click.Choice([str(state) for state in State]), help="In this state.")
-@click.option("--task", metavar="NAME", help="Of this task.")
+@click.option("--task", metavar="NAME", shell_complete=complete_tasks, help="Of this task.")
 @click.option("--key", help="With this concurrency key.")
 @click.option("--tag", metavar="WORD", help="With this tag.")
 @click.option("--worker", metavar="NAME", help="Held by this worker, by its name or session.")
@@ -48,6 +50,7 @@ def jobs() -> None:
 @click.option("--signature", metavar="HEX", help="That failed, or are failing, with errors of this signature.")
 @click.option("--since", metavar="WHEN", callback=as_instant, help="That came since then: an instant, or 2h ago.")
 @click.option("--until", metavar="WHEN", callback=as_instant, help="That came before: an instant, or 2h ago.")
+@by_option
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many.")
 @click.option("--cursor", help="Where the last list ended.")
 @json_option
@@ -64,25 +67,26 @@ def list_(source: Source, as_json: bool, ids: tuple[str, ...], **given: OptionVa
       holdfast jobs list --queue mail --state failed --limit 10
       holdfast jobs --state waiting --json
       holdfast jobs --id-prefix order- --since 2h
+      holdfast jobs --state failed --by finished --since 1h
     """
     page, now = source.run(lambda app: timed(app, _page(app, ids or None, **given)))
     if as_json:
         json_out({"jobs": [json_form.job(job) for job in page.jobs], "cursor": page.cursor})
         return
-    columns = ("queue", "id", ">run", "task", "state", ">attempts", ">failures", "key", "age", "error")
+    columns = ("queue", "id", ">?run", "task", "state", ">?attempts", ">?failures", "?key", "age", "error")
     table(columns, [_row(job, now) for job in page.jobs])
     say_more(page.cursor)
 
 
 async def _page(
-    app: Holdfast, ids: tuple[str, ...] | None, *, limit: int, cursor: str | None, since: Any, until: Any, **which: Any
-) -> JobPage:
+    app: Holdfast, ids: tuple[str, ...] | None, *, limit: int, cursor: str | None, since: Any, until: Any, by: str,
+    **which: Any,
+) -> JobPage:  # fmt: skip
     """Return a whole page: the store may look at some of its jobs, and find none that matches."""
     found: list[JobRecord] = []
+    which |= {f"{by}_after": since, f"{by}_before": until}
     while True:
-        page = await app.jobs(
-            ids=ids, limit=limit - len(found), cursor=cursor, enqueued_after=since, enqueued_before=until, **which
-        )
+        page = await app.jobs(ids=ids, limit=limit - len(found), cursor=cursor, **which)
         found += page.jobs
         cursor = page.cursor
         if cursor is None or len(found) >= limit:
@@ -113,7 +117,7 @@ def _row(job: JobRecord, now: int) -> tuple[object, ...]:
 
 
 @jobs.command()
-@click.argument("queue")
+@click.argument("queue", shell_complete=complete_queues)
 @click.argument("job_id", metavar="ID")
 @source_options
 @click.option("--run", type=int, metavar="N", help="This run of it; default: the one that answers for the id.")
@@ -202,4 +206,4 @@ def _print_timeline(timeline: list[JsonObject]) -> None:
          duration(each["run_ms"]), each["error_type"], each["worker"], each["actor"])
         for each in timeline
     ]  # fmt: skip
-    table(("at", "what", "state", ">attempt", "cause", ">waited", ">ran", "error", "worker", "by"), rows)
+    table(("at", "what", "state", ">?attempt", "cause", ">?waited", ">?ran", "error", "?worker", "?by"), rows)

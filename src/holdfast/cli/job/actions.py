@@ -11,15 +11,17 @@ from typing import Literal, cast
 import click
 import msgspec
 
-from ..app.app import Holdfast
-from ..app.filter import JobFilter, selected, to_requeue
-from ..app.queue import AnyQueue
-from ..core.transition import Reply
-from ..errors import ConfigError
-from ..store.contract import CancelResult, Filter
-from .command import Command, NotDone, OptionValue, Source, acting_options, json_option
-from .output import console, json_out, say, table
-from .parse import as_instant
+from ...app.app import Holdfast
+from ...app.filter import JobFilter, selected, to_requeue
+from ...app.queue import AnyQueue
+from ...core.transition import Reply
+from ...errors import ConfigError
+from ...store.contract import CancelResult, Filter
+from ..command import Command, NotDone, OptionValue, Source, acting_options, json_option
+from ..complete import complete_queues, complete_tasks
+from ..interruption import Halfway, command_again, interruptible
+from ..output import console, json_out, say, table
+from ..parse import as_instant, by_option
 
 Running = Literal["refuse", "signal", "kill"]
 Run = tuple[str, str, int]
@@ -27,7 +29,7 @@ CHUNK = 200
 
 
 @click.command(cls=Command)
-@click.argument("queue")
+@click.argument("queue", shell_complete=complete_queues)
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @acting_options
 @click.option(
@@ -45,9 +47,16 @@ def cancel(source: Source, queue: str, ids: tuple[str, ...], running: str, as_js
     """
 
     async def work(app: Holdfast) -> list[CancelResult]:
-        return [await app.cancel(queue, job_id, cast(Running, running)) for job_id in ids]
+        answers: list[CancelResult] = []
+        with interruptible() as interrupted:
+            for job_id in ids:
+                if interrupted:
+                    break
+                answers.append(await app.cancel(queue, job_id, cast(Running, running)))
+        return answers
 
     answers = source.run(work)
+    asked, ids = ids, ids[: len(answers)]
     if as_json:
         json_out(
             [{"queue": queue, "id": id, **msgspec.to_builtins(each)} for id, each in zip(ids, answers, strict=True)]
@@ -55,6 +64,10 @@ def cancel(source: Source, queue: str, ids: tuple[str, ...], running: str, as_js
     else:
         for job_id, answer in zip(ids, answers, strict=True):
             say(f"{queue}/{job_id}: {_outcome(answer, running)}")
+    if len(answers) < len(asked):
+        raise Halfway(
+            f"interrupted: {len(answers)} of {_jobs(len(asked))} were asked; go on with: {command_again(without=ids)}"
+        )
     if any(answer.reply is not Reply.OK or answer.runs_on for answer in answers):
         click.get_current_context().exit(1)
 
@@ -89,6 +102,7 @@ class JobSelection:
     signature: str | None
     since: datetime | None
     until: datetime | None
+    by: str
     limit: int
     dry_run: bool
     yes: bool
@@ -97,9 +111,10 @@ class JobSelection:
     @property
     def which(self) -> Filter:
         """The filter: finished jobs among the ids, or all failed ones that match."""
+        times = {f"{self.by}_after": self.since, f"{self.by}_before": self.until}
         which = JobFilter(
             state=self.state, task=self.task, id_prefix=self.id_prefix, signature=self.signature,
-            enqueued_after=self.since, enqueued_before=self.until,
+            **cast(JobFilter, times),
         )  # fmt: skip
         return selected("requeue", which, queue=self.queue, ids=self.ids, states=to_requeue(self.ids))
 
@@ -107,8 +122,8 @@ class JobSelection:
 @click.command(cls=Command)
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @acting_options
-@click.option("--queue", metavar="NAME", help="Of this queue.")
-@click.option("--task", metavar="NAME", help="Of this task.")
+@click.option("--queue", metavar="NAME", shell_complete=complete_queues, help="Of this queue.")
+@click.option("--task", metavar="NAME", shell_complete=complete_tasks, help="Of this task.")
 @click.option(
     "--state",
     type=click.Choice(["failed", "completed", "cancelled"]),
@@ -118,6 +133,7 @@ class JobSelection:
 @click.option("--signature", metavar="HEX", help="That failed with errors of this signature.")
 @click.option("--since", metavar="WHEN", callback=as_instant, help="That came since then: an instant, or 2h ago.")
 @click.option("--until", metavar="WHEN", callback=as_instant, help="That came before: an instant, or 2h ago.")
+@by_option
 @click.option("--limit", type=click.IntRange(1), default=1000, show_default=True, help="At most so many, newest first.")
 @click.option("--dry-run", is_flag=True, help="Say what would be, and change nothing.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
@@ -159,18 +175,28 @@ def _ask(selection: JobSelection, count: int) -> None:
 
 async def _requeue(app: Holdfast, selection: JobSelection, planned: list[Run]) -> list[Run]:
     """Requeue the jobs that were planned, and no others, with a progress bar for many."""
-    from rich.progress import Progress
+    from .progress import ProgressLine
 
     done: list[Run] = []
     err = console(err=True)
-    with Progress(console=err, disable=not err.is_terminal or len(planned) <= CHUNK, transient=True) as progress:
-        bar = progress.add_task("requeue", total=len(planned))
+    asked = 0
+    with interruptible() as interrupted, ProgressLine(err, len(planned), disable=len(planned) <= CHUNK) as meter:
         for queue, group in itertools.groupby(sorted(planned), key=lambda job: job[0]):
             for chunk in _chunks([id for _, id, _ in group]):
+                if interrupted:
+                    raise _halfway(selection, done, asked, len(planned))
                 which = msgspec.structs.replace(selection.which, queue=queue, ids=tuple(chunk))
                 done += await app.store.requeue(which, limit=CHUNK)
-                progress.advance(bar, len(chunk))
+                asked += len(chunk)
+                meter.advance(len(chunk))
     return done
+
+
+def _halfway(selection: JobSelection, done: list[Run], asked: int, planned: int) -> Halfway:
+    """Return what was requeued when it was interrupted. Those are finished no more: the same command does the rest."""
+    ids = [id for _, id, _ in done] if selection.ids else []
+    again = command_again(without=ids)
+    return Halfway(f"interrupted: requeued {_jobs(len(done))}, {planned - asked} are left; go on with: {again}")
 
 
 def _chunks(ids: list[str]) -> list[list[str]]:
@@ -189,7 +215,7 @@ def _jobs(count: int) -> str:
 
 
 @click.command(cls=Command)
-@click.argument("queue")
+@click.argument("queue", shell_complete=complete_queues)
 @click.argument("job_id", metavar="ID")
 @acting_options
 @json_option
@@ -205,7 +231,7 @@ def promote(source: Source, queue: str, job_id: str, as_json: bool) -> None:
 
 
 @click.command(cls=Command)
-@click.argument("queue")
+@click.argument("queue", shell_complete=complete_queues)
 @click.argument("job_id", metavar="ID")
 @acting_options
 @json_option

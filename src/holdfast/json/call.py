@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from .app.queue import AnyQueue
-from .app.task import AnyTask
-from .codec import codec
-from .errors import ConfigError, PayloadError
+from ..app.queue import AnyQueue
+from ..app.task import AnyTask
+from ..codec import codec
+from ..errors import ConfigError, PayloadError
 
 
 def typed_arguments(

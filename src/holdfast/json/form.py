@@ -8,13 +8,13 @@ from typing import Any
 
 import msgspec
 
-from .app.app import Holdfast
-from .codec import Codec, codec
-from .core.event import Event
-from .core.job import ErrorRecord, JobRecord
-from .core.policy import ADJUSTABLE, Policy
-from .core.schedule import Schedule
-from .store.contract import ChainRecord, KeyInfo, QueueInfo, SessionInfo
+from ..app.app import Holdfast
+from ..codec import Codec, codec
+from ..core.event import Event
+from ..core.job import ErrorRecord, JobRecord
+from ..core.policy import ADJUSTABLE, Policy
+from ..core.schedule import Schedule
+from ..store.contract import ChainRecord, KeyInfo, QueueInfo, SessionInfo
 
 TASK_SETTINGS = tuple(name.removesuffix("_ms") for name in ADJUSTABLE)
 """What operators may adjust of a task."""

@@ -1,0 +1,1 @@
+"""Commands for those who write an app: a new project, and completion in the shell."""

@@ -1,0 +1,2 @@
+# piece 1
+traces.configure()

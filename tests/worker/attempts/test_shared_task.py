@@ -1,0 +1,218 @@
+"""Handlers that do not wait share a task; whatever they do, none of them notices."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import pytest
+from support import burst, eventually, working
+
+from holdfast import Handle, Holdfast, Job, Retry, State, current_job
+from holdfast.worker.attempts.attempt import Attempt
+from holdfast.worker.attempts.shared_task import AttemptTasks
+
+word: ContextVar[str] = ContextVar("word", default="")
+QUICK = Retry(initial=0.01)
+
+
+def task_here() -> asyncio.Task[Any]:
+    found = asyncio.current_task()
+    assert found is not None
+    return found
+
+
+async def test_handlers_that_do_not_wait_share_a_task_and_no_context(app: Holdfast) -> None:
+    tasks: set[asyncio.Task[Any]] = set()
+    words: list[str] = []
+
+    @app.task()
+    async def note(number: int) -> str:
+        words.append(word.get())
+        word.set(f"word {number}")
+        tasks.add(task_here())
+        found = current_job()
+        assert found is not None
+        return found.id
+
+    async with app:
+        handles = [await note.enqueue(number) for number in range(10)]
+        await burst(app, slots=10)
+        assert [await handle.result() for handle in handles] == [handle.id for handle in handles]
+    assert words == [""] * 10
+    assert len(tasks) == 1
+
+
+async def test_a_handler_that_waits_keeps_its_task_and_holds_up_no_other(app: Holdfast) -> None:
+    gate = asyncio.Event()
+    tasks: list[asyncio.Task[Any]] = []
+    seen: list[tuple[int, str, str | None]] = []
+
+    @app.task()
+    async def work(number: int) -> None:
+        word.set(f"word {number}")
+        tasks.append(task_here())
+        if number in (1, 2):
+            await gate.wait()
+        assert task_here() is tasks[number]
+        job = current_job()
+        seen.append((number, word.get(), job and job.id))
+
+    async with app:
+        ids = [(await work.enqueue(number)).id for number in range(5)]
+        async with working(app, slots=10):
+            await eventually(lambda: len(seen) == 3)
+            gate.set()
+            await eventually(lambda: len(seen) == 5)
+    assert sorted(seen) == [(number, f"word {number}", id) for number, id in enumerate(ids)]
+    assert tasks[0] is tasks[1]  # which it kept, when it waited
+    assert len(set(tasks)) == 4
+
+
+async def test_handlers_start_in_the_order_of_their_jobs_whether_they_wait_or_not(app: Holdfast) -> None:
+    begun: list[int] = []
+
+    @app.task()
+    async def waits(number: int) -> None:
+        begun.append(number)
+        await asyncio.sleep(0)
+
+    @app.task()
+    async def returns(number: int) -> None:
+        begun.append(number)
+
+    async with app:
+        for number in range(40):
+            await (waits if number % 4 else returns).enqueue(number)
+        await burst(app, slots=5)
+        del begun[:5]  # of the first turn, before it was known who waits
+        for number in range(40, 80):
+            await (waits if number % 4 else returns).enqueue(number)
+        await burst(app, slots=5)
+    assert begun[:35] == list(range(5, 40))
+
+
+async def test_a_handler_that_cancels_its_own_task_cancels_no_other(app: Holdfast) -> None:
+    done: list[int] = []
+
+    @app.task()
+    async def work(number: int) -> None:
+        if number == 1:
+            task_here().cancel()
+        elif number == 2:
+            await asyncio.sleep(0)
+        done.append(number)
+
+    async with app:
+        for number in range(4):
+            await work.enqueue(number)
+        report = await burst(app, slots=10)
+    assert sorted(done) == [0, 1, 2, 3]
+    assert report.completed == 4
+
+
+async def test_the_time_out_of_a_handler_that_shares_a_task_counts_from_its_start(app: Holdfast) -> None:
+    starts: list[int] = []
+
+    @app.task(timeout=0.05, retry=Retry(timeouts=1, failures=1, initial=0.0))
+    async def work(number: int) -> None:
+        starts.append(number)
+        if number == 1:
+            await asyncio.Event().wait()
+
+    async with app:
+        handles = [await work.enqueue(number) for number in range(3)]
+        report = await burst(app, slots=10)
+        record = await handles[1].job()
+    assert report.completed == 2
+    assert (record.state, record.counters.timeouts) == (State.FAILED, 1)
+    assert starts == [0, 1, 2]
+
+
+async def test_a_job_that_waits_in_a_shared_task_is_cancelled_alone(app: Holdfast) -> None:
+    begun: list[str] = []
+
+    @app.task(retry=QUICK)
+    async def work(job: Job, waits: bool) -> None:
+        begun.append(job.id)
+        if waits:
+            await job.signal.wait()
+            job.signal.check()
+
+    async with app:
+        plain, waiting, behind = [await work.enqueue(waits) for waits in (False, True, True)]
+        async with working(app, slots=10):
+            await eventually(lambda: len(begun) == 3)
+            await waiting.cancel(running="signal")
+            assert await eventually(lambda: is_in(waiting, State.CANCELLED))
+            assert await is_in(behind, State.ACTIVE)
+            await behind.cancel(running="signal")
+            assert await eventually(lambda: is_in(behind, State.CANCELLED))
+        assert await is_in(plain, State.COMPLETED)
+
+
+async def is_in(handle: Handle[None], state: State) -> bool:
+    return (await handle.job()).state is state
+
+
+@contextmanager
+def told_before_they_begin(monkeypatch: pytest.MonkeyPatch, tell: Any) -> Iterator[None]:
+    """Attempts hear something after they got their slots, and before their tasks had a step."""
+    start = AttemptTasks.start
+
+    def late(self: AttemptTasks, attempts: list[Attempt], run: Any) -> None:
+        start(self, attempts, run)
+        for attempt in attempts:
+            tell(attempt)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(AttemptTasks, "start", late)
+        yield
+
+
+@pytest.mark.parametrize("jobs", [1, 2], ids=["in its own task", "in a shared one"])
+async def test_a_handler_that_is_given_up_before_it_began_never_runs(
+    app: Holdfast, monkeypatch: pytest.MonkeyPatch, jobs: int
+) -> None:
+    begun: list[int] = []
+
+    @app.task(retry=QUICK)
+    async def work(number: int) -> None:
+        begun.append(number)
+        await asyncio.sleep(0)
+
+    async with app, working(app, slots=10) as running:
+        with told_before_they_begin(monkeypatch, lambda attempt: attempt.abort("lease_lost")):
+            await work.enqueue_many(work.args(number) for number in range(jobs))
+            parts = running.worker._run.parts  # type: ignore[union-attr]
+            await eventually(lambda: parts.outcomes.report.lost == jobs)
+        assert not parts.runner.running
+    assert begun == []
+
+
+async def test_attempts_that_waited_need_no_garbage_collector(app: Holdfast) -> None:
+    jobs: list[weakref.ref[Any]] = []
+
+    @app.task(timeout=0.01, retry=Retry(timeouts=1, initial=0.0))
+    async def work(number: int) -> None:
+        jobs.append(weakref.ref(task_here()))
+        if number == 2:
+            await asyncio.Event().wait()  # until its time is over
+        await asyncio.sleep(0)
+
+    async with app:
+        for number in range(4):
+            await work.enqueue(number)
+        gc.collect()
+        gc.disable()
+        try:
+            await burst(app)
+            await asyncio.sleep(0)
+            assert [ref() for ref in jobs] == [None] * 4
+        finally:
+            gc.enable()
