@@ -4,15 +4,20 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
-CODE := src tests examples benchmarks
+CODE := src tests examples benchmarks docs
 # Three at once on two cores: many tests wait, for a lease to end or a process to start.
 PYTEST := $(BIN)/python -m pytest -n 3 --no-loadscope-reorder
+# Material for MkDocs tells of its end of life at every start: docs/decisions/0036-the-docs-site.md knows.
+QUIET_MKDOCS := NO_MKDOCS_2_WARNING=1
+MKDOCS := $(QUIET_MKDOCS) $(BIN)/mkdocs
 ARGS ?=
+DJANGO ?= python3.12
+VERSION ?=
 # Tests start hundreds of Python processes, which would all compile the same files again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick format lint types imports docs bench chaos clean
+.PHONY: help demo test quick format lint types imports docs links peers publish django bench chaos dist clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -40,14 +45,38 @@ lint: $(VENV)/.dev
 
 types: $(VENV)/.dev
 	@$(BIN)/mypy
+	@$(BIN)/pyright --project pyproject.toml --pythonpath $(BIN)/python tests/typing/right.py
 
 imports: $(VENV)/.dev
 	@$(BIN)/lint-imports
 
-docs: $(VENV)/.dev ## Rewrite the parts of the docs that are made from the code
+docs: $(VENV)/.dev ## Rewrite the parts of the docs that are made from the code, and build the site in build/site
 	@$(BIN)/python -m holdfast.core.diagram > docs/state-machine.md
 	@$(BIN)/python -m holdfast.web.api.description.reference > docs/reference/http-api.md
 	@$(BIN)/python tests/docs/architecture.py --write
+	@$(BIN)/python docs/tools/included.py
+	@$(BIN)/python docs/tools/diagrams.py
+	@$(BIN)/python docs/tools/llms.py
+	@$(MKDOCS) build --strict
+
+links: $(VENV)/.dev ## Ask every link of the docs that leaves them whether it still leads somewhere (needs the internet)
+	@$(BIN)/python docs/tools/links.py
+
+peers: $(VENV)/.dev ## Run the other side of the docs' migration guides, each queue in an environment of its own
+	@$(BIN)/python tests/docs/peers.py $(ARGS)
+
+# One folder for each version on the branch gh-pages, and an alias for the newest; nothing is pushed.
+publish: $(VENV)/.dev ## Put the site on the branch gh-pages as VERSION=0.1
+	@test -n "$(VERSION)" || { echo "say which version: make publish VERSION=0.1" >&2; exit 1; }
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(QUIET_MKDOCS) $(BIN)/mike deploy --update-aliases $(VERSION) latest
+	@$(BIN)/mike set-default latest
+
+# The ordinary tests have the Django that their Python takes; from 6 on it wants Python 3.12.
+django: $(VENV)/.dev ## Test with the newest Django: make django DJANGO=python3.12
+	@$(DJANGO) -m venv $(VENV)/newest-django
+	@$(VENV)/newest-django/bin/python -m pip --quiet --disable-pip-version-check install \
+		--editable '.[cli,django,postgres,redis]' 'django>=6' httpx opentelemetry-sdk pytest pytest-django pytest-timeout
+	@DJANGO_PYTHON=$(CURDIR)/$(VENV)/newest-django/bin/python $(PYTEST) tests/contrib/test_django.py tests/contrib/test_django_serving.py $(ARGS)
 
 bench: $(VENV)/.core ## Measure, beside other queues, on SQLite
 	@$(BIN)/python -m benchmarks --store sqlite $(ARGS)
@@ -56,6 +85,13 @@ chaos: $(VENV)/.dev ## Torture every store (ARGS="--seconds 600" for longer), an
 	@$(BIN)/python tests/debian.py
 	@PYTHONPATH=tests/chaos $(BIN)/python -m torture $(ARGS)
 	@CHAOS_SECONDS=60 $(BIN)/python -m pytest tests/chaos
+
+# Its tools have an environment of their own: they are for releases alone.
+dist: $(VENV)/.dist ## Build wheel and sdist, check them, try the README on the wheel in an empty environment, list what it needs
+	@rm -rf dist
+	@$(VENV)/dist/bin/python -m build --outdir dist .
+	@$(VENV)/dist/bin/twine check --strict dist/*
+	@$(VENV)/dist/bin/python tests/release/try_wheel.py dist $(if $(TAG),--tag $(TAG))
 
 clean: ## Remove the environment and everything that was made
 	@rm -rf $(VENV) .bench build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
@@ -70,17 +106,22 @@ $(BIN)/python:
 
 # A stamp is made anew when the dependencies change, so that a second run starts at once.
 $(VENV)/.core: pyproject.toml | $(BIN)/python
-	@$(PIP) install --editable .
+	@$(PIP) install --editable '.[cli]'
 	@touch $@
 
 # Spark is large: where it cannot be had the demo does without, and says so.
 $(VENV)/.spark: pyproject.toml | $(BIN)/python
 	@test -e $(VENV)/.core || echo "Installing, with Spark for the end of the demo (about 450 MB, once)"
-	@extra=spark,web; command -v java >/dev/null || extra=spark,web,java; \
+	@extra=cli,spark,web; command -v java >/dev/null || extra=cli,spark,web,java; \
 	$(PIP) install --editable ".[$$extra]" && touch $@ || { \
 		echo "Spark could not be installed; the demo does without its lake" >&2; \
-		$(PIP) install --editable ".[web]"; }
+		$(PIP) install --editable '.[cli,web]'; }
 	@touch $(VENV)/.core
+
+$(VENV)/.dist: tests/release/requirements.txt | $(BIN)/python
+	@$(BIN)/python -m venv --clear $(VENV)/dist
+	@$(VENV)/dist/bin/python -m pip --quiet --disable-pip-version-check install --requirement $<
+	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	@$(PIP) install --editable '.[dev]'

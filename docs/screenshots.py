@@ -13,7 +13,7 @@ import random
 import sys
 from pathlib import Path
 from types import FunctionType
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import uvicorn
 from PIL import Image
@@ -25,7 +25,7 @@ from holdfast.web import create_app
 
 IMAGES = Path(__file__).parent / "images"
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
-COLOURS = 192
+COLOURS = 240
 """So many colours has a picture: enough for flat ones."""
 WARM_UP = 120.0
 """Seconds for which the shop is at work before the first picture."""
@@ -189,12 +189,16 @@ async def picture(browser: Browser, address: str, name: str, scheme: str, width:
     data = await page.screenshot()
     await context.close()
     IMAGES.mkdir(exist_ok=True)
-    made = (
-        Image.open(io.BytesIO(data))
-        .convert("RGB")
-        .quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
-    )
+    made = few_colours(Image.open(io.BytesIO(data)).convert("RGB"))
     made.save(IMAGES / f"{name}-{scheme}.png", optimize=True)
+
+
+def few_colours(image: Image.Image) -> Image.Image:
+    """Return a picture with its most frequent colours as they are, and the others as the nearest of these."""
+    found = sorted(image.getcolors(1 << 24) or [], reverse=True)[:COLOURS]
+    palette = Image.new("P", (1, 1))
+    palette.putpalette([part for _, colour in found for part in cast(tuple[int, int, int], colour)])
+    return image.quantize(palette=palette, dither=Image.Dither.NONE)
 
 
 async def main(wanted: list[str]) -> None:
