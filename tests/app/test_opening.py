@@ -34,9 +34,11 @@ def url(kind: str, tmp_path: Path) -> str:
 
 @pytest.fixture
 def app(url: str) -> Iterator[Holdfast]:
+    others.update(threads_named_home())
     made = Holdfast(url)
     yield made
     made.sync.close()
+    others.clear()
 
 
 @pytest.fixture
@@ -63,8 +65,16 @@ def worker(url: str, app: Holdfast, double: Task[[int], int]) -> Iterator[None]:
     thread.join()
 
 
-def home_threads() -> list[threading.Thread]:
+others: set[threading.Thread] = set()
+"""Threads of apps that tests before this one have dropped unclosed, and that the collector has not met yet."""
+
+
+def threads_named_home() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "holdfast-sync"]
+
+
+def home_threads() -> list[threading.Thread]:
+    return [thread for thread in threads_named_home() if thread not in others]
 
 
 @every_store
@@ -97,6 +107,30 @@ def test_many_threads_with_loops_of_their_own_open_it_once(app: Holdfast, double
         handles = list(pool.map(lambda n: asyncio.run(_awaited(double.enqueue(n))), range(40)))
     assert {handle.status for handle in handles} == {"queued"}
     assert len(home_threads()) == 1
+
+
+def test_nobody_sees_the_loop_of_an_opening_before_the_opening_itself(
+    app: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread that did would take the app for open."""
+    seen: list[bool] = []
+    has_begun, opened, scheduled = threading.Event(), app.client.open, asyncio.run_coroutine_threadsafe
+
+    async def open() -> None:
+        seen.append(app.sync.home.is_open)
+        has_begun.set()
+        await opened()
+
+    def slowly(*args: Any) -> Any:
+        """The starting thread is held up after it has said what is to be done."""
+        future = scheduled(*args)
+        has_begun.wait(0.2)
+        return future
+
+    monkeypatch.setattr(app.client, "open", open)
+    monkeypatch.setattr(asyncio, "run_coroutine_threadsafe", slowly)
+    app.sync.home.start().result(20)
+    assert seen == [True]
 
 
 @every_store

@@ -135,6 +135,24 @@ def test_the_worker_knows_that_this_is_development(shop: Shop, start: Start) -> 
     assert shop.json("enqueue", "send", "to=ann", "--wait=20")["result"] == "1"
 
 
+def test_a_change_in_the_same_second_and_of_the_same_size_counts(
+    shop: Shop, start: Start, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python would take what it had compiled before for the file's."""
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    os.utime(shop.folder / "shop.py", (1_000_000_000, 1_000_000_000))
+    process = start()
+    process.line("serves mail")
+    assert list(shop.folder.glob("__pycache__/shop.*.pyc"))
+    text = (shop.folder / "shop.py").read_text().replace('"{n} to {to}"', '"{n} bo {to}"')
+    (shop.folder / "shop.new").write_text(text)
+    os.utime(shop.folder / "shop.new", ns=(10**18 + 1000, 10**18 + 1000))
+    (shop.folder / "shop.new").rename(shop.folder / "shop.py")
+    process.line("stopped")
+    process.line("serves mail")
+    assert shop.json("enqueue", "send", "to=ann", "--wait=20")["result"] == "1 bo ann"
+
+
 def test_a_policy_may_be_edited_while_it_runs(shop: Shop, start: Start) -> None:
     process = start()
     process.line("serves mail")

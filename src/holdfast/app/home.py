@@ -60,11 +60,12 @@ class Home:
         with self._lock:
             if self._opening is None:
                 loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(target=_serve, args=(loop,), name="holdfast-sync", daemon=True)
-                self._thread.start()
                 opening = self._opening = asyncio.run_coroutine_threadsafe(self._open(loop), loop)
                 opening.add_done_callback(self._opened)
                 _homes.add(self)
+                # Only now: whoever sees the app's loop sees that it is still being opened, too.
+                self._thread = threading.Thread(target=_serve, args=(loop,), name="holdfast-sync", daemon=True)
+                self._thread.start()
                 return opening
             return self._opening
 
