@@ -60,7 +60,7 @@ class FileCounts:
     def __str__(self) -> str:
         counts = {name: count for name, count in msgspec.to_builtins(self.counts).items() if count}
         told = ", ".join(f"{count:,} {name}" for name, count in counts.items()) or "nothing enqueued"
-        return told + (f", {self.skipped:,} wrong lines skipped" if self.skipped else "")
+        return told + (f", {self.skipped:,} wrong line{'s' * (self.skipped > 1)} skipped" if self.skipped else "")
 
 
 class JobFile:
