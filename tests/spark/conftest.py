@@ -12,11 +12,6 @@ from spark_shop import Shop
 
 from holdfast.spark import session
 
-QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Many small queries are sooner done than well compiled."""
-LEAN = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-"""So few rows are not worth compiling for."""
-
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
@@ -26,7 +21,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "local[2]",
         name="tests",
         conf={
-            "spark.driver.extraJavaOptions": QUICK,
             "spark.sql.shuffle.partitions": "2",
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
             "spark.local.dir": str(folder / "local"),
@@ -50,14 +44,3 @@ def closed() -> Iterator[int]:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield taken.getsockname()[1]
-
-
-@pytest.fixture(scope="module")
-def lean(spark: SparkSession) -> Iterator[None]:
-    """Queries of a few rows are not compiled."""
-    before = {name: spark.conf.get(name) for name in LEAN}
-    for name, value in LEAN.items():
-        spark.conf.set(name, value)
-    yield
-    for name, value in before.items():
-        spark.conf.set(name, value)

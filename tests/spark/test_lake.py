@@ -28,7 +28,7 @@ from holdfast.spark.lake.steps import STEPS
 from holdfast.spark.lake.vacuum import vacuum
 
 ZONE = "spark.sql.session.timeZone"
-pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("lean")]
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ CHAOS = Path(__file__).parents[1] / "chaos"
 RUN = "import asyncio, chaos_app; asyncio.run(chaos_app.app.worker(slots=10, lease=1.0, poll=0.2).run(signals=True))"
 KILLS = 2
 PATIENCE = 90.0
-pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("lean")]
+pytestmark = pytest.mark.timeout(300)
 
 
 class Attack:
