@@ -18,7 +18,7 @@ function H.claim_plain(q, session, rid, raw)
     if not after or not is_sound(envelope) then return nil end
     names_at = after
   end
-  local id, task = names(raw, names_at, true)
+  local id, task = names(raw, names_at)
   if not id then return nil end
   if q.waited_from ~= when then -- many have the same
     q.waited_from = when
