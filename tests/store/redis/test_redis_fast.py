@@ -66,7 +66,9 @@ envelopes = st.one_of(
     ),
     st.sampled_from([1, 10, 11, 240, 65_520]).map(lambda size: b'{"headers":{"a":"%s"}}' % (b"x" * size)),
     st.text(max_size=40).map(lambda text: msgspec.json.encode({"headers": {"a": text}})),
-    st.sampled_from([HEADERS, HEADERS[:-1], HEADERS + b" ", HEADERS.replace(b"-0", b"0"), HEADERS[:-2] + b',"a":"b"}}']),
+    st.sampled_from(
+        [HEADERS, HEADERS[:-1], HEADERS + b" ", HEADERS.replace(b"-0", b"0"), HEADERS[:-2] + b',"a":"b"}}']
+    ),
 )
 ids = st.one_of(st.integers(0, 5).map(str), st.integers(0, 9).map(lambda number: f"{number:032x}"))
 plain = st.builds(
