@@ -377,9 +377,11 @@ async def test_a_page_says_soon_that_its_store_does_not_answer(url: str, monkeyp
     silent = Silent(app.store)
     app.store = silent  # type: ignore[assignment]
     app.client.use(silent)  # type: ignore[arg-type]
-    async with asking(create_app(app), {"accept": "text/html"}) as client:
+    web = create_app(app)
+    async with asking(web, {"accept": "text/html"}) as client:
         assert (await client.get("http://localhost/")).status_code == 200
         silent.silent = {"queues", "events", "sessions", "now_ms"}
+        web.state.site.glance.forget()
         page = await client.get("http://localhost/workers")
         assert (page.status_code, "has not answered" in page.text) == (503, True)
 

@@ -57,6 +57,8 @@ class Recent:
         self._task: asyncio.Task[None] | None = None
         self._woken = asyncio.Event()
         self.listener: LogListener | None = None
+        self.is_crowded = False
+        """There is more to read than was read, and other processes want the processor."""
         self.turn = 0
         """How many reads of the log have begun …"""
         self.end_turn = 0
@@ -87,7 +89,7 @@ class Recent:
 
     async def _follow(self) -> None:
         while True:
-            began, more = time.monotonic(), False
+            began, paid, more = time.monotonic(), time.thread_time(), False
             try:
                 full = await self.poll()
                 more = await self._chores.some()
@@ -95,13 +97,14 @@ class Recent:
             except Exception as error:  # whatever it is, following goes on: the store may come back
                 self._tell(error)
                 full = False
-            await self._rest(time.monotonic() - began, full, more)
+            await self._rest(time.monotonic() - began, time.thread_time() - paid, full, more)
 
-    async def _rest(self, spent: float, full: bool, more: bool) -> None:
+    async def _rest(self, spent: float, cost: float, full: bool, more: bool) -> None:
         """Wait until it is time again: soon where chores are left, with as much of the time as they may have."""
         eager = self.listener is not None and self.listener.is_eager
-        crowded = full and self._crowd.is_there()
-        pause = self._pace.pause(spent, full=full, failed=bool(self._trouble), eager=eager, crowded=crowded)
+        crowded = self.is_crowded = full and self._crowd.is_there()
+        failed = bool(self._trouble)
+        pause = self._pace.pause(spent, full=full, failed=failed, eager=eager, crowded=crowded, cost=cost)
         pause = min(pause, CHORE_PAUSE * spent) if more else pause
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._woken.wait(), pause)
