@@ -18,6 +18,7 @@ from web_case import API, asking, kind_of, on_port, serving
 
 from holdfast import Holdfast
 from holdfast.errors import StoreError
+from holdfast.telemetry.recent import recent as recent_module
 from holdfast.web import create_app
 from holdfast.web.dashboard import patience
 from holdfast.web.stream import reader
@@ -404,3 +405,18 @@ async def test_a_page_that_takes_long_is_waited_for(url: str, monkeypatch: pytes
         monkeypatch.setattr(web.state.site.app.store, "now_ms", now_ms)
         answer = await patience.soon(page)(Request({"type": "http", "app": web, "headers": []}))
         assert answer.body == b"here"
+
+
+async def test_open_pages_hear_soon_that_their_store_does_not_answer(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = Holdfast(url)
+    silent = Silent(app.store)
+    app.store = silent  # type: ignore[assignment]
+    app.client.use(silent)  # type: ignore[arg-type]
+    web = create_app(app)
+    async with asking(web):
+        recent = web.state.site.recent
+        await eventually(lambda: recent.has_looked)
+        monkeypatch.setattr(recent_module, "SILENT", 0.01)
+        silent.silent = {"events"}
+        recent.wake()
+        await eventually(lambda: recent.state().trouble == "the store has not answered for over 0.01 seconds")

@@ -27,6 +27,8 @@ from .start import first_page
 from .view import Chart, DepthChart, FailureGroup, FollowState, LogBreak, RecentView, Step, TaskTraffic, Traffic
 
 MOST_BREAKS = 20
+SILENT = 5.0
+"""When a read of the log takes so many seconds, the store is taken for away, before its own patience ends."""
 CHORE_PAUSE = 4.0
 """Between two parts of the chores it pauses so many times as long as one took."""
 log = logging.getLogger("holdfast.telemetry.recent")
@@ -53,6 +55,8 @@ class Recent:
         self._last_ms = 0
         self._events = self._polls = 0
         self._trouble: str | None = None
+        self._asked_at: float | None = None
+        """Since when a read of the log is under way."""
         self._breaks: list[LogBreak] = []
         self._task: asyncio.Task[None] | None = None
         self._woken = asyncio.Event()
@@ -123,12 +127,15 @@ class Recent:
     async def poll(self) -> bool:
         """Read the next page; return whether it was full, so that more may be there already."""
         self.turn += 1
+        self._asked_at = time.monotonic()
         try:
             page = await self._next_page()
         except Exception as error:
             if self.listener is not None:
                 self.listener.lost(str(error))
             raise
+        finally:
+            self._asked_at = None
         self._position = page.position
         self._take(page)
         if self.listener is not None:
@@ -202,7 +209,9 @@ class Recent:
 
     @property
     def trouble(self) -> str | None:
-        """Why the store could not be read the last time; `None` when it could."""
+        """Why the store could not be read the last time, or is not answering now; `None` when it could."""
+        if self._trouble is None and self._asked_at is not None and time.monotonic() - self._asked_at > SILENT:
+            return f"the store has not answered for over {SILENT:g} seconds"
         return self._trouble
 
     @property
@@ -230,7 +239,7 @@ class Recent:
             behind=self._pace.behind,
             events=self._events,
             polls=self._polls,
-            trouble=self._trouble,
+            trouble=self.trouble,
             dead_letters_counted=self._chores.dead_letters_counted,
             dead_letters_whole=self._chores.dead_letters_whole,
             breaks=list(self._breaks),
