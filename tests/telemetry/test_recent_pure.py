@@ -242,6 +242,7 @@ def test_a_burst_is_read_at_so_many_events_a_second_and_no_faster() -> None:
     pace = Pace(RecentOptions(share=0.7, page=1000, most_events=20_000, crowded_events=5_000))
     assert pace.pause(0.01, full=True, failed=False) == pytest.approx(0.04)
     assert pace.pause(0.01, full=True, failed=False, crowded=True) == pytest.approx(0.19)
+    assert pace.pause(0.05, full=True, failed=False, crowded=True, cost=0.02) == pytest.approx(0.35), "5 % of a core"
     assert pace.pause(0.07, full=True, failed=False) == pytest.approx(0.03), "the share counts where pages take long"
 
 

@@ -11,12 +11,16 @@ from typing import Any
 import httpx
 import pytest
 import servers
+from starlette.requests import Request
+from starlette.responses import Response
 from support import Flaky, eventually
 from web_case import API, asking, kind_of, on_port, serving
 
 from holdfast import Holdfast
 from holdfast.errors import StoreError
+from holdfast.telemetry.recent import recent as recent_module
 from holdfast.web import create_app
+from holdfast.web.dashboard import patience
 from holdfast.web.stream import reader
 from holdfast.web.stream import subscriber as subscribers
 from holdfast.web.stream.frames import position_of, written
@@ -353,3 +357,66 @@ async def test_a_server_starts_without_its_store() -> None:
         assert (await client.get("http://localhost/live")).status_code == 200
         page = await client.get("http://localhost/", headers={"accept": "text/html"})
         assert (page.status_code, "<h1>Service Unavailable</h1>" in page.text) == (503, True)
+
+
+class Silent:
+    """A store that is asked and does not answer, as when its machine was cut off; a page may wait for it for ever."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+        self.silent: set[str] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self.silent:
+            return lambda *args, **kwargs: asyncio.Event().wait()
+        return getattr(self._store, name)
+
+
+async def test_a_page_says_soon_that_its_store_does_not_answer(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "PATIENCE", 0.01)
+    app = Holdfast(url)
+    silent = Silent(app.store)
+    app.store = silent  # type: ignore[assignment]
+    app.client.use(silent)  # type: ignore[arg-type]
+    web = create_app(app)
+    async with asking(web, {"accept": "text/html"}) as client:
+        assert (await client.get("http://localhost/")).status_code == 200
+        silent.silent = {"queues", "events", "sessions", "now_ms"}
+        web.state.site.glance.forget()
+        page = await client.get("http://localhost/workers")
+        assert (page.status_code, "has not answered" in page.text) == (503, True)
+
+
+async def test_a_page_that_takes_long_is_waited_for(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "PATIENCE", 0.01)
+    asked = 0
+
+    async def page(request: Request) -> Response:
+        await eventually(lambda: asked > 2)
+        return Response("here")
+
+    async def now_ms() -> int:
+        nonlocal asked
+        asked += 1
+        return 0
+
+    web = create_app(Holdfast(url))
+    async with asking(web):
+        monkeypatch.setattr(web.state.site.app.store, "now_ms", now_ms)
+        answer = await patience.soon(page)(Request({"type": "http", "app": web, "headers": []}))
+        assert answer.body == b"here"
+
+
+async def test_open_pages_hear_soon_that_their_store_does_not_answer(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = Holdfast(url)
+    silent = Silent(app.store)
+    app.store = silent  # type: ignore[assignment]
+    app.client.use(silent)  # type: ignore[arg-type]
+    web = create_app(app)
+    async with asking(web):
+        recent = web.state.site.recent
+        await eventually(lambda: recent.has_looked)
+        monkeypatch.setattr(recent_module, "SILENT", 0.01)
+        silent.silent = {"events"}
+        recent.wake()
+        await eventually(lambda: recent.state().trouble == "the store has not answered for over 0.01 seconds")

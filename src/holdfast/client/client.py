@@ -131,9 +131,14 @@ class Client:
     async def _traced(
         self, sending: traces.Sending, queue: str, jobs: Sequence[NewJob], conflict: Conflict
     ) -> list[Answer]:
-        with traces.sent(sending):
-            answers = await self.enqueue(queue, jobs, conflict, sending, passed=True)
-            sending.end(answers)
+        jobs = sending.stamp(queue, jobs)
+        try:
+            answers = await self.store.enqueue(queue, jobs, conflict, _request(jobs))
+            self.tell_enqueued(queue, jobs, answers)
+        except BaseException as error:
+            sending.fail(error)
+            raise
+        sending.end(answers)
         return answers
 
     def connection(self, given: object) -> object:

@@ -11,6 +11,7 @@ from starlette.requests import HTTPConnection
 
 from ..app.app import Holdfast
 from ..errors import StoreError
+from ..store import shown
 from ..telemetry.metrics.store import StoreMeter
 from ..telemetry.recent import Recent
 from .auth.callers import Callers
@@ -27,6 +28,8 @@ from .stream.reader import LogStream
 
 log = logging.getLogger("holdfast")
 T = TypeVar("T")
+OPENING = 4.0
+"""Seconds that a request waits for the store to be opened; the store's own patience is longer."""
 
 
 class Site:
@@ -42,7 +45,7 @@ class Site:
         self.open_pages = 0
         """Pages of the dashboard that listen for news."""
         self.shown = Shown(app, redactor, settings.shown_bytes)
-        self._opening = asyncio.Lock()
+        self._opening: asyncio.Task[None] | None = None
         self._opened = False
         self._follow()
 
@@ -71,12 +74,19 @@ class Site:
     async def opened(self) -> Holdfast:
         """Return the app, opened at the first call where no lifespan did it."""
         if not self._opened:
-            async with self._opening:
-                if not self._opened:
-                    await self.app.open()
-                    self._opened = True
-                    self.recent.start()
+            if self._opening is None or self._opening.done():
+                self._opening = asyncio.create_task(self._open())
+                self._opening.add_done_callback(_heard)
+            if not (await asyncio.wait([self._opening], timeout=OPENING))[0]:
+                raise StoreError(f"{shown(self.app.store.url)} has not answered for {OPENING:g} seconds")
+            self._opening.result()
         return self.app
+
+    async def _open(self) -> None:
+        """Open the app, for all who wait for it: a store that is away makes each try a long one."""
+        await self.app.open()
+        self._opened = True
+        self.recent.start()
 
     async def stop(self) -> None:
         """End streams and those who wait, so that the server can stop; bulk actions end after their page."""
@@ -106,6 +116,9 @@ class Site:
     async def close(self) -> None:
         """End what runs in the background, and close the app."""
         await self.stop()
+        if self._opening is not None:
+            self._opening.cancel()
+            await asyncio.gather(self._opening, return_exceptions=True)
         if self._opened:
             self._opened = False
             await self.app.close()
@@ -113,6 +126,12 @@ class Site:
     def may_change(self, identity: Identity | None) -> bool:
         """Return whether a caller may change something here, so that pages offer it."""
         return identity is not None and identity.operates and not self.settings.read_only
+
+
+def _heard(opening: asyncio.Task[None]) -> None:
+    """Take an error that nobody waited for: who asks next tries again, and hears of it."""
+    if not opening.cancelled():
+        opening.exception()
 
 
 def site_of(connection: HTTPConnection) -> Site:

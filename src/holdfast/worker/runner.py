@@ -161,10 +161,10 @@ class Runner:
 
     def _run(self) -> Callable[[Attempt], Coroutine[Any, Any, None]]:
         """Return what runs an attempt that is started now."""
-        middleware, executors, traced = self.registry.middleware, self.executors, traces.are_made()
+        middleware, executors, tracing = self.registry.middleware, self.executors, traces.tracing()
         if self._middleware:
             middleware = [*middleware, *self._middleware]
-        return lambda attempt: attempt.run(middleware, executors, traced)
+        return lambda attempt: attempt.run(middleware, executors, tracing)
 
     def note_drained(self) -> None:
         """Set `drained` if nothing runs, and no pending turn may bring a job."""

@@ -66,6 +66,9 @@ envelopes = st.one_of(
     ),
     st.sampled_from([1, 10, 11, 240, 65_520]).map(lambda size: b'{"headers":{"a":"%s"}}' % (b"x" * size)),
     st.text(max_size=40).map(lambda text: msgspec.json.encode({"headers": {"a": text}})),
+    st.sampled_from(
+        [HEADERS, HEADERS[:-1], HEADERS + b" ", HEADERS.replace(b"-0", b"0"), HEADERS[:-2] + b',"a":"b"}}']
+    ),
 )
 ids = st.one_of(st.integers(0, 5).map(str), st.integers(0, 9).map(lambda number: f"{number:032x}"))
 plain = st.builds(
@@ -84,6 +87,7 @@ ends = st.sampled_from(
         "release", "snooze",
     ]
 )  # fmt: skip
+IDLE, CLAIM = Step(room=1, parks=True), Step(room=1)
 steps = st.one_of(
     st.builds(Step, jobs=st.lists(st.one_of(plain, plain, plain, special), min_size=1, max_size=4).map(tuple)),
     st.builds(Step, keep=st.sampled_from(["as the queue says", "5", "90000"])),
@@ -205,14 +209,41 @@ def test_a_claim_finds_out_about_a_spoilt_record_as_it_does_the_long_way(
     assert short == asyncio.run(written(server, the_long_way(), steps))
 
 
+ENDS = [
+    pytest.param(job, end, id=f"{end}, {'with' if job.envelope else 'without'} headers")
+    for job in (NewJob(id="j", task="t", payload=b"four", envelope=envelope) for envelope in (None, HEADERS))
+    for end in ("complete", "go on")
+]
+
+
+@pytest.mark.parametrize(("job", "end"), ENDS)
+def test_a_record_that_was_cut_off_while_it_ran_is_set_aside(
+    server: servers.RedisServer, job: NewJob, end: str
+) -> None:
+    steps = [Step(jobs=(job,)), CLAIM, Step(ends=("go on",), room=1) if end == "go on" else Step()]
+    short, long = (
+        asyncio.run(written(server, source, [*steps, Step(spoil=(-1, None)), Step(ends=(end,))]))
+        for source in (library.source(), the_long_way())
+    )
+    assert short == long
+    assert not any(b"completed" in key for key in short) or end == "go on"
+
+
+@settings(max_examples=40, deadline=None)
+@given(job=plain, at=st.integers(0, 200), byte=st.one_of(st.none(), st.integers(0, 255)))
+def test_a_settlement_finds_out_about_a_spoilt_record_as_it_does_the_long_way(
+    server: servers.RedisServer, job: NewJob, at: int, byte: int | None
+) -> None:
+    steps = [Step(jobs=(job,)), CLAIM, Step(spoil=(at, byte)), Step(ends=("complete",))]
+    short = asyncio.run(written(server, library.source(), steps))
+    assert short == asyncio.run(written(server, the_long_way(), steps))
+
+
 def test_a_chain_has_the_numbers_that_the_long_way_gives_it(server: servers.RedisServer) -> None:
     jobs = tuple(NewJob(id=str(number), task="t", payload=b"") for number in range(2))
     on, same = Step(ends=("go on",) * 2, room=2), Step(ends=("go on as others",) * 2, room=2)
     steps = [Step(jobs=jobs), Step(room=2), on, on, same, on]
     assert asyncio.run(written(server, library.source(), steps)) == asyncio.run(written(server, the_long_way(), steps))
-
-
-IDLE, CLAIM = Step(room=1, parks=True), Step(room=1)
 
 
 def plain_steps(envelope: bytes | None, go_on: str) -> dict[str, list[Step]]:

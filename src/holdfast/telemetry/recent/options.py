@@ -27,6 +27,8 @@ class RecentOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How many events it reads within a second at most: after a burst it catches up, and does not slow it."""
     crowded_events: int = 10_000
     """The same while other processes want the processor, too."""
+    crowded_share: float = 0.05
+    """And how much of a core it takes then at most."""
     patience: float = 30.0
     """When it was behind for so long, and is by as much, it leaves events out and goes on at the end."""
     look_every: float = 5.0

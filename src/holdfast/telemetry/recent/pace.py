@@ -33,15 +33,18 @@ class Pace:
         """Somebody reads what is kept."""
         self._read_at = self._clock()
 
-    def pause(self, spent: float, *, full: bool, failed: bool, eager: bool = False, crowded: bool = False) -> float:
-        """Return how long to wait before the next page, after one that took `spent` seconds."""
+    def pause(
+        self, spent: float, *, full: bool, failed: bool, eager: bool = False, crowded: bool = False, cost: float = 0.0
+    ) -> float:
+        """Return how long to wait before the next page, after one that took `spent` seconds, `cost` of them at work."""
         options = self._options
         if failed:
             self._interval = min(_LONGEST_FAILING, max(1.0, self._interval * _GROWTH))
             return self._interval
         if full:
             most = options.crowded_events if crowded else options.most_events
-            return max(spent * (1 / options.share - 1), options.page / most - spent)
+            every = max(options.page / most, cost / options.crowded_share if crowded else 0.0)
+            return max(spent * (1 / options.share - 1), every - spent)
         if eager:
             return options.eager_interval if self._interval == options.interval else options.interval
         if self._clock() - self._read_at > _UNREAD_AFTER:

@@ -27,6 +27,8 @@ from .start import first_page
 from .view import Chart, DepthChart, FailureGroup, FollowState, LogBreak, RecentView, Step, TaskTraffic, Traffic
 
 MOST_BREAKS = 20
+SILENT = 5.0
+"""When a read of the log takes so many seconds, the store is taken for away, before its own patience ends."""
 CHORE_PAUSE = 4.0
 """Between two parts of the chores it pauses so many times as long as one took."""
 log = logging.getLogger("holdfast.telemetry.recent")
@@ -53,10 +55,14 @@ class Recent:
         self._last_ms = 0
         self._events = self._polls = 0
         self._trouble: str | None = None
+        self._asked_at: float | None = None
+        """Since when a read of the log is under way."""
         self._breaks: list[LogBreak] = []
         self._task: asyncio.Task[None] | None = None
         self._woken = asyncio.Event()
         self.listener: LogListener | None = None
+        self.is_crowded = False
+        """There is more to read than was read, and other processes want the processor."""
         self.turn = 0
         """How many reads of the log have begun …"""
         self.end_turn = 0
@@ -87,7 +93,7 @@ class Recent:
 
     async def _follow(self) -> None:
         while True:
-            began, more = time.monotonic(), False
+            began, paid, more = time.monotonic(), time.thread_time(), False
             try:
                 full = await self.poll()
                 more = await self._chores.some()
@@ -95,13 +101,14 @@ class Recent:
             except Exception as error:  # whatever it is, following goes on: the store may come back
                 self._tell(error)
                 full = False
-            await self._rest(time.monotonic() - began, full, more)
+            await self._rest(time.monotonic() - began, time.thread_time() - paid, full, more)
 
-    async def _rest(self, spent: float, full: bool, more: bool) -> None:
+    async def _rest(self, spent: float, cost: float, full: bool, more: bool) -> None:
         """Wait until it is time again: soon where chores are left, with as much of the time as they may have."""
         eager = self.listener is not None and self.listener.is_eager
-        crowded = full and self._crowd.is_there()
-        pause = self._pace.pause(spent, full=full, failed=bool(self._trouble), eager=eager, crowded=crowded)
+        crowded = self.is_crowded = full and self._crowd.is_there()
+        failed = bool(self._trouble)
+        pause = self._pace.pause(spent, full=full, failed=failed, eager=eager, crowded=crowded, cost=cost)
         pause = min(pause, CHORE_PAUSE * spent) if more else pause
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._woken.wait(), pause)
@@ -120,12 +127,15 @@ class Recent:
     async def poll(self) -> bool:
         """Read the next page; return whether it was full, so that more may be there already."""
         self.turn += 1
+        self._asked_at = time.monotonic()
         try:
             page = await self._next_page()
         except Exception as error:
             if self.listener is not None:
                 self.listener.lost(str(error))
             raise
+        finally:
+            self._asked_at = None
         self._position = page.position
         self._take(page)
         if self.listener is not None:
@@ -199,7 +209,9 @@ class Recent:
 
     @property
     def trouble(self) -> str | None:
-        """Why the store could not be read the last time; `None` when it could."""
+        """Why the store could not be read the last time, or is not answering now; `None` when it could."""
+        if self._trouble is None and self._asked_at is not None and time.monotonic() - self._asked_at > SILENT:
+            return f"the store has not answered for over {SILENT:g} seconds"
         return self._trouble
 
     @property
@@ -227,7 +239,7 @@ class Recent:
             behind=self._pace.behind,
             events=self._events,
             polls=self._polls,
-            trouble=self._trouble,
+            trouble=self.trouble,
             dead_letters_counted=self._chores.dead_letters_counted,
             dead_letters_whole=self._chores.dead_letters_whole,
             breaks=list(self._breaks),

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
     from .process_span import ProcessSpan as ProcessSpan
+    from .spans import Tracing as Tracing
 
 __all__ = [
     "Sending",
-    "are_made",
     "attach",
     "awaited",
     "carrier",
@@ -36,6 +36,7 @@ __all__ = [
     "sent",
     "settling",
     "trace_id",
+    "tracing",
 ]
 
 MOST_BLOCKERS = 32
@@ -79,11 +80,6 @@ class _Relayed:
     def drop(self) -> None: ...
 
 
-def are_made() -> bool:
-    """Return whether spans are made here: otherwise `process` has nothing to do for a job without headers."""
-    return tracing() is not None
-
-
 def sending(expected: int | None = None) -> Sending | None:
     """Return how jobs get their context: those of one call, or of a bulk of at least so many. `None`: there is none."""
     if (found := tracing()) is not None:
@@ -111,11 +107,14 @@ async def awaited(sending: Sending, answers: Awaitable[list[Answer]]) -> list[An
     return found
 
 
-def process(claimed: Claimed) -> ProcessSpan | None:
-    """Begin an attempt: the context of its job is current from here on. `None` where no span is recorded."""
-    if (found := tracing()) is not None:
+def process(claimed: Claimed, made_by: Tracing | None) -> ProcessSpan | None:
+    """Begin an attempt: the context of its job is current from here on. `None` where no span is recorded.
+
+    `made_by` is what `tracing` returned, asked once for many jobs. Without it, no job without headers need come here.
+    """
+    if made_by is not None:
         try:
-            return found.process(claimed)
+            return made_by.process(claimed)
         except Exception as error:
             report(error)
             return None

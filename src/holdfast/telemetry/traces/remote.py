@@ -10,6 +10,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import (
     INVALID_SPAN,
     NonRecordingSpan,
+    Span,
     SpanContext,
     TraceFlags,
     TraceState,
@@ -27,6 +28,7 @@ _common = re.compile("00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})").fullmatch
 _dropped = re.compile("00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f][02468ace]").fullmatch
 """The same of a trace that is not sampled, and valid."""
 _W3C = frozenset(FIELDS)
+_propagator = propagate.get_global_textmap
 _known: dict[str, Context] = {}
 """Contexts by `traceparent`: the jobs of one bulk have the same."""
 
@@ -53,13 +55,13 @@ class SentSpan(NonRecordingSpan):
 
     def __init__(self, traceparent: str) -> None:
         self._traceparent = traceparent
-        self._read: SpanContext | None = None
 
     def get_span_context(self) -> SpanContext:
-        if self._read is None:
-            self._read = span_context(self._traceparent)
-        assert self._read is not None, "its text was checked"
-        return self._read
+        read = self.__dict__.get("_read")
+        if read is None:
+            read = self._read = span_context(self._traceparent)
+            assert read is not None, "its text was checked"
+        return read
 
     def __repr__(self) -> str:
         return f"SentSpan({self._traceparent})"
@@ -72,9 +74,9 @@ _SPAN_KEY = next(iter(set_span_in_context(INVALID_SPAN, NOTHING)))
 def dropped(headers: Mapping[str, str]) -> Context | None:
     """Return the context of a job whose trace is not sampled; `None` for any other, and where there is more to read."""
     text = headers.get(PARENT)
-    if type(text) is not str or _dropped(text) is None or STATE in headers or BAGGAGE in headers:
+    if text is None or _dropped(text) is None or (len(headers) > 1 and (STATE in headers or BAGGAGE in headers)):
         return None
-    return Context({_SPAN_KEY: SentSpan(text)}) if PARENT in _fields.names() else None
+    return Context({_SPAN_KEY: SentSpan(text)}) if _fields.has_parent() else None
 
 
 class _Fields:
@@ -83,13 +85,28 @@ class _Fields:
     def __init__(self) -> None:
         self._propagator: object = None
         self._names: Set[str] = frozenset()
+        self._has_parent = self._is_w3c = False
 
     def names(self) -> Set[str]:
         """Return them."""
-        propagator = propagate.get_global_textmap()
+        propagator = _propagator()
         if propagator is not self._propagator:
             self._propagator, self._names = propagator, frozenset(propagator.fields)
+            self._has_parent = PARENT in self._names
+            self._is_w3c = self._has_parent and self._names <= _W3C
         return self._names
+
+    def has_parent(self) -> bool:
+        """Return whether `traceparent` is one of them."""
+        if _propagator() is not self._propagator:
+            self.names()
+        return self._has_parent
+
+    def is_w3c(self) -> bool:
+        """Return whether `traceparent` is one of them, and all are of the W3C."""
+        if _propagator() is not self._propagator:
+            self.names()
+        return self._is_w3c
 
 
 _fields = _Fields()
@@ -125,8 +142,28 @@ def injected(context: Context | None = None) -> dict[str, str]:
     span = get_current_span(context).get_span_context()
     if not span.is_valid:
         return {}
-    if not span.trace_state and _fields.names() <= _W3C and PARENT in _fields.names() and not baggage.get_all(context):
-        return {PARENT: f"00-{span.trace_id:032x}-{span.span_id:016x}-{span.trace_flags:02x}"}
+    if (plain := _plain(span)) is not None and not baggage.get_all(context):
+        return {PARENT: plain}
     carrier: dict[str, str] = {}
     propagate.inject(carrier, context=context)
     return carrier
+
+
+def injected_of(span: Span, around: Context) -> dict[str, str]:
+    """Return what a job carries that this span sends, which was begun in this context."""
+    context = span.get_span_context()
+    if context.is_valid and not _has_more(around) and (plain := _plain(context)) is not None:
+        return {PARENT: plain}
+    return injected(set_span_in_context(span, around))
+
+
+def _plain(span: SpanContext) -> str | None:
+    """Return the `traceparent` of a span that needs no other header; `None` where the propagator has to be asked."""
+    if span.trace_state or not _fields.is_w3c():
+        return None
+    return f"00-{span.trace_id:032x}-{span.span_id:016x}-{span.trace_flags:02x}"
+
+
+def _has_more(context: Context) -> bool:
+    """Return whether there may be more in a context than a span."""
+    return len(context) > (_SPAN_KEY in context)

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from opentelemetry.context import get_current
-from opentelemetry.trace import Span, SpanKind, StatusCode, get_current_span, set_span_in_context
+from opentelemetry.trace import Span, SpanKind, StatusCode, get_current_span
 
 from ...store.contract import Answer, NewJob
 from . import names
 from .relay import carried
-from .remote import extracted, injected, span_context
+from .remote import extracted, injected_of, span_context
 from .stamp import Stamp
 from .switch import report
 
@@ -24,6 +24,8 @@ MOST_LINKS = 32
 
 class SendSpan:
     """The span of one enqueue, or of one bulk, however many calls of the store that takes."""
+
+    __slots__ = ("_count", "_expected", "_id", "_queues", "_span", "_stamp", "_tracing")
 
     def __init__(self, tracing: Tracing, expected: int | None) -> None:
         self._tracing = tracing
@@ -65,7 +67,7 @@ class SendSpan:
         if before is not None and not get_current_span(around).get_span_context().is_valid:
             around = extracted(before) or around
         span = self._tracing.start(names.SEND, queue, SpanKind.PRODUCER, around, whole=self._expected is None)
-        return span, Stamp(injected(set_span_in_context(span, around)))
+        return span, Stamp(injected_of(span, around))
 
     def end(self, answers: Sequence[Answer] = (), count: int = 0) -> None:
         """End the span; the answer to a single job says what became of it. `count`: how many others sent for it."""

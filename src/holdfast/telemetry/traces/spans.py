@@ -57,8 +57,8 @@ class Tracing:
 
     def process(self, claimed: Claimed) -> ProcessSpan | None:
         """Begin an attempt: its context is current from here on. `None` where nothing of it is recorded."""
-        envelope, parent = claimed.envelope, NOTHING
-        goes_on = claimed.position == 0 or claimed.position % MOST_IN_CHAIN
+        envelope, parent, position = claimed.envelope, NOTHING, claimed.position
+        goes_on = position == 0 or position % MOST_IN_CHAIN
         if self._follows and goes_on and (context := dropped(envelope.headers)) is not None:
             attach(context)
             return None

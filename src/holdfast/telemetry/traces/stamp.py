@@ -12,10 +12,14 @@ from .w3c import BAGGAGE, PARENT, STATE
 
 MOST_KNOWN, MOST_KEPT = 1000, 32
 """Different envelopes that one stamp remembers, and contexts of callers' own among them."""
+_PARENT_ALONE = {PARENT}
+"""What most contexts are, which always fits."""
 
 
 class Stamp:
     """Stamp jobs with one trace context. Jobs with equal envelopes share the new one."""
+
+    __slots__ = ("_known", "context", "kept")
 
     def __init__(self, context: dict[str, str]) -> None:
         self.context = context
@@ -25,6 +29,8 @@ class Stamp:
 
     def jobs(self, jobs: Sequence[NewJob], batch: int = 1) -> list[NewJob]:
         """Return the jobs with the context in their headers; `batch` is how many are sent together."""
+        if len(jobs) == 1:
+            return [_with(jobs[0], self.envelope(jobs[0].envelope, batch, len(jobs[0].blockers)))]
         known, stamped = self._known, []
         for job in jobs:
             key = (job.envelope, batch, len(job.blockers))
@@ -32,12 +38,13 @@ class Stamp:
                 if len(known) >= MOST_KNOWN:
                     known.clear()
                 known[key] = self.envelope(*key)
-            envelope = known[key]
-            stamped.append(job if envelope == job.envelope else msgspec.structs.replace(job, envelope=envelope))
+            stamped.append(_with(job, known[key]))
         return stamped
 
     def envelope(self, stored: bytes | None, batch: int = 1, blockers: int = 0) -> bytes | None:
         """Return an envelope with the context; as it is where its caller gave it one, or where it has no room."""
+        if stored is None and self.context.keys() == _PARENT_ALONE:
+            return Envelope(headers=self.context, batch=batch, blockers=blockers).encoded()
         envelope = readable(stored)
         own = envelope.headers
         if stored is not None and not self.context.keys().isdisjoint(own):
@@ -51,6 +58,10 @@ class Stamp:
             if _fits(whole):
                 return whole.encoded()
         return stored
+
+
+def _with(job: NewJob, envelope: bytes | None) -> NewJob:
+    return job if envelope == job.envelope else msgspec.structs.replace(job, envelope=envelope)
 
 
 def _fits(envelope: Envelope) -> bool:

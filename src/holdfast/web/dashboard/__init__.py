@@ -10,15 +10,8 @@ Jobs are named in the query of an address (`/job?queue=…&id=…`), and not in 
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
-
-from starlette.requests import Request
-from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from ...errors import StoreError
-from ..site import site_of
 from .live import live_updates
 from .page.act import act, theme
 from .page.bulk import confirm, operation, run
@@ -32,11 +25,9 @@ from .page.overview import help_page, overview
 from .page.queues import queue, queues
 from .page.schedules import schedules
 from .page.workers import workers
+from .patience import Page, soon
 from .shell import equip
 
-Page = Callable[[Request], Awaitable[Response]]
-PATIENCE = 3.0
-"""Seconds that a page waits for a store that did not answer the last time: the store's own patience is longer."""
 PAGES: dict[str, Page] = {
     "/": overview,
     "/queues": queues,
@@ -63,22 +54,6 @@ def routes() -> list[BaseRoute]:
     """Return the pages, and where their forms go."""
     equip()
     return [
-        *(Route(path, _soon(page), methods=["GET"]) for path, page in PAGES.items()),
+        *(Route(path, page if page is live_updates else soon(page), methods=["GET"]) for path, page in PAGES.items()),
         *(Route(path, form, methods=["POST"]) for path, form in FORMS.items()),
     ]
-
-
-def _soon(page: Page) -> Page:
-    """Return the page, which says soon that the store is away, where that is known."""
-
-    async def answer(request: Request) -> Response:
-        trouble = site_of(request).recent.state().trouble
-        if trouble is None or page is live_updates:
-            return await page(request)
-        try:
-            async with asyncio.timeout(PATIENCE):
-                return await page(request)
-        except TimeoutError:
-            raise StoreError(trouble) from None
-
-    return answer

@@ -22,6 +22,8 @@ LINGER = 30.0
 """So long after the last stream has ended they are still kept."""
 MOST_SENT = 20_000
 """So many events are sent within a second to all streams together, when there are several: each has its share."""
+MOST_SENT_CROWDED = 4_000
+"""The same while other processes want the processor, too."""
 CATCHING_UP = 0.02
 """How often it is asked whether the follower has come to the end of the log …"""
 PATIENCE = 10.0
@@ -167,4 +169,5 @@ class LogStream:
     def _share(self) -> int | None:
         """Return how many events a stream may be sent within a second; `None` is any number."""
         streams = sum(each.events for each in self._subscribers)
-        return None if streams <= 1 else max(1, MOST_SENT // streams)
+        most = MOST_SENT_CROWDED if self._follower.is_crowded else MOST_SENT
+        return None if streams <= 1 else max(1, most // streams)

@@ -202,15 +202,15 @@ class Attempt(msgspec.Struct, eq=False):
         if self._task is not None and self._process is None and not self.in_thread:
             at_work.watch(executors.key(self.lease), self._task)
 
-    async def run(self, middleware: Sequence[Middleware], executors: Executors, traced: bool) -> None:
-        """Run the handler; however it ends, the attempt ends exactly once. `traced`: spans are made here."""
+    async def run(self, middleware: Sequence[Middleware], executors: Executors, tracing: traces.Tracing | None) -> None:
+        """Run the handler; however it ends, the attempt ends exactly once. `tracing` makes spans, if they are made."""
         claimed, handler, job = self.claimed, self.handler, self.job
         _current.set(job)
         self.began = time.monotonic()
         if self._task is not None:
             self._start_timer()
-        if traced or claimed.envelope.headers:
-            self._span = traces.process(claimed)
+        if tracing is not None or claimed.envelope.headers:
+            self._span = traces.process(claimed, tracing)
         try:
             if self._cancelled:
                 raise asyncio.CancelledError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 
 import msgspec
 
@@ -42,6 +43,8 @@ class EventRest(msgspec.Struct, frozen=True):
 
 event_rest = msgspec.msgpack.Decoder(EventRest).decode
 _NO_REST = EventRest()
+_NEVER = bytes(6)
+MOST_TAILS = 1000
 
 
 def _word(raw: bytes, at: int) -> tuple[str, int]:
@@ -50,26 +53,46 @@ def _word(raw: bytes, at: int) -> tuple[str, int]:
 
 
 def _counters(attempts: int, rest: EventRest) -> Counters:
-    if rest.counters == _NO_REST.counters and attempts < len(UNTROUBLED):
+    if (rest is _NO_REST or rest.counters == _NO_REST.counters) and attempts < len(UNTROUBLED):
         return UNTROUBLED[attempts]
     failures, stalls, timeouts, releases = rest.counters
     return Counters(attempts=attempts, failures=failures, stalls=stalls, timeouts=timeouts, releases=releases)
 
 
-def event(queue: str, position: str, fields: dict[bytes, bytes]) -> Event:
+class _Tails:
+    """Task, worker and rest by how events end. Most end with the same bytes: those of a task and a worker."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[bytes, int], tuple[str | None, str | None, EventRest]] = {}
+
+    def of(self, raw: bytes, task_size: int) -> tuple[str | None, str | None, EventRest]:
+        """Return what the end of an event says."""
+        found = self._known.get((raw, task_size))
+        if found is not None:
+            return found
+        worker, at = _word(raw, task_size)
+        rest = event_rest(raw[at:]) if at < len(raw) else _NO_REST
+        found = (raw[:task_size].decode() or None, worker or None, rest)
+        if rest is _NO_REST:
+            if len(self._known) >= MOST_TAILS:
+                self._known.clear()
+            self._known[raw, task_size] = found
+        return found
+
+
+_tails = _Tails()
+
+
+def event(queue: str, position: str, fields: Mapping[bytes, bytes]) -> Event:
     """Return an event of the log."""
     raw = fields[b"e"]
     at = 1 + raw[0]
     transition = NAMES.get(raw[1:at]) or raw[1:at].decode()
     letter, run, attempt, when, run_at, priority, wait, ran, task_size = EVENT.unpack_from(raw, at)
-    at += EVENT.size
-    task = raw[at : at + task_size].decode()
-    worker, at = _word(raw, at + task_size)
-    rest = event_rest(raw[at:]) if at < len(raw) else _NO_REST
+    task, worker, rest = _tails.of(raw[at + EVENT.size :], task_size)
     signature = rest.signature
     if rest.error_type and signature is None:  # an error that the store made itself
         signature = ErrorRecord(type=rest.error_type, message=rest.message or "").signature
-    waited, took = _from_bytes(wait, "big"), _from_bytes(ran, "big")
     return Event(
         position=position,
         at_ms=_from_bytes(when, "big"),
@@ -80,14 +103,14 @@ def event(queue: str, position: str, fields: dict[bytes, bytes]) -> Event:
         transition=transition,
         state=STATES.get(letter),
         cause=rest.cause,
-        task=task or None,
-        worker=worker or None,
+        task=task,
+        worker=worker,
         key=rest.key,
         priority=priority + LOWEST_PRIORITY,
         run_at_ms=None if transition == OPERATE else _from_bytes(run_at, "big"),
         counters=_counters(attempt, rest),
-        wait_ms=waited - 1 if waited else None,
-        run_ms=took - 1 if took else None,
+        wait_ms=None if wait == _NEVER else _from_bytes(wait, "big") - 1,
+        run_ms=None if ran == _NEVER else _from_bytes(ran, "big") - 1,
         error_type=rest.error_type,
         error_signature=signature,
         progress=rest.progress,
@@ -98,7 +121,7 @@ def event(queue: str, position: str, fields: dict[bytes, bytes]) -> Event:
     )
 
 
-def event_or_none(queue: str, fields: dict[bytes, bytes]) -> Event | None:
+def event_or_none(queue: str, fields: Mapping[bytes, bytes]) -> Event | None:
     """Return an event of the log; `None` when its entry is damaged."""
     try:
         return event(queue, "", fields)

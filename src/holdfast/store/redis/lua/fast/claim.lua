@@ -2,7 +2,7 @@
 
 local bytes, append = H.bytes, H.append_bytes
 local waiting, head, names, started = bytes.waiting, bytes.head, bytes.names, bytes.started
-local has_rest, envelope_of, is_sound = bytes.has_rest, bytes.envelope, bytes.is_sound
+local has_rest, readable_rest = bytes.has_rest, bytes.readable_rest
 local session_of, tail_of, now_of = bytes.session, bytes.tail, bytes.now
 local CLAIMED = '\5claim' .. LETTER.active -- how the event begins: the size and name of the transition, the state
 
@@ -13,12 +13,9 @@ function H.claim_plain(q, session, rid, raw)
   local made = session_of(session)
   local at, when = head(raw, flags)
   local names_at = at
-  if has_rest(flags) then
-    local after, envelope = envelope_of(raw, at)
-    if not after or not is_sound(envelope) then return nil end
-    names_at = after
-  end
-  local id, task = names(raw, names_at, true)
+  if has_rest(flags) then names_at = readable_rest(raw, at) end
+  if not names_at then return nil end
+  local id, task = names(raw, names_at)
   if not id then return nil end
   if q.waited_from ~= when then -- many have the same
     q.waited_from = when

@@ -2,7 +2,7 @@
 
 local bytes, append = H.bytes, H.append_bytes
 local active, head, life, names, completed = bytes.active, bytes.head, bytes.life, bytes.names, bytes.completed
-local has_rest, envelope_of = bytes.has_rest, bytes.envelope
+local has_rest, envelope_at = bytes.has_rest, bytes.envelope_at
 local session_of, tail_of, now_of = bytes.session, bytes.tail, bytes.now
 local COMPLETED = '\8complete' .. LETTER.completed -- how the event begins
 
@@ -35,7 +35,7 @@ local function append_completed(q, made, token, raw, flags)
   local attempt, claimed_at, after = life(raw, at, made.held)
   if not attempt or attempt ~= string.sub(token, 7, 10) then return nil end
   local names_at = after
-  if has_rest(flags) then names_at = envelope_of(raw, after) end
+  if has_rest(flags) then names_at = envelope_at(raw, after) end
   if not names_at then return nil end
   local id, task = names(raw, names_at)
   if id ~= string.sub(token, 11) then return nil end

@@ -213,10 +213,10 @@ function bytes.has_rest(flags)
   return flags % LONG_TASK >= REST
 end
 
--- The id and the task, which begin here; nil where the record, which ends with its payload, was cut off.
-function bytes.names(raw, at, whole)
+-- The id and the task, which begin here; nil where the record does not end with its payload.
+function bytes.names(raw, at)
   local id_size, task_size, _, payload_size = struct.unpack('>I2BI6I4', raw, 3)
-  if whole and at + id_size + task_size + payload_size ~= #raw + 1 then return nil end
+  if at + id_size + task_size + payload_size ~= #raw + 1 then return nil end
   return string.sub(raw, at, at + id_size - 1), string.sub(raw, at + id_size, at + id_size + task_size - 1)
 end
 
