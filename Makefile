@@ -12,12 +12,14 @@ QUIET_MKDOCS := NO_MKDOCS_2_WARNING=1
 MKDOCS := $(QUIET_MKDOCS) $(BIN)/mkdocs
 ARGS ?=
 DJANGO ?= python3.12
+SPARK ?= 4.3
+WITH_SPARK = $(VENV)/spark-$(SPARK)-$(notdir $(PYTHON))
 VERSION ?=
 # Tests start hundreds of Python processes, which would all compile the same files again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick format lint types imports docs links peers publish django bench chaos dist clean
+.PHONY: help demo test quick format lint types imports docs links peers publish django spark bench chaos dist clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -77,6 +79,12 @@ django: $(VENV)/.dev ## Test with the newest Django: make django DJANGO=python3.
 	@$(VENV)/newest-django/bin/python -m pip --quiet --disable-pip-version-check install \
 		--editable '.[cli,django,postgres,redis]' 'django>=6' httpx opentelemetry-sdk pytest pytest-django pytest-timeout
 	@DJANGO_PYTHON=$(CURDIR)/$(VENV)/newest-django/bin/python $(PYTEST) tests/contrib/test_django.py tests/contrib/test_django_serving.py $(ARGS)
+
+# The matrix is in docs/support.md. Each pair has an environment of its own, which stays for the next time.
+spark: ## Test one Spark with one Python: make spark SPARK=4.2 PYTHON=python3.12 (ARGS chooses tests)
+	@$(PYTHON) -m venv $(WITH_SPARK)
+	@$(WITH_SPARK)/bin/python -m pip --quiet --disable-pip-version-check install --editable '.[test]' 'pyspark~=$(SPARK).0'
+	@$(WITH_SPARK)/bin/python -m pytest tests/spark -n 1 $(ARGS)
 
 bench: $(VENV)/.core ## Measure, beside other queues, on SQLite
 	@$(BIN)/python -m benchmarks --store sqlite $(ARGS)

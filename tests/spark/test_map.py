@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from spark_places import KINDS, fresh
+from spark_places import KINDS, fresh, log_of
 from spark_shop import Shop
+from support import until
 
+from holdfast import Rate
 from holdfast.errors import ConfigError, JobTimeout
-from holdfast.spark import end_hold, fleet, map
+from holdfast.spark import end_hold, fleet, map, write
 
 
 @pytest.fixture(params=KINDS)
@@ -60,6 +64,68 @@ def test_the_same_map_again_goes_on_where_it_was(
     assert {row.number: row.result for row in found.collect()} == {n: n * 2 for n in range(60)}
     assert {job.counters.attempts for job in shop.jobs("numbers").values()} == {1}
     assert len(shop.jobs("numbers")) == 60
+
+
+def test_results_come_as_they_are_made(spark: SparkSession, shop: Shop) -> None:
+    df = spark.range(8).selectExpr("id AS number", "concat('n', id) AS note")
+    with pytest.raises(JobTimeout):
+        map(df.where("number < 3"), shop.double, app=shop.target, name="s", columns=["number"], timeout=0)
+    shop.burst("numbers")
+    batches = map(df, shop.double, app=shop.target, name="s", columns=["number"], timeout=60, stream=True)
+    assert {row.note: row.result for row in next(batches).collect()} == {"n0": 0, "n1": 2, "n2": 4}, "done before"
+    shop.burst("numbers")
+    rest = [row for batch in batches for row in batch.collect()]
+    assert {row.note: row.result for row in rest} == {f"n{n}": n * 2 for n in range(3, 8)}
+    assert {(row.state, row.attempts) for row in rest} == {("completed", 1)}
+    assert [batch.count() for batch in map(df, shop.double, app=shop.target, name="s", columns=["number"], stream=True)
+            ] == [8]  # fmt: skip
+
+
+def test_a_stream_waits_for_the_chains_of_its_rows(spark: SparkSession, small: Shop) -> None:
+    df = spark.range(3).selectExpr("id AS number")
+    with pytest.raises(JobTimeout):
+        map(df, small.first, app=small.target, name="c", timeout=0)
+    small.burst("chained")
+    batches = map(df, small.first, app=small.target, name="c", timeout=60, stream=True)
+    assert [row.result for row in next(batches).collect()] == ["none"]
+    small.burst("later")
+    assert sorted(row.result for batch in batches for row in batch.collect()) == ["1!", "2!"]
+
+
+def test_two_drivers_of_one_name_share_the_rows(spark: SparkSession, small: Shop) -> None:
+    df = spark.range(40).selectExpr("id AS number")
+
+    def drive(_: int) -> dict[int, int]:
+        found = map(df, small.double, app=small.target, name="twice", timeout=60)
+        return {row.number: row.result for row in found.collect()}
+
+    with fleet(small.target, spark=spark, queues=["numbers"], slots=2), ThreadPoolExecutor(2) as threads:
+        answers = list(threads.map(drive, range(2)))
+    assert answers == [{number: number * 2 for number in range(40)}] * 2
+    assert {job.counters.attempts for job in small.jobs("numbers").values()} == {1}
+    assert len(small.jobs("numbers")) == 40
+
+
+def test_limits_hold_across_executors(spark: SparkSession, small: Shop) -> None:
+    small.sync(small.app.queue("keyed").set(key_concurrency=1, rate=Rate(40, burst=10)))
+    df = spark.range(30).selectExpr("concat('i', id) AS item", "concat('k', id % 3) AS who")
+    small.sync(small.app.queue("keyed").pause())
+    write(df, small.keyed, app=small.target, name="limits", key_column="who")
+    with fleet(small.target, spark=spark, queues=["keyed"], workers=2, slots=2) as workers:
+        until(lambda: sum(each.alive for each in small.sync(small.app.workers())) == 2, "both are there")
+        small.sync(small.app.queue("keyed").resume())
+        workers.drain()
+    events = sorted(
+        (event for event in small.sync(log_of(small.app, "keyed")) if event.transition in ("claim", "complete")),
+        key=lambda event: event.position,
+    )
+    running = Counter[str | None]()
+    for event in events:
+        running[event.key] += 1 if event.transition == "claim" else -1
+        assert running[event.key] <= 1, "one at a time of each key, whichever executor has it"
+    claims = [event.at_ms for event in events if event.transition == "claim"]
+    assert len(claims) == 30
+    assert all(at - start >= (index - 10) / 40 * 1000 - 1 for start in claims[:1] for index, at in enumerate(claims))
 
 
 def test_what_cannot_be_mapped_is_refused(spark: SparkSession, small: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

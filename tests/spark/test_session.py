@@ -25,7 +25,7 @@ from holdfast.spark.read.options import KNOWN
 from holdfast.spark.read.tables import SCHEMAS
 from holdfast.spark.session.class_archive import ClassArchive
 from holdfast.spark.session.java import Java, find_java
-from holdfast.spark.session.master import refuse_unreachable
+from holdfast.spark.session.master import refuse_connect, refuse_unreachable
 from holdfast.spark.session.spark_conf import configured
 
 
@@ -298,3 +298,12 @@ def test_the_reference_has_every_column() -> None:
 def test_the_reference_has_every_option() -> None:
     page = (Path(__file__).parents[2] / "docs" / "reference" / "spark.md").read_text()
     assert [name for name in (*KNOWN, *inspect.signature(session).parameters) if f"| `{name}` |" not in page] == []
+
+
+def test_a_session_of_spark_connect_is_told_what_it_can_do() -> None:
+    connected = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
+    with pytest.raises(
+        ConfigError, match=r'this one is of Spark Connect; there, format\("holdfast"\) reads and writes'
+    ):
+        refuse_connect(connected)
+    refuse_connect(None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from spark_shop import Shop
 from holdfast.core.state import State
 from holdfast.errors import ConfigError, PayloadError
 from holdfast.spark import end_hold, report, write
+from holdfast.spark.write.report import WriteReport, checksum, keep_report
+from holdfast.spark.write.sink import MicroBatch, _is_committed
 
 SOON = datetime(2126, 1, 1, tzinfo=UTC)
 HOUR_MS, DAY_MS = 3600 * 1000, 24 * 3600 * 1000
@@ -219,6 +222,49 @@ def test_a_batch_that_a_stream_brings_again_is_skipped(spark: SparkSession, shop
     found = report("stream", shop.url)
     assert found is not None
     assert (found.batch, found.rows, found.queued) == (1, 3, 3)
+
+
+def test_a_checkpoint_that_was_put_back_loses_no_row_in_silence(
+    spark: SparkSession, shop: Shop, tmp_path: Path
+) -> None:
+    source, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
+    source.mkdir()
+
+    def run(query: str, *items: str) -> None:
+        for item in items:
+            (source / f"{item}.json").write_text(f'{{"item": "{item}"}}\n')
+        stream = spark.readStream.schema("item string").json(str(source))
+        options = {"app": shop.target, "task": "quote", "name": "back", "checkpointLocation": str(checkpoint)}
+        writer = stream.writeStream.format("holdfast").options(**options).queryName(query)
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    run("first", "pear")
+    shutil.copytree(checkpoint, tmp_path / "kept")
+    run("renamed", "fig")
+    shutil.rmtree(checkpoint)
+    shutil.copytree(tmp_path / "kept", checkpoint)
+    with pytest.raises(Exception, match="batch 1 was written before, with other rows: its checkpoint was put back"):
+        run("first", "date")
+    assert sorted(id.rpartition(":")[0] for id in shop.jobs("quotes")) == ["back:0", "back:1"]
+
+
+def test_a_checksum_is_of_the_ids_and_not_of_their_order() -> None:
+    assert checksum(["a", "b", "c"]) == checksum(["c", "a", "b"]) != checksum(["a", "b", "b"])
+    assert checksum([]) == 0
+    assert checksum(["a"]) != checksum(["a", ""])
+
+
+def test_a_batch_before_the_last_is_none_that_spark_repeats(shop: Shop) -> None:
+    async def asked(number: int) -> bool:
+        await keep_report(shop.app.store, WriteReport(name="s", batch=5, query="q"), keep_ms=None)
+        return await _is_committed(shop.app.store, "s", MicroBatch("q", number))
+
+    assert shop.sync(asked(5))
+    assert not shop.sync(asked(6))
+    with pytest.raises(
+        ConfigError, match="its checkpoint was put back: it brings batch 3, and has written up to batch 5"
+    ):
+        shop.sync(asked(3))
 
 
 def test_a_stream_of_the_same_name_with_another_checkpoint_is_refused(

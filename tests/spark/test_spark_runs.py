@@ -19,9 +19,11 @@ from py4j.protocol import Py4JError
 from holdfast.errors import HoldfastError, PayloadError
 from holdfast.spark.errors import own_errors, plain_spark_errors
 from holdfast.spark.map.follow import RunFollower
+from holdfast.spark.map.progress_bar import progress_bar
 from holdfast.spark.map.result_type import spark_type
 from holdfast.spark.records import NEVER_MS
-from holdfast.spark.write.run_ranges import OpenRuns, merge_ranges, run_ranges
+from holdfast.spark.write.report import WriteReport
+from holdfast.spark.write.run_ranges import OpenRuns, merge_ranges, run_ranges, without_ranges
 
 
 @given(st.sets(st.integers(1, 60)), st.sets(st.integers(1, 60)), st.sets(st.integers(1, 60)))
@@ -40,6 +42,36 @@ def test_outstanding_is_a_set(first: set[int], second: set[int], over: set[int])
     assert len(left) == len(model & second)
     assert [run for run in range(62) if left.had(run)] == sorted(first | second)
     assert left.total == len(first | second)
+
+
+@given(st.sets(st.integers(1, 60)), st.sets(st.integers(1, 60)))
+def test_ranges_without_others(ours: set[int], others: set[int]) -> None:
+    found = without_ranges(run_ranges(ours), run_ranges(others))
+    assert found == run_ranges(ours - others)
+
+
+@given(st.sets(st.integers(1, 60)), st.lists(st.tuples(st.sets(st.integers(1, 60)), st.sets(st.integers(1, 60)))))
+def test_each_finished_run_is_taken_once(runs: set[int], steps: list[tuple[set[int], set[int]]]) -> None:
+    left, finished, taken = OpenRuns(run_ranges(runs)), set[int](), set[int]()
+    for over, held in steps:
+        for run in over:
+            left.discard(run)
+        finished |= over & runs
+        assert left.take_finished(held) == run_ranges(finished - taken - held)
+        taken |= finished - held
+    assert left.take_finished() == run_ranges(finished - taken)
+    assert left.take_finished() == []
+
+
+def test_the_bar_shows_the_rate_and_the_failures(capsys: pytest.CaptureFixture[str]) -> None:
+    report = WriteReport(name="m", rows=5000, open=[(1, 4000)])
+    with progress_bar("m\x1b[2J[red]", report, True) as show:
+        show(2500, 0)
+        show(1500, 1200)
+    said = " ".join(capsys.readouterr().err.split())
+    assert "m\\x1b[2J[red]" in said, "a name steers no terminal"
+    assert "3500/5000" in said
+    assert "/s 1,200 failed" in said
 
 
 def test_a_million_runs_in_a_row_are_one_span_and_a_bit_each() -> None:

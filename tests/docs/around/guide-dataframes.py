@@ -22,25 +22,34 @@ def main() -> None:
     url = URL
     spark = holdfast.spark.session()
     df = spark.range(100).selectExpr("concat('customer-', id) AS to")
-    # piece 2
+    # piece 3
     assert report.queued == 100
     df = df.selectExpr("to", "'acme' AS tenant")
     write(df, spark, url)
     stream = spark.readStream.format("rate").load().selectExpr("cast(value AS STRING) AS to")
     query = stream_to_jobs(stream)
     query.stop()
-    # piece 4
+    # piece 5
+    with holdfast.spark.fleet("shop:app", workers=1):
+        as_they_come(df.select("to"), send)
+    assert spark.read.parquet("places").where("result = to").count() == 100
     spark.stop()
 
 
-def write(df, spark, url) -> None:
+def as_they_come(addresses, geocode) -> None:
+    import holdfast.spark
+
     # piece 1
+
+
+def write(df, spark, url) -> None:
+    # piece 2
     pass
 
 
 def stream_to_jobs(stream):
     before = set(stream.sparkSession.streams.active)
-    # piece 3
+    # piece 4
     (query,) = set(stream.sparkSession.streams.active) - before
     return query
 

@@ -27,7 +27,7 @@ from ..app_code import absolute_path, send_app
 from ..errors import first_line
 from ..loop_thread import LoopThread
 from ..records import delete_record, write_record
-from ..session.master import is_local
+from ..session.master import is_local, refuse_connect
 from ..session.session import session as any_session
 from ..store_url import refuse_remote
 from .worker import FleetSettings, FleetSignal, TaskReply, run_worker
@@ -220,6 +220,7 @@ def fleet(
     """
     if type(workers) is not int or workers < 1:
         raise ConfigError(f"workers={workers!r}: a whole number from 1")
+    refuse_connect(spark)
     found = load_app(app)
     worker = found.worker(queues, slots=slots, lease=lease, drain=drain, log_jobs=log_jobs)
     with ExitStack() as opened:

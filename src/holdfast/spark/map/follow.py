@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 
 from ...core.state import State
 from ...store import Store
@@ -21,12 +21,15 @@ class RunFollower:
         self._loop = loop
         self.queue = queue
         self._position = loop.run(loop.store.events("end", queue=queue, limit=1)).position
+        # First jobs of open chains are finished themselves, so that the log says nothing more of them. Whatever becomes
+        # one from now on, the log tells.
+        self._chained = loop.run(open_chains(loop.store, queue))
         self.failed = 0
 
     def follow(self, left: OpenRuns, pause: Callable[[], None]) -> Iterator[int]:
         """Yield how many runs are left until none is; call `pause` when there are no new events."""
-        if left:
-            self._loop.run(_set_chains_aside(self._loop.store, self.queue, left))
+        for run in self._chained:
+            left.discard(run)
         while left:
             page = self._next()
             for event in page.events:
@@ -37,7 +40,8 @@ class RunFollower:
             yield len(left)
             if not page.events and left:
                 pause()
-        while count := self._loop.run(_count_chains(self._loop.store, self.queue, left)):
+        # A chain's end is not an event of its first job.
+        while count := len(self._loop.run(open_chains(self._loop.store, self.queue, left))):
             yield count
             pause()
 
@@ -47,27 +51,17 @@ class RunFollower:
         return page
 
 
-async def _set_chains_aside(store: Store, queue: str, left: OpenRuns) -> None:
-    """Discard first jobs of open chains: they are finished themselves, so the log says nothing more of them."""
-    async for run in _open_chains(store, queue, left):
-        left.discard(run)
-
-
-async def _count_chains(store: Store, queue: str, ours: OpenRuns) -> int:
-    """Return how many of the runs began a chain that is still open. A chain's end is not an event of its first job."""
-    return sum([1 async for _ in _open_chains(store, queue, ours)])
-
-
-async def _open_chains(store: Store, queue: str, ours: OpenRuns) -> AsyncIterator[int]:
+async def open_chains(store: Store, queue: str, ours: OpenRuns | None = None) -> set[int]:
+    """Return the runs that began a chain which is still open; only ours, where it is said which these are."""
+    found: set[int] = set()
     cursor: str | None = None
-    while ours.total:
+    while ours is None or ours.total:
         page = await store.chains(Filter(queue=queue, states=UNFINISHED), limit=1000, cursor=cursor)
-        for chain in page.chains:
-            if ours.had(chain.ref.run):
-                yield chain.ref.run
+        found |= {chain.ref.run for chain in page.chains if ours is None or ours.had(chain.ref.run)}
         cursor = page.cursor
         if cursor is None:
-            return
+            break
+    return found
 
 
 async def _recount(store: Store, queue: str, left: OpenRuns) -> None:

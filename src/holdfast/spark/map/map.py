@@ -2,33 +2,53 @@
 
 from __future__ import annotations
 
-import contextlib
-import logging
-import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import Literal, TypedDict, Unpack, overload
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructField, StructType
 
 from ...app.task import AnyTask
 from ...core.duration import Duration, to_ms
 from ...core.word import check_text
-from ...errors import ConfigError, JobTimeout
-from ..fleet.fleet import Fleet, fleet
-from ..loop_thread import LoopThread
+from ...errors import ConfigError
 from ..store_url import reachable
 from ..write.options import HOLD
-from ..write.report import WriteReport
-from ..write.run_ranges import OpenRuns
-from ..write.write import FORMAT, save, tags_option, task_options
-from .follow import RunFollower
-from .result_type import spark_type
+from ..write.write import tags_option, task_options
+from .results import MapResults
+from .run import MapRun
 
-log = logging.getLogger("holdfast")
-PAUSE = 0.25
 ADDED = ("job_id", "state", "attempts", "result", "error")
+
+
+class MapOptions(TypedDict, total=False):
+    """The options of `map`, for its two signatures."""
+
+    columns: Sequence[str] | None
+    hash_columns: Sequence[str]
+    run_at_column: str | None
+    priority_column: str | None
+    key_column: str | None
+    tags: Sequence[str]
+    tags_column: str | None
+    app: str | None
+    workers: int | None
+    slots: int
+    hold: Duration
+    timeout: Duration | None
+    progress: bool | None
+
+
+@overload
+def map(
+    df: DataFrame, task: AnyTask, *, name: str, stream: Literal[False] = False, **options: Unpack[MapOptions]
+) -> DataFrame: ...
+
+
+@overload
+def map(
+    df: DataFrame, task: AnyTask, *, name: str, stream: Literal[True], **options: Unpack[MapOptions]
+) -> Iterator[DataFrame]: ...
 
 
 def map(
@@ -49,11 +69,13 @@ def map(
     hold: Duration = HOLD,
     timeout: Duration | None = None,
     progress: bool | None = None,
-) -> DataFrame:
+    stream: bool = False,
+) -> DataFrame | Iterator[DataFrame]:
     """Return the DataFrame with the result of the task for each row, once every row has been through the queue.
 
     The same name again continues where it was: finished rows are not run again. `columns` are the arguments (default:
-    all). Workers run elsewhere; or give `workers`, and so many run on this Spark until all rows are finished.
+    all). Workers run elsewhere; or give `workers`, and so many run on this Spark until all rows are finished. With
+    `stream`, yield DataFrames as results come, each with the rows that were finished since the one before.
     """
     _refuse(df, task, name)
     aside = {
@@ -70,9 +92,14 @@ def map(
         "name": name, "idColumn": "job_id", "until": "hold", "hold": str(to_ms(hold, "hold") / 1000),
         **({"tags": tagged} if tagged else {}),
     }  # fmt: skip
-    run = MapRun(df.sparkSession, name, {**options, "url": reachable(options["url"])}, workers, slots)
-    run.run(marked.select("job_id", *used), task, None if timeout is None else to_ms(timeout, "timeout"), progress)
-    return marked.join(run.results(task), "job_id", "left")
+    options = {**options, "url": reachable(options["url"])}
+    limit_ms = None if timeout is None else to_ms(timeout, "timeout")
+    run = MapRun(df.sparkSession, options, task, workers, slots, limit_ms, progress)
+    rows, results = marked.select("job_id", *used), MapResults(df.sparkSession, options, task)
+    if stream:
+        return (marked.join(results.of(runs), "job_id") for runs in run.finished(rows))
+    run.wait(rows)
+    return marked.join(results.whole(), "job_id", "left")
 
 
 def _refuse(df: DataFrame, task: AnyTask, name: str) -> None:
@@ -89,83 +116,3 @@ def _id(name: str, columns: Sequence[str]) -> Column:
     return F.concat(
         F.lit(f"{name}:"), F.substring(F.sha2(F.to_json(F.struct(*columns), {"timeZone": "UTC"}), 256), 1, 32)
     )
-
-
-@dataclass(frozen=True)
-class MapRun:
-    """One map: the options of its write, and the workers that it starts."""
-
-    spark: SparkSession
-    name: str
-    options: dict[str, str]
-    workers: int | None
-    slots: int
-
-    def run(self, rows: DataFrame, task: AnyTask, timeout_ms: int | None, progress: bool | None) -> None:
-        """Enqueue a job for each row, and wait until all are finished."""
-        from .progress_bar import progress_bar  # rich is needed on the driver alone
-
-        deadline = None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
-        with LoopThread(self.options["url"]) as loop:
-            follower = RunFollower(loop, self.options["queue"])
-            report = save(rows, self.options, task)
-            log.info("spark_write: %s", report)
-            if self.workers is None and report.open:
-                _warn_of_no_worker(loop, self.options["queue"])
-            with self._workers(report) as workers, progress_bar(self.name, report, progress) as show:
-                left = OpenRuns(report.open)
-                for count in follower.follow(left, lambda: time.sleep(PAUSE)):
-                    show(count, follower.failed)
-                    self._check(count, workers, deadline)
-
-    @contextlib.contextmanager
-    def _workers(self, report: WriteReport) -> Iterator[Fleet | None]:
-        """Run workers on this Spark while the block lasts, if they are wanted and a row is open."""
-        if self.workers is None or not report.open:
-            yield None
-            return
-        if "app" not in self.options:
-            raise ConfigError(
-                f"workers={self.workers}: executors cannot import an app that a script or a notebook makes; "
-                "put it in a module, or start workers elsewhere"
-            )
-        app, queues = self.options["app"], [self.options["queue"]]
-        with fleet(app, spark=self.spark, queues=queues, workers=self.workers, slots=self.slots) as workers:
-            yield workers
-
-    def _check(self, left: int, workers: Fleet | None, deadline: float | None) -> None:
-        """Raise when the time is over, or when the workers have ended, and rows are left."""
-        if workers is not None and left and not workers.running:
-            workers.stop()  # raises what its workers reported
-            raise ConfigError(f"map {self.name!r}: its workers have ended, and {left} rows are left; call it again")
-        if deadline is not None and left and time.monotonic() > deadline:
-            raise JobTimeout(
-                f"map {self.name!r}: {left} rows were not done in time; they go on, and the same map finds them",
-                queue=self.options["queue"], job_id=self.name,
-            )  # fmt: skip
-
-    def results(self, task: AnyTask) -> DataFrame:
-        """Return one row of results for each id. Spark reads them from the store when they are asked for."""
-        where = {"url": self.options["url"], "queue": self.options["queue"], "idPrefix": f"{self.name}:"}
-        found = self.spark.read.format(FORMAT).options(table="results", **where).load()
-        ended = F.coalesce("chain_state", "state").alias("state")  # the result is the chain's, and so is its end
-        last = F.max_by(F.struct(ended, "attempts", "result", "error"), "run").alias("last")
-        ours = found.groupBy(F.col("id").alias("job_id")).agg(last)
-        typed = _typed(F.col("last.result"), task)
-        return ours.select("job_id", "last.state", "last.attempts", typed.alias("result"), "last.error")
-
-
-def _warn_of_no_worker(loop: LoopThread, queue: str) -> None:
-    if not any(queue in each.session.queues for each in loop.run(loop.store.sessions()) if each.alive):
-        log.warning(
-            "no_worker: none serves the queue %r: start one (holdfast worker module:app), or give workers=2", queue
-        )
-
-
-def _typed(result: Column, task: AnyTask) -> Column:
-    """Return the result in the type of the task's return annotation, else as JSON text."""
-    text, kind = result.cast("string"), spark_type(task.signature.returns)
-    if kind is None:
-        return text
-    wrapped = StructType([StructField("v", kind)])  # Spark reads no bare number or string as JSON
-    return F.from_json(F.concat(F.lit('{"v":'), text, F.lit("}")), wrapped)["v"]

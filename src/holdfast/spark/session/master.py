@@ -48,3 +48,12 @@ def _refusal(host: str, port: int, patience: float) -> str | None:
     except (OSError, OverflowError, UnicodeError) as error:  # no such port, or a name that none can be
         return getattr(error, "strerror", None) or str(error)
     return None
+
+
+def refuse_connect(spark: object) -> None:
+    """Raise for a session of Spark Connect, which has no way to send an app's code or to run workers."""
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        raise ConfigError(
+            "write(), map() and fleet() need a session that runs its own driver, and this one is of Spark Connect; "
+            'there, format("holdfast") reads and writes with url and queue, where the server has Holdfast installed'
+        )

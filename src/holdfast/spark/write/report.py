@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from zlib import crc32
 
 import msgspec
 
@@ -10,6 +11,8 @@ from ...store import Store
 from ...store.contract import Answer
 from ..records import read_record, write_record
 from .run_ranges import RunRange, merge_ranges, run_ranges
+
+_LARGEST = 2**61 - 1
 
 
 class WriteReport(msgspec.Struct, kw_only=True):
@@ -28,6 +31,8 @@ class WriteReport(msgspec.Struct, kw_only=True):
     batch: int | None = None
     query: str | None = None
     """The stream that wrote it, by the id in its checkpoint."""
+    checksum: int = 0
+    """Of a stream: the sum over the ids of its last batch, by which the same batch is known."""
     open: list[RunRange] = []
     """The runs that were not finished when they were written."""
     runs: list[RunRange] = []
@@ -36,6 +41,16 @@ class WriteReport(msgspec.Struct, kw_only=True):
     def __str__(self) -> str:
         part = f", {self.finished} of them over" if self.finished else ""
         return f"write {self.name!r}: {self.rows} rows, {self.queued} queued, {self.duplicate} duplicate{part}"
+
+
+def checksum(ids: Iterable[str]) -> int:
+    """Return a number that is the same for the same ids in whatever order, and zero for none."""
+    return sum_checksums(crc32(id.encode()) + 1 for id in ids)
+
+
+def sum_checksums(parts: Iterable[int]) -> int:
+    """Return the checksum of several parts together."""
+    return sum(parts) % _LARGEST
 
 
 class Tally:
@@ -52,6 +67,7 @@ class Tally:
         report = self._report
         new = [answer.run for answer in answers if answer.status == "queued"]
         report.rows += len(answers)
+        report.checksum = sum_checksums([report.checksum, checksum(answer.id for answer in answers)])
         report.queued += len(new)
         found = run_ranges(new)
         self._open.append(found)
@@ -82,6 +98,7 @@ def sum_reports(name: str, parts: Iterable[WriteReport]) -> WriteReport:
         whole.queued += part.queued
         whole.duplicate += part.duplicate
         whole.finished += part.finished
+        whole.checksum = sum_checksums([whole.checksum, part.checksum])
     whole.open = merge_ranges(part.open for part in found)
     whole.runs = merge_ranges(part.runs for part in found)
     return whole

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 RunRange = tuple[int, int]
@@ -32,6 +32,21 @@ def merge_ranges(parts: Iterable[Sequence[RunRange]]) -> list[RunRange]:
     return found
 
 
+def without_ranges(ranges: Sequence[RunRange], others: Sequence[RunRange]) -> list[RunRange]:
+    """Return the ranges without the runs of the others. Both are in order."""
+    found: list[RunRange] = []
+    for first, last in ranges:
+        for start, end in others[max(0, bisect_right(others, (first, 0)) - 1) :]:
+            if start > last:
+                break
+            if start > first:
+                found.append((first, start - 1))
+            first = max(first, end + 1)
+        if first <= last:
+            found.append((first, last))
+    return found
+
+
 class OpenRuns:
     """The runs that are not finished yet, one bit for each; `len()` is how many are left."""
 
@@ -43,6 +58,7 @@ class OpenRuns:
             self._offsets.append(self._offsets[-1] + last - first + 1)
         self._left = self._offsets[-1]
         self._finished = bytearray((self._left + 7) // 8)
+        self._taken = bytearray(len(self._finished))
 
     def __len__(self) -> int:
         return self._left
@@ -69,6 +85,19 @@ class OpenRuns:
         self._left -= 1
         return True
 
+    def take_finished(self, but: Collection[int] = ()) -> list[RunRange]:
+        """Return the runs that are finished and were not taken before, without those that are held back."""
+        found: list[int] = []
+        for place, (finished, taken) in enumerate(zip(self._finished, self._taken, strict=True)):
+            if finished == taken:
+                continue
+            for bit in range(place * 8, min(place * 8 + 8, self.total)):
+                run = self._run(bit)
+                if (finished & ~taken) >> (bit & 7) & 1 and run not in but:
+                    self._taken[place] |= 1 << (bit & 7)
+                    found.append(run)
+        return run_ranges(found)
+
     @contextmanager
     def recounted(self) -> Iterator[Callable[[int], None]]:
         """Yield a function to call for each run that is still open; after the block, only those are left."""
@@ -90,3 +119,7 @@ class OpenRuns:
         if index < 0 or run > self._ends[index]:
             return None
         return self._offsets[index] + run - self._starts[index]
+
+    def _run(self, bit: int) -> int:
+        index = bisect_right(self._offsets, bit) - 1
+        return self._starts[index] + bit - self._offsets[index]

@@ -29,7 +29,7 @@ from .check import checked, task_of
 from .file_lock import FileLock
 from .hold import keep_runs
 from .options import WriteOptions, parse_options
-from .report import Tally, WriteReport, find_report, keep_report, sum_reports
+from .report import Tally, WriteReport, checksum, find_report, keep_report, sum_checksums, sum_reports
 from .rows import RowEncoder
 
 T = TypeVar("T")
@@ -94,9 +94,13 @@ class StreamSink(DataSourceStreamArrowWriter):
 
     def commit(self, messages: Commits, batchId: int) -> None:
         """Count the batch in the stream's report, so that it is skipped if Spark brings it again."""
-        parts = [message.report for message in messages if message and not message.skipped]
-        if parts:
-            report = sum_reports(parts[0].name, parts)
+        found = [message for message in messages if message]
+        if not found:
+            return
+        report = sum_reports(found[0].report.name, [message.report for message in found])
+        if any(message.skipped for message in found):
+            asyncio.run(_with_store(self._options, lambda store: _check_again(store, report, batchId)))
+        else:
             asyncio.run(_with_store(self._options, lambda store: _add_batch(store, self._options, report, batchId)))
 
     def abort(self, messages: Commits, batchId: int) -> None:
@@ -121,10 +125,20 @@ async def _add_batch(store: Store, options: WriteOptions, report: WriteReport, b
     if before is not None and before.batch is not None and before.batch >= batch:
         return
     whole = sum_reports(report.name, [before, report] if before else [report])
-    whole.batch, whole.open, whole.runs = batch, [], []
+    whole.batch, whole.open, whole.runs, whole.checksum = batch, [], [], report.checksum
     await keep_report(store, whole, keep_ms=None)
     if options.until == "commit":
         await keep_runs(store, report, options.result_ttl_ms)
+
+
+async def _check_again(store: Store, report: WriteReport, batch: int) -> None:
+    """Raise when a batch that was skipped, as it had been written before, has other rows than it had then."""
+    before = await find_report(store, report.name)
+    if before is not None and before.batch == batch and before.checksum not in (0, report.checksum):
+        raise ConfigError(
+            f"write {report.name!r}: batch {batch} was written before, with other rows: its checkpoint was put back "
+            "or its source has changed; give the stream another name, and a new checkpoint"
+        )
 
 
 async def _write(
@@ -136,9 +150,8 @@ async def _write(
 
     async def fill(store: Store) -> TaskCommit:
         if batch is not None and await _is_committed(store, name, batch):
-            for _ in batches:  # Spark expects them to be read
-                pass
-            return TaskCommit(WriteReport(name=name), skipped=True)
+            sums = [checksum(job.id for job in rows.jobs(each)) for each in batches]
+            return TaskCommit(WriteReport(name=name, checksum=sum_checksums(sums)), skipped=True)
         report = await _enqueue(store, options, name, _chunks(rows, batches, options.chunk_size))
         report.query = None if batch is None else batch.query
         return TaskCommit(report)
@@ -156,7 +169,12 @@ async def _is_committed(store: Store, name: str, batch: MicroBatch) -> bool:
             f"write {name!r}: a stream of that name, with another checkpoint, has written up to batch {report.batch}; "
             "go on with its checkpoint, or give this one another name"
         )
-    return batch.number <= report.batch
+    if batch.number < report.batch:  # Spark itself repeats no batch but the last
+        raise ConfigError(
+            f"write {name!r}: its checkpoint was put back: it brings batch {batch.number}, and has written up to batch "
+            f"{report.batch}; rows may be in other batches now than then, so give it another name, and a new checkpoint"
+        )
+    return batch.number == report.batch
 
 
 async def _enqueue(store: Store, options: WriteOptions, name: str, chunks: Iterator[Sequence[NewJob]]) -> WriteReport:

@@ -19,6 +19,7 @@ from ...telemetry.traces.w3c import PARENT
 from ..app_code import folder_of, import_path_of, send_app
 from ..errors import own_errors
 from ..loop_thread import LoopThread
+from ..session.master import refuse_connect
 from ..store_url import reachable, refuse_remote
 from .check import check_columns, checked
 from .options import HOLD, WriteOptions, parse_options
@@ -71,6 +72,7 @@ def tags_option(tags: Sequence[str]) -> str | None:
 
 def task_options(spark: SparkSession, task: AnyTask | str, app: str | None) -> dict[str, str]:
     """Return the options that name a task, its queue and its store; send its app's code to the executors."""
+    refuse_connect(spark)
     if isinstance(task, str):
         return {"task": task, **(_app_options(spark, app) if app is not None else {})}
     registry = task._registry
@@ -98,6 +100,7 @@ def save(df: DataFrame, options: Mapping[str, str], task: AnyTask | None) -> Wri
         sending = traces.sending(0)
         with traces.sent(sending):
             given = {**options, "url": url, **_trace_option(checked_options, sending)}
+            activate(df.sparkSession)
             with own_errors():
                 df.write.format(FORMAT).mode("append").options(**given).save()
             report = loop.run(find_report(loop.store, str(checked_options.name)))
@@ -107,6 +110,14 @@ def save(df: DataFrame, options: Mapping[str, str], task: AnyTask | None) -> Wri
         what = checked_options.what
         raise ConfigError(f"{what}: its report has expired already; give hold= more than the time of a write")
     return report
+
+
+def activate(spark: SparkSession) -> None:
+    """Make the session the active one of this thread, as PySpark's `createDataFrame` does.
+
+    In a thread that has none, Spark's writer does not find sources in Python.
+    """
+    spark._jvm.SparkSession.setActiveSession(spark._jsparkSession)
 
 
 def _trace_option(options: WriteOptions, sending: traces.Sending | None) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Whole tables out of the server: streams by range, records by run. Plain reads, in pages, and no function of ours."""
+"""Whole tables out of the server: streams by range, records by run. Reads in short pages, and no function of ours."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from ..record.event import event_or_none
 from ..record.job import UNREADABLE, RedisRecord, is_gone, parse_or_none
 from ..record.view import row
 from .position import UNBORN, QueuePosition, mark_of, parse_position, position_at, text_of
+from .pruning import SCRIPT, Pruning, Records
 from .ranges import LogRange, RedisPart, ending, fair, low_of, range_of
+from .times import within_times
 
 SHORT = 2_000
 """The server does nothing else while it answers: about a millisecond for so many events."""
@@ -103,7 +105,8 @@ class RedisScan:
         after, upto = parse_position(plan.after), parse_position(plan.upto)
         logs = self._logs(plan.only("queue"), after, upto)
         ends = None if plan.upto is None else upto
-        ranges = [each for name, log in logs.items() for each in range_of(plan, name, log, after, ends)]
+        whole = [each for name, log in logs.items() for each in range_of(plan, name, log, after, ends)]
+        ranges = [each for part in whole for each in within_times(plan, part, self._time_of)]
         total = sum(part.high - part.low for part in ranges)
         size = max(plan.least, -(-total // max(1, plan.parts)))
         return [
@@ -111,6 +114,14 @@ class RedisScan:
             for part in ranges
             for low, high in ([(part.low, part.high)] if part.reset else shares(part.low, part.high, plan.parts, size))
         ]
+
+    def _time_of(self, queue: str, epoch: str, seq: int) -> int | None:
+        """Return when an event happened; `None` when it is gone, or cannot be read."""
+        key, entry = self._keys.of(queue, "events"), f"{epoch}-{seq}"
+        found = self._ask(queue, "XRANGE", key, entry, entry)
+        flat = found[0][1] if found else []
+        event = event_or_none(queue, dict(zip(flat[::2], flat[1::2], strict=False)))
+        return None if event is None else event.at_ms
 
     def _plan_jobs(self, plan: ScanPlan) -> list[RedisPart]:
         """Return the runs of each queue in shares; where all queues are wanted, also those that are yet to come."""
@@ -122,7 +133,8 @@ class RedisScan:
     def _plan_queue(self, plan: ScanPlan, queue: str) -> list[RedisPart]:
         last = self._last_run(queue)
         kept = self._ask(queue, "HLEN", self._keys.of(queue, "jobs"))
-        if last > kept * DENSE:
+        low, high = plan.runs(1, last)
+        if high - low > kept * DENSE:
             return [RedisPart(queue=queue, all=True)]
         return [RedisPart(queue=queue, low=low, high=high) for low, high in run_shares(plan, 1, last)]
 
@@ -136,19 +148,20 @@ class RedisScan:
         assert isinstance(part, RedisPart)
         if part.reset:
             raise lost(self.address, None)
-        for page in self._events(plan, part) if plan.table == "events" else self._jobs_of(part):
+        pruning = Pruning(plan, self._ask)
+        for page in self._events(plan, part, pruning) if plan.table == "events" else self._jobs_of(part, pruning):
             found = matching(page, plan.which)
             yield {name: found[name] for name in plan.columns}
 
-    def _jobs_of(self, part: RedisPart) -> Iterator[Columns]:
+    def _jobs_of(self, part: RedisPart, pruning: Pruning) -> Iterator[Columns]:
         if part.but is None:
-            yield from self._jobs(part)
+            yield from self._jobs(part, pruning)
             return
         for name in self._names():
             if name not in part.but:
-                yield from self._jobs(RedisPart(queue=name, all=True))
+                yield from self._jobs(RedisPart(queue=name, all=True), pruning)
 
-    def _events(self, plan: ScanPlan, part: RedisPart) -> Iterator[Columns]:
+    def _events(self, plan: ScanPlan, part: RedisPart, pruning: Pruning) -> Iterator[Columns]:
         from .columns import event_columns  # which needs packages that a queue does without
 
         read = partial(event_columns, names={*plan.columns, *(each.column for each in plan.which)})
@@ -156,41 +169,42 @@ class RedisScan:
         while low < part.high:
             entries: list[Any] = []
             for start in range(low, min(low + SCANNED_AT_ONCE, part.high), SHORT):
-                first, last = f"{part.epoch}-{start + 1}", f"{part.epoch}-{min(start + SHORT, part.high)}"
-                entries += self._ask(part.queue, "XRANGE", key, first, last)
+                there, found = pruning.entries(part.queue, key, part.epoch, start, min(start + SHORT, part.high))
+                entries += found
+                count += there
             low += SCANNED_AT_ONCE
-            count += len(entries)
-            if entries:
-                yield _columns(read, part, entries)
+            page = _columns(read, part, entries) if entries else {}
+            if page:
+                yield page
         if part.anchored and count < part.high - part.low:
             raise lost(self.address, part.high - part.low - count)
 
-    def _jobs(self, part: RedisPart) -> Iterator[Columns]:
+    def _jobs(self, part: RedisPart, pruning: Pruning) -> Iterator[Columns]:
         seconds, micros = self._ask(part.queue, "TIME")
         now = int(seconds) * 1000 + int(micros) // 1000
-        for found in self._scanned(part) if part.all else self._asked(part):
-            parsed = [(run, parse_or_none(raw)) for run, raw in found]
+        for found in self._scanned(part, pruning) if part.all else self._asked(part, pruning):
+            parsed = [(int.from_bytes(run, "big"), parse_or_none(raw)) for run, raw in found]
             rows = [(run, job) for run, job in parsed if job is not None and not is_gone(job, now)]
             followed = self._followed(part.queue, [job for _, job in rows if job.state is State.ACTIVE])
             lines = [row(part.queue, run, job, job.id in followed, now) for run, job in rows]
             if lines:
                 yield dict(zip(JOB_COLUMNS, map(list, zip(*lines, strict=True)), strict=True))
 
-    def _asked(self, part: RedisPart) -> Iterator[list[tuple[int, bytes | None]]]:
+    def _asked(self, part: RedisPart, pruning: Pruning) -> Iterator[Records]:
         """Yield the records of a range of runs."""
         key, high = self._keys.of(part.queue, "jobs"), min(part.high, self._last_run(part.queue))
         for low in range(part.low, high, RUNS):
-            runs = range(low + 1, min(low + RUNS, high) + 1)
-            yield list(zip(runs, self._ask(part.queue, "HMGET", key, *map(rid, runs)), strict=True))
+            runs = [rid(run) for run in range(low + 1, min(low + RUNS, high) + 1)]
+            yield pruning.records(part.queue, key, runs)
 
-    def _scanned(self, part: RedisPart) -> Iterator[list[tuple[int, bytes | None]]]:
+    def _scanned(self, part: RedisPart, pruning: Pruning) -> Iterator[Records]:
         """Yield every record once, though the server may show it twice."""
         key, cursor, seen = self._keys.of(part.queue, "jobs"), b"0", set[bytes]()
         while True:
-            cursor, flat = self._ask(part.queue, "HSCAN", key, cursor, "COUNT", RUNS)
-            page = {run: raw for run, raw in zip(flat[::2], flat[1::2], strict=True) if run not in seen}
+            cursor, found = pruning.page(part.queue, key, cursor, RUNS)
+            page = {run: raw for run, raw in found if run not in seen}
             seen.update(page)
-            yield [(int.from_bytes(run, "big"), raw) for run, raw in page.items()]
+            yield list(page.items())
             if cursor == b"0":
                 return
 
@@ -210,8 +224,9 @@ class RedisScan:
             return raw(self._node(queue)).execute_command(*command)
         except (RedisError, OSError) as error:
             if "WRONGTYPE" in str(error):
+                key = command[3] if command[0] == SCRIPT else command[1]
                 raise StoreCorrupt(
-                    f"{self.address}: another program wrote over {command[1]}; holdfast doctor sets it aside"
+                    f"{self.address}: another program wrote over {key}; holdfast doctor sets it aside"
                 ) from error
             raise StoreError(f"{self.address}: {error}; is the server running, and does the login suffice?") from error
 
