@@ -11,7 +11,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-_TICK = os.sysconf("SC_CLK_TCK")
+from benchmarks.processor import below, processor_time
+
 Figures = dict[str, float]
 
 
@@ -51,11 +52,11 @@ class Meters:
     def _now(self) -> Figures:
         inside, written, rows = _spark_bytes(self._spark)
         mine = _io(os.getpid())
-        workers = sum(_processor(pid) for pid in _below(self._jvm))
+        workers = sum(map(processor_time, below(self._jvm)))
         return {
             "seconds": time.perf_counter(),
             "driver, processor s": time.process_time(),
-            "JVM, processor s": _processor(self._jvm),
+            "JVM, processor s": processor_time(self._jvm),
             "Python workers, processor s": workers,
             "Spark read, MB": inside / 1e6,
             "Spark read, rows": rows,
@@ -69,11 +70,8 @@ def _spark_bytes(spark: SparkSession) -> tuple[int, int, int]:
     """Return bytes read and written, and rows read, of all stages so far."""
     context = spark.sparkContext._jsc.sc()  # type: ignore[union-attr]
     context.listenerBus().waitUntilEmpty()
-    executors = context.statusStore().executorList(False)
-    found = [executors.apply(number) for number in range(executors.size())]
     stages = context.statusStore().stageList(None, False, False, _no_quantiles(spark), None)
     every = [stages.apply(number) for number in range(stages.size())]
-    del found
     return (
         sum(each.inputBytes() for each in every),
         sum(each.outputBytes() for each in every),
@@ -83,33 +81,6 @@ def _spark_bytes(spark: SparkSession) -> tuple[int, int, int]:
 
 def _no_quantiles(spark: SparkSession) -> object:
     return spark.sparkContext._gateway.new_array(spark._jvm.double, 0)  # type: ignore[union-attr]
-
-
-def _processor(pid: int) -> float:
-    """Return user and system time of a process and of its children that have ended, in seconds."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return sum(map(int, fields[11:15])) / _TICK
-
-
-def _below(pid: int) -> list[int]:
-    """Return every process below one."""
-    parents: dict[int, list[int]] = {}
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-            except OSError:
-                continue
-            parents.setdefault(parent, []).append(int(folder.name))
-    found, left = [], [pid]
-    while left:
-        children = parents.get(left.pop(), [])
-        found += children
-        left += children
-    return found
 
 
 def _io(pid: int) -> Mapping[str, int]:
