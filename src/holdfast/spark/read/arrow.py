@@ -116,10 +116,10 @@ def _tags(columns: Columns) -> dict[str, Values]:
     if "envelope" not in columns:
         return {}
     stored = columns["envelope"]
+    if stored.null_count == len(stored) if isinstance(stored, pa.Array) else not any(stored):
+        nowhere = pa.array([0] * (len(stored) + 1), pa.int32())
+        return {"tags": pa.ListArray.from_arrays(nowhere, pa.array([], pa.string()))}
     if isinstance(stored, pa.Array):
-        if stored.null_count == len(stored):
-            nowhere = pa.array([0] * (len(stored) + 1), pa.int32())
-            return {"tags": pa.ListArray.from_arrays(nowhere, pa.array([], pa.string()))}
         stored = stored.to_pylist()
     return {"tags": [list(readable(text).tags) if text else [] for text in stored]}
 

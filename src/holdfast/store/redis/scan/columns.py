@@ -19,11 +19,16 @@ from ..record.job import LETTERS
 try:
     import numpy as np
     import pyarrow as pa
+    import pyarrow.compute
 except ImportError as error:
     raise MissingExtra(f"reading whole tables needs pyarrow and numpy: {pip_install('spark')}") from error
 
 LogEntry = tuple[bytes, list[bytes]]
-_STATES = {ord(letter): str(state) for letter, state in LETTERS.items()}
+_STATES = pa.array([{ord(letter): str(state) for letter, state in LETTERS.items()}.get(code) for code in range(256)])
+"""The state of each letter, by its code; none where there is no such letter."""
+_DIGITS = np.frombuffer(b"".join(b"%02x" % code for code in range(256)), np.uint16)
+_SHORT_ID = 17
+"""The bytes of an id that is kept in short: a mark, and what 32 hexadecimal digits say."""
 
 
 def _places() -> dict[str, tuple[int, int]]:
@@ -34,14 +39,6 @@ def _places() -> dict[str, tuple[int, int]]:
 
 
 _PLACES = _places()
-
-
-class _Words(dict[bytes, str | None]):
-    """Words that come again and again, decoded once. An empty one is none."""
-
-    def __missing__(self, word: bytes) -> str | None:
-        self[word] = found = word.decode() or None
-        return found
 
 
 class _Page:
@@ -57,6 +54,8 @@ class _Page:
         self.task = self.head + EVENT.size
         self.worker = self.task + self.number("task_size") + 2
         self.end = self.worker + (self.bytes[self.worker - 2].astype(np.int64) << 8) + self.bytes[self.worker - 1]
+        if (self.end > self.starts + sizes).any():
+            raise ValueError("an entry of the log is shorter than it says")
 
     def number(self, name: str) -> Any:
         """Return a field as whole numbers."""
@@ -66,10 +65,12 @@ class _Page:
             total = (total << 8) + self.bytes[self.head + offset]
         return total
 
-    def text(self, start: Any, end: Any) -> list[bytes]:
-        """Return the bytes between two places of each entry."""
-        first, last = (start - self.starts).tolist(), (end - self.starts).tolist()
-        return [raw[a:b] for raw, a, b in zip(self.raws, first, last, strict=True)]
+    def text(self, start: Any, end: Any) -> pa.Array:
+        """Return the texts between two places of each entry. An empty one is none."""
+        sizes = np.maximum(end - start, 0)
+        ends = np.concatenate([[0], np.cumsum(sizes)])
+        found = self.bytes[np.repeat(start - ends[:-1], sizes) + np.arange(ends[-1])]
+        return _texts(found, ends, sizes == 0)
 
     def rests(self) -> list[tuple[int, EventRest]]:
         """Return what most entries do without, and whose it is."""
@@ -80,34 +81,31 @@ class _Page:
 
 def event_columns(queue: str, epoch: str, entries: Sequence[LogEntry], names: Collection[str]) -> dict[str, Any]:
     """Return entries as those of the columns of `EVENT_COLUMNS` that are named."""
-    page, words, count = _Page(entries), _Words(), len(entries)
-
-    def transitions() -> list[str | None]:
-        return [words[word] for word in page.text(page.starts + 1, page.head)]
-
+    page, count = _Page(entries), len(entries)
+    transitions = page.text(page.starts + 1, page.head)
     made: dict[str, Callable[[], Any]] = {
-        "epoch": lambda: [epoch] * count,
-        "queue": lambda: [queue] * count,
+        "epoch": lambda: pa.repeat(pa.scalar(epoch), count),
+        "queue": lambda: pa.repeat(pa.scalar(queue), count),
         "sequence": lambda: pa.array([int(id.partition(b"-")[2]) for id, _ in entries], pa.int64()),
         "at_ms": lambda: pa.array(page.number("when")),
-        "id": lambda: [_id(fields[1]) for _, fields in entries],
+        "id": lambda: _ids([fields[1] for _, fields in entries]),
         "run": lambda: pa.array(page.number("run")),
         "attempt": lambda: pa.array(page.number("attempt")),
-        "transition": transitions,
-        "state": lambda: [_STATES.get(letter) for letter in page.number("letter").tolist()],
-        "task": lambda: [words[word] for word in page.text(page.task, page.worker - 2)],
-        "worker": lambda: [words[word] for word in page.text(page.worker, page.end)],
+        "transition": lambda: transitions,
+        "state": lambda: _STATES.take(pa.array(page.number("letter"))),
+        "task": lambda: page.text(page.task, page.worker - 2),
+        "worker": lambda: page.text(page.worker, page.end),
         "priority": lambda: pa.array(page.number("priority") + LOWEST_PRIORITY),
-        "run_at_ms": lambda: _run_at(page.number("run_at"), transitions()),
+        "run_at_ms": lambda: _run_at(page.number("run_at"), transitions),
         "wait_ms": lambda: _one_less(page.number("wait")),
         "run_ms": lambda: _one_less(page.number("ran")),
         "payload": lambda: [fields[5] if len(fields) > 4 else None for _, fields in entries],
     }
     found = {name: make() for name, make in made.items() if name in names}
-    return found if made.keys() >= set(names) else {**found, **_rest_columns(page.rests(), transitions())}
+    return found if made.keys() >= set(names) else {**found, **_rest_columns(page.rests(), transitions.to_pylist())}
 
 
-def _rest_columns(rests: list[tuple[int, EventRest]], transitions: list[str | None]) -> dict[str, Any]:
+def _rest_columns(rests: list[tuple[int, EventRest]], transitions: list[str]) -> dict[str, Any]:
     count = len(transitions)
     counters = np.zeros((4, count), np.int64)
     columns: dict[str, list[Any]] = {
@@ -133,15 +131,32 @@ def _signature(rest: EventRest) -> str | None:
     return rest.signature
 
 
-def _id(stored: bytes) -> str:
-    return stored[1:].hex() if stored[:1] == b"\1" else long(stored)
+def _texts(found: Any, ends: Any, empty: Any) -> pa.Array:
+    """Return bytes as texts, without a Python object for each. Raise for what is no UTF-8."""
+    valid = pa.py_buffer(np.packbits(~empty, bitorder="little")) if empty.any() else None
+    texts = pa.StringArray.from_buffers(
+        len(empty), pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(np.ascontiguousarray(found)), valid
+    )
+    texts.validate(full=True)
+    return texts
 
 
-def _run_at(values: Any, transitions: list[str | None]) -> Any:
+def _ids(stored: Sequence[bytes]) -> Any:
+    """Return ids as they were given. Where all are kept in short, as is usual, they are spelled out at once."""
+    raw = np.frombuffer(b"".join(stored), np.uint8)
+    if len(raw) != len(stored) * _SHORT_ID or {len(id) for id in stored} != {_SHORT_ID}:
+        return [long(id) for id in stored]
+    rows = raw.reshape(-1, _SHORT_ID)
+    if (rows[:, 0] != 1).any():
+        return [long(id) for id in stored]
+    ends = np.arange(0, (len(stored) + 1) * 32, 32)
+    return _texts(_DIGITS[rows[:, 1:]].view(np.uint8).ravel(), ends, np.zeros(len(stored), bool))
+
+
+def _run_at(values: Any, transitions: pa.Array) -> Any:
     """Return when jobs may run; an action has no such time."""
-    if OPERATE not in transitions:
-        return pa.array(values)
-    return pa.array(values, mask=np.fromiter((each == OPERATE for each in transitions), bool, len(transitions)))
+    acted = pa.compute.fill_null(pa.compute.equal(transitions, OPERATE), False)
+    return pa.array(values, mask=acted.to_numpy(zero_copy_only=False))
 
 
 def _one_less(values: Any) -> Any:

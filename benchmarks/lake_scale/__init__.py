@@ -1,0 +1,1 @@
+"""A lake of any length by simulation of the log, and what an increment costs by length of history."""

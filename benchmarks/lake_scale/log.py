@@ -1,0 +1,58 @@
+"""The simulated log: positions are times, and a batch's events are made by Spark's tasks when they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from .columns import batches_between, schema
+from .world import World
+
+SLICE = 250_000
+"""About so many events are made by one Spark task."""
+
+
+class SimulatedLog:
+    """A log that has no end: whoever asks for more events gets them."""
+
+    name = "the simulation"
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.wanted = 0
+        """How many events the next batch is to have, about; nothing is new with 0."""
+
+    def next_position(self, after: str | None) -> str:
+        """Return where a batch of the wanted size ends."""
+        return str(self._time(after) + self.world.window_ms(self.wanted))
+
+    def frame(self, spark: SparkSession, after: str | None, upto: str) -> DataFrame:
+        """Return the events after one position, up to and with another. Each task makes a part of that time."""
+        world, first, last = self.world, self._time(after), int(upto)
+        slices = max(1, round((last - first) / world.window_ms(SLICE)))
+        edges = [first + (last - first) * number // slices for number in range(slices + 1)]
+
+        def made(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in numbers:
+                for number in batch.column(0).to_pylist():
+                    yield from batches_between(world, edges[number], edges[number + 1])
+
+        return spark.range(0, slices, 1, slices).mapInArrow(made, from_arrow_schema(schema()))
+
+    def missing(self, after: str | None) -> int:
+        """Nothing is ever trimmed."""
+        return 0
+
+    def hold(self, reader: str, upto: str) -> None:
+        """Nothing has to be kept."""
+
+    def now(self) -> datetime:
+        """Return a time, the same in every run."""
+        return datetime.fromtimestamp(self.world.start_ms / 1000, UTC)
+
+    def _time(self, position: str | None) -> int:
+        return self.world.start_ms if position is None else int(position)
