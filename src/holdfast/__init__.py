@@ -53,6 +53,8 @@ if TYPE_CHECKING:  # the one list of public names: type checkers import them, an
     from .errors import JobMissing as JobMissing
     from .errors import JobTimeout as JobTimeout
     from .errors import LakeBusy as LakeBusy
+    from .errors import LakeError as LakeError
+    from .errors import LakeTooNew as LakeTooNew
     from .errors import LeaseLost as LeaseLost
     from .errors import LogGap as LogGap
     from .errors import MissingExtra as MissingExtra

@@ -23,7 +23,9 @@ HoldfastError
 │   ├── JobCancelled       it was cancelled
 │   ├── JobTimeout         it gave no result in time; the job goes on
 │   └── JobMissing         there is no such job, or its result has expired
-├── LakeBusy               another process has just written to the same lake
+├── LakeError              the lake's disk or object storage could not do it
+│   ├── LakeBusy           another process has just written to the same lake
+│   └── LakeTooNew         the lake was written by a newer Holdfast
 ├── Aborted                raised inside a handler that was told to stop (`job.signal.check()`)
 ├── LeaseLost              raised inside a handler whose lease was taken away
 ├── HandlerRaised          what middleware sees of an exception that a handler raised in a process of its own
@@ -55,7 +57,15 @@ class MissingExtra(ConfigError, ImportError):
     """The package for this feature is not installed; the message names the extra to install."""
 
 
-class LakeBusy(HoldfastError):
+class LakeError(HoldfastError):
+    """The disk or object storage of a lake could not do it. Nothing is half-written: the next run goes on."""
+
+
+class LakeTooNew(LakeError):
+    """The lake was written by a newer Holdfast."""
+
+
+class LakeBusy(LakeError):
     """Another process has just written to the same lake. Nothing is lost or doubled: try again."""
 
 

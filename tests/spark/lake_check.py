@@ -11,7 +11,7 @@ import truth
 
 from holdfast import Event, JobRecord
 from holdfast.spark.lake.delta_table import query
-from holdfast.spark.lake.report.report import open_tables
+from holdfast.spark.lake.opening import open_tables
 
 TOLD = {
     "attempts": ("queue", "id", "run", "attempt"),

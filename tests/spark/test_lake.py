@@ -19,8 +19,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from holdfast import ConfigError, Holdfast, LakeBusy
 from holdfast.spark.lake import Lake
-from holdfast.spark.lake import lake as running
+from holdfast.spark.lake import event_log as reading
 from holdfast.spark.lake.batches import BatchLog, LakeBatch
+from holdfast.spark.lake.event_log import EventLog
 from holdfast.spark.lake.replay import LakeReplay, ReplayResult
 from holdfast.spark.lake.report import html_page, make_report
 from holdfast.spark.lake.schemas import LAKE_TABLES
@@ -100,7 +101,7 @@ def test_events_that_come_late_or_twice_end_right(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with History("sqlite", tmp_path, seed=3) as history:
-        real = running.events_between
+        real = reading.events_between
         later = random.Random(3)
         numbers = range(1, 10_000)
         parts = [[number for number in numbers if later.random() < share] for share in (0.6, 1.0)]
@@ -111,14 +112,14 @@ def test_events_that_come_late_or_twice_end_right(
             chosen = all_of_it.where(all_of_it.sequence.isin(parts.pop(0)))
             return chosen.union(chosen)
 
-        def planned(self: BatchLog, app: Holdfast, last: LakeBatch | None) -> LakeBatch | None:
+        def planned(self: BatchLog, log: EventLog, last: LakeBatch | None, most: int) -> LakeBatch | None:
             """As after a reset, from when on events are looked at for doubles."""
-            batch = plan(self, app, last)
+            batch = plan(self, log, last, most)
             return batch and dataclasses.replace(batch, again=True)
 
         plan = BatchLog.next
         monkeypatch.setattr(BatchLog, "next", planned)
-        monkeypatch.setattr(running, "events_between", between)
+        monkeypatch.setattr(reading, "events_between", between)
         history.go_on(70)
         for _ in range(2):
             lake = Lake(tmp_path / "lake", history.app, spark)
@@ -203,8 +204,10 @@ def test_a_lake_belongs_to_one_store(spark: SparkSession, told: tuple[Path, Hist
 
 
 def test_a_lake_is_a_folder(spark: SparkSession) -> None:
-    with pytest.raises(ConfigError, match="the lake 's3:/bucket/lake': give a folder"):
+    with pytest.raises(ConfigError, match="the lake 's3:/bucket/lake': give a URL as text"):
         Lake(Path("s3://bucket/lake"), Holdfast("memory://"), spark)
+    with pytest.raises(ConfigError, match="the lake 'ftp://host/lake': give a folder, or object storage by one of s3"):
+        Lake("ftp://host/lake", Holdfast("memory://"), spark)
     with pytest.raises(ConfigError, match=r"cannot lie below a name with '\[' in it"):
         Lake("lake[1]", Holdfast("memory://"), spark)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -15,6 +14,7 @@ from .look import path_option, report, vacuum
 from .run import run
 
 if TYPE_CHECKING:
+    from ...spark.lake import LakeLocation
     from ...spark.lake.replay import ReplayResult
 
 
@@ -41,7 +41,7 @@ for _command in (run, report, vacuum):
 @click.option("--name", default="", help="Another replay of the same jobs needs another name.")
 @click.option("--dry-run", is_flag=True, help="Say what would be enqueued, and enqueue nothing.")
 @json_option
-def replay(source: Source, path: Path, where: str, name: str, dry_run: bool, as_json: bool) -> None:
+def replay(source: Source, path: LakeLocation, where: str, name: str, dry_run: bool, as_json: bool) -> None:
     """Enqueue finished jobs of the past again, with the payload that the store or the lake still has.
 
     Each gets a new id, ID~RUN, that names the old one; the same replay twice enqueues nothing twice. A queue

@@ -2,24 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from ...errors import ConfigError
 from ..command import json_option
 from ..output import json_out, say_note, table
 from ..parse import as_seconds, seconds
 
+F = TypeVar("F", bound=Callable[..., Any])  # a command, with whatever options it has
+
 if TYPE_CHECKING:
+    from ...spark.lake import LakeLocation
     from ...spark.lake.report import LakeReport
 
 FOLDER = "holdfast-lake"
-path_option = click.option(
-    "--path", type=click.Path(file_okay=False, path_type=Path), envvar="HOLDFAST_LAKE", default=FOLDER,
-    show_default=True, help="The lake's folder. [env: HOLDFAST_LAKE]",
-)  # fmt: skip
+
+
+def path_option(command: F) -> F:
+    """Add the options that say where the lake is, and give the command a `LakeLocation` as `path`."""
+
+    @wraps(command)
+    def located(*args: object, path: str, storage_option: tuple[str, ...], **options: object) -> object:
+        from ...spark.lake import LakeLocation
+
+        return command(*args, path=LakeLocation.of(path, _storage_options(storage_option)), **options)
+
+    where = click.option(
+        "--path", envvar="HOLDFAST_LAKE", default=FOLDER, show_default=True,
+        help="The lake's folder, or a URL of object storage such as s3://bucket/lake. [env: HOLDFAST_LAKE]",
+    )  # fmt: skip
+    how = click.option(
+        "--storage-option", multiple=True, metavar="NAME=VALUE",
+        help="An option of the object storage, as delta-rs has them; most are found in the environment.",
+    )  # fmt: skip
+    return where(how(located))  # type: ignore[return-value]
+
+
+def _storage_options(words: Sequence[str]) -> dict[str, str]:
+    pairs = [word.partition("=") for word in words]
+    for word, (name, equals, _) in zip(words, pairs, strict=True):
+        if not equals or not name:
+            raise ConfigError(f"--storage-option {word!r}: give NAME=VALUE, as in AWS_REGION=eu-central-1")
+    return {name: value for name, _, value in pairs}
 
 
 @click.command()
@@ -27,7 +57,7 @@ path_option = click.option(
 @click.option("--since", metavar="WHEN", help="From then on: 1h, 2d, or a time as 2026-11-16T08:00. Default: all.")
 @click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write it as one HTML page with charts.")
 @json_option
-def report(path: Path, since: str | None, html: Path | None, as_json: bool) -> None:
+def report(path: LakeLocation, since: str | None, html: Path | None, as_json: bool) -> None:
     """Show what happened: queues, errors, tenants, workers. Neither Spark nor the store is needed to look.
 
     \b
@@ -93,7 +123,7 @@ _WORDS = {"state", "oldest since", "error", "task", "signature", "last seen", "f
     help="Remove files that were replaced so long ago.",
 )  # fmt: skip
 @json_option
-def vacuum(path: Path, older_than: float, as_json: bool) -> None:
+def vacuum(path: LakeLocation, older_than: float, as_json: bool) -> None:
     """Make few large files of many small ones, and remove files that are no longer needed.
 
     Past days are compacted; no row changes. The removed files are needed only to read an older version of a

@@ -6,12 +6,11 @@ import asyncio
 import os
 import sys
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from ...errors import LakeBusy
+from ...errors import LakeError, StoreError
 from ...log import to_stderr
 from ...worker.signals import heard
 from ..command import Source, json_option, must_exist, source_options
@@ -20,7 +19,7 @@ from ..parse import as_seconds
 from .look import path_option
 
 if TYPE_CHECKING:
-    from ...spark.lake import BatchResult
+    from ...spark.lake import BatchResult, LakeLocation
 
 
 @click.command()
@@ -40,7 +39,9 @@ if TYPE_CHECKING:
     help="How far it stands back for others of this machine, such as workers; 0: not at all.",
 )
 @json_option
-def run(source: Source, path: Path, once: bool, every: float, master: str | None, nice: int, as_json: bool) -> None:
+def run(
+    source: Source, path: LakeLocation, once: bool, every: float, master: str | None, nice: int, as_json: bool
+) -> None:
     """Bring the lake up to date with the store's event log, and keep it so.
 
     Each batch is written down before it is read, and counts once, however often it is broken off: kill it at
@@ -54,20 +55,19 @@ def run(source: Source, path: Path, once: bool, every: float, master: str | None
     """
     from ...spark import refuse_remote, session
     from ...spark.errors import plain_spark_errors
-    from ...spark.lake import Lake, follow, lake_folder
+    from ...spark.lake import Lake, follow
 
     to_stderr("WARNING", "%(levelname)s: %(message)s")
     app = source.app()
     asyncio.run(must_exist(app))
     stop = _Stop()
     _stand_back(nice)
-    folder = lake_folder(path)
     with app.sync:  # a store that is away is noticed before Spark takes its time to start
         spark = session(master, name="holdfast lake")
         try:
             refuse_remote(app.store.url, spark)
             with heard(stop.hear), plain_spark_errors():
-                made = Lake(folder, app, spark)
+                made = Lake(path, app, spark)
                 follow(made, None if once else every, lambda done: _say_result(done, once, as_json), stop.wait)
         finally:
             spark.stop()
@@ -97,9 +97,9 @@ class _Stop:
         return self._asked.wait(seconds)
 
 
-def _say_result(done: BatchResult | LakeBusy | None, once: bool, as_json: bool) -> None:
+def _say_result(done: BatchResult | LakeError | StoreError | None, once: bool, as_json: bool) -> None:
     """Print what a batch added. `nothing new` is printed only with --once."""
-    if isinstance(done, LakeBusy):
+    if isinstance(done, (LakeError, StoreError)):
         if once:
             raise done
         say_note(f"{done}; going on")

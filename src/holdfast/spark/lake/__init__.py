@@ -6,6 +6,8 @@ from ...distribution import require
 
 require("the lake", "deltalake", extra="spark")
 
-from .lake import BatchResult, Lake, follow, lake_folder  # noqa: E402
+from .event_log import EventLog, LogNews, StoreLog  # noqa: E402
+from .lake import BatchResult, Lake, follow  # noqa: E402
+from .storage.location import LakeLocation  # noqa: E402
 
-__all__ = ["BatchResult", "Lake", "follow", "lake_folder"]
+__all__ = ["BatchResult", "EventLog", "Lake", "LakeLocation", "LogNews", "StoreLog", "follow"]

@@ -1,148 +1,176 @@
-"""A table of the lake: Parquet files that Spark writes, in a Delta table that delta-rs commits."""
+"""A table of the lake: Parquet files that executors write, in a Delta table that delta-rs commits."""
 
 from __future__ import annotations
 
-import json
-import re
-import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
-from urllib.parse import unquote
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction
 from deltalake.exceptions import TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
+from .storage.data_file import DataFile, Value
+from .storage.location import LakeLocation
+from .storage.parquet_writer import TOLD, WriteTarget, file_writer
+from .storage.storage_errors import plain_storage_errors
 from .table_schema import TableSchema
+from .table_version import PROPERTIES, bring_up_to_date
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 APP = "holdfast"
 """The application of every transaction; its version is the number of the batch."""
-_NULL = "__HIVE_DEFAULT_PARTITION__"
-Value: TypeAlias = Any  # of a column of any type: compared only with values of the same column
-_PLAIN = (pa.types.is_integer, pa.types.is_timestamp, pa.types.is_date)
-
-
-@dataclass(frozen=True)
-class DataFile:
-    """One Parquet file of a table, and what is known of its rows without reading them."""
-
-    path: str
-    """Below the table's folder."""
-    size: int
-    rows: int
-    partition: dict[str, str | None]
-    lowest: dict[str, Value] = field(default_factory=dict)
-    highest: dict[str, Value] = field(default_factory=dict)
-    nulls: dict[str, int] = field(default_factory=dict)
-
-    def overlaps(self, column: str, low: Value, high: Value) -> bool:
-        """Return whether a row may have a value from `low` to `high` in the column."""
-        lowest, highest = self.lowest.get(column), self.highest.get(column)
-        return lowest is None or highest is None or (lowest <= high and highest >= low)
+Files = Callable[[pa.Table], pc.Expression]
+"""Which files are wanted, as an expression over the columns of the log's add actions."""
 
 
 class LakeTable:
     """A table of the lake, made when it is first opened."""
 
-    def __init__(self, lake: Path, schema: TableSchema) -> None:
+    def __init__(self, lake: LakeLocation | Path, schema: TableSchema) -> None:
         self.schema = schema
-        self.path = lake / schema.name
+        self.lake = LakeLocation.of(lake)
+        self.location = self.lake / schema.name
         self._delta: DeltaTable | None = None
+        self._actions: tuple[int, pa.Table] | None = None
 
     @property
     def delta(self) -> DeltaTable:
         """The Delta table, as of the last refresh."""
         if self._delta is None:
-            self._delta = self._open()
+            with plain_storage_errors(self.lake):
+                self._delta = self._open()
         return self._delta
 
     def _open(self) -> DeltaTable:
+        uri, options = self.location.uri, dict(self.location.options)
         try:
-            return DeltaTable(str(self.path))
+            found = DeltaTable(uri, storage_options=options)
         except TableNotFoundError:
             return DeltaTable.create(
-                str(self.path), self.schema.arrow, mode="ignore", partition_by=list(self.schema.partition),
-                name=self.schema.name, description=self.schema.meaning,
+                uri, self.schema.arrow, mode="ignore", partition_by=list(self.schema.partition),
+                storage_options=options, name=self.schema.name, description=self.schema.meaning,
+                configuration=dict(PROPERTIES), raise_if_key_not_exists=False,
             )  # fmt: skip
+        bring_up_to_date(found, self.schema, self.lake)
+        return found
 
     def refresh(self) -> None:
         """Read what other processes have committed."""
-        self.delta.update_incremental()
+        with plain_storage_errors(self.lake):
+            self.delta.update_incremental()
 
     @property
     def batch(self) -> int:
         """The last batch that was committed; 0 before the first."""
         return self.delta.transaction_version(APP) or 0
 
-    def files(self, keep: Callable[[DataFile], bool] = lambda file: True) -> list[DataFile]:
-        """Return the files of the table, or those for which `keep` is true."""
-        found = pa.table(self.delta.get_add_actions(flatten=True)).to_pylist()
-        return [file for file in map(self._file, found) if keep(file)]
+    def actions(self) -> pa.Table:
+        """Return the files of the table as the log's state has them, one row each, read once for each version."""
+        version = self.delta.version()
+        if self._actions is None or self._actions[0] != version:
+            self._actions = version, pa.table(self.delta.get_add_actions(flatten=True))
+        return self._actions[1]
 
-    def _file(self, row: dict[str, Value]) -> DataFile:
-        def part(prefix: str) -> dict[str, Value]:
-            return {name.removeprefix(prefix): value for name, value in row.items() if name.startswith(prefix)}
+    def files(self, wanted: Files | None = None) -> list[DataFile]:
+        """Return the files of the table, or those that are wanted. Only these become objects of Python."""
+        found = self.actions()
+        return [DataFile.from_action(row) for row in (found.filter(wanted(found)) if wanted else found).to_pylist()]
 
-        partition = {name: None if value is None else str(value) for name, value in part("partition.").items()}
-        return DataFile(
-            path=unquote(row["path"]), size=row["size_bytes"], rows=row["num_records"] or 0, partition=partition,
-            lowest=part("min."), highest=part("max."), nulls=part("null_count."),
-        )  # fmt: skip
-
-    def uris(self, files: Iterable[DataFile]) -> list[str]:
-        """Return the paths of files for Spark, with the characters of its patterns escaped."""
-        return [re.sub(r"([*?{}])", r"\\\1", str(self.path / file.path)) for file in files]
-
-    def write(self, frame: DataFrame, batch: int) -> list[DataFile]:
+    def write(self, frame: DataFrame, batch: int, compression: str = "snappy") -> list[DataFile]:
         """Have executors write the rows as new files, which no reader sees before `commit`; return the files."""
-        folder = self.path / f"b{batch:09d}-{uuid.uuid4().hex[:8]}"
-        writer = frame.write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
-        writer.partitionBy(*self.schema.partition).parquet(str(folder))
-        return [self._written(path) for path in sorted(folder.rglob("*.parquet"))]
-
-    def _written(self, path: Path) -> DataFile:
-        inner = path.relative_to(self.path)
-        values = dict(part.split("=", 1) for part in inner.parts[1:-1])
-        partition = {name: None if value == _NULL else unquote(value) for name, value in values.items()}
-        return measured(path, str(inner), partition, self.schema.arrow)
+        folder = f"b{batch:09d}-{uuid.uuid4().hex[:8]}"
+        target = WriteTarget(self.location, self.schema, folder, compression)
+        told = frame.select(*self.schema.names).mapInArrow(file_writer(target), TOLD).collect()
+        return [DataFile.decoded(row[0], self.schema.arrow) for row in told]
 
     def commit(self, batch: int, added: Sequence[DataFile], removed: Sequence[DataFile] = ()) -> None:
         """Add files to the table and remove others, in one step and once for each batch."""
+        self._commit(added, removed, once_for(batch), data_change=True)
+
+    def replace(self, added: Sequence[DataFile], removed: Sequence[DataFile]) -> None:
+        """Put files in place of others that have the same rows."""
+        self._commit(added, removed, CommitProperties(max_commit_retries=0), data_change=False)
+
+    def _commit(
+        self, added: Sequence[DataFile], removed: Sequence[DataFile], how: CommitProperties, *, data_change: bool
+    ) -> None:
         now = int(time.time() * 1000)
         actions: list[AddAction | RemoveAction] = [
-            AddAction(file.path, file.size, file.partition, now, True, stats(file)) for file in added
+            AddAction(file.path, file.size, file.partition, now, data_change, file.stats()) for file in added
         ]
-        actions += [RemoveAction(file.path, True, now, file.size, file.partition) for file in removed]
-        self.delta.create_write_transaction(
-            actions, "append", self.schema.arrow, list(self.schema.partition), commit_properties=once_for(batch)
-        )
+        actions += [RemoveAction(file.path, data_change, now, file.size, file.partition) for file in removed]
+        with plain_storage_errors(self.lake):
+            self.delta.create_write_transaction(
+                actions, "append", self.schema.arrow, list(self.schema.partition), commit_properties=how
+            )
         self.refresh()
 
     def drop(self, files: Iterable[DataFile]) -> None:
         """Delete files that were written and not committed."""
-        for folder in {self.path / Path(file.path).parts[0] for file in files}:
-            shutil.rmtree(folder, ignore_errors=True)
+        chosen = [file.path for file in files]
+        self.location.remove(chosen)
+        if self.location.is_local:
+            for folder in {path.partition("/")[0] for path in chosen}:
+                self.location.remove_folder(folder)
 
-    def upsert(self, rows: pa.Table, batch: int, change: dict[str, str] | None = None) -> None:
-        """Put each row in place of the one with its key; with `change`, change that one by these expressions."""
-        if rows.num_rows == 0:
-            self.commit(batch, [])
-            return
-        same = " AND ".join(f"t.{name} = s.{name}" for name in ("day", *self.schema.key))
-        merger = self.delta.merge(rows, same, "s", "t", commit_properties=once_for(batch))
-        matched = merger.when_matched_update(change) if change else merger.when_matched_update_all()
-        matched.when_not_matched_insert_all().execute()
-        self.refresh()
+
+def overlapping(column: str, ranges: Sequence[tuple[Value, Value]]) -> Files:
+    """Return the choice of files that may have a row with a value in one of the ranges."""
+
+    def wanted(actions: pa.Table) -> pc.Expression:
+        if f"min.{column}" not in actions.schema.names:
+            return pc.scalar(True)
+        low, high = pc.field(f"min.{column}"), pc.field(f"max.{column}")
+        type = actions.schema.field(f"min.{column}").type
+        found = low.is_null() | high.is_null()
+        for least, most in ranges:
+            found = found | ((low <= pa.scalar(most, type)) & (high >= pa.scalar(least, type)))
+        return found
+
+    return wanted
+
+
+def in_partition(column: str, values: Sequence[Value] | None) -> Files:
+    """Return the choice of files whose partition has one of these values; with `None`, has none."""
+
+    def wanted(actions: pa.Table) -> pc.Expression:
+        name = f"partition.{column}"
+        if name not in actions.schema.names:
+            return pc.scalar(True)
+        if values is None:
+            return pc.field(name).is_null()
+        return pc.field(name).isin(pa.array(values, actions.schema.field(name).type))
+
+    return wanted
+
+
+def has_nulls(column: str) -> Files:
+    """Return the choice of files that have a row without a value in the column."""
+
+    def wanted(actions: pa.Table) -> pc.Expression:
+        name = f"null_count.{column}"
+        return pc.field(name) > 0 if name in actions.schema.names else pc.scalar(True)
+
+    return wanted
+
+
+def all_of(*choices: Files) -> Files:
+    """Return the choice of files that every one of these would take."""
+
+    def wanted(actions: pa.Table) -> pc.Expression:
+        found = pc.scalar(True)
+        for choice in choices:
+            found = found & choice(actions)
+        return found
+
+    return wanted
 
 
 def query(tables: Mapping[str, LakeTable], sql: str) -> pa.Table:
@@ -156,42 +184,3 @@ def query(tables: Mapping[str, LakeTable], sql: str) -> pa.Table:
 def once_for(batch: int) -> CommitProperties:
     """Return the properties of a commit that counts once for a batch, and fails if another was made meanwhile."""
     return CommitProperties(app_transactions=[Transaction(APP, batch)], max_commit_retries=0)
-
-
-def measured(path: Path, inner: str, partition: dict[str, str | None], schema: pa.Schema) -> DataFile:
-    """Return a file with the range of each number and time column, from its footer."""
-    footer = pq.read_metadata(path)
-    lowest: dict[str, Value] = {}
-    highest: dict[str, Value] = {}
-    nulls: dict[str, int] = {}
-    for index in range(footer.num_columns):
-        groups = [footer.row_group(number).column(index) for number in range(footer.num_row_groups)]
-        name = groups[0].path_in_schema if groups else ""
-        found = [group.statistics for group in groups]
-        if name not in schema.names or not any(is_(schema.field(name).type) for is_ in _PLAIN):
-            continue  # also the parts of an array, which are no columns of their own
-        if any(each is None for each in found):
-            continue
-        nulls[name] = sum(each.null_count or 0 for each in found)
-        ranged = [each for each in found if each.has_min_max]
-        if ranged:
-            lowest[name], highest[name] = min(each.min for each in ranged), max(each.max for each in ranged)
-    return DataFile(inner, path.stat().st_size, footer.num_rows, partition, lowest, highest, nulls)
-
-
-def stats(file: DataFile) -> str:
-    """Return the statistics of a file as a Delta log has them."""
-    return json.dumps(
-        {
-            "numRecords": file.rows,
-            "minValues": {name: _plain(value) for name, value in file.lowest.items()},
-            "maxValues": {name: _plain(value) for name, value in file.highest.items()},
-            "nullCount": file.nulls,
-        }
-    )
-
-
-def _plain(value: Value) -> Value:
-    if isinstance(value, datetime):
-        return re.sub(r"\+00:00$", "Z", value.isoformat(timespec="microseconds"))
-    return value.isoformat() if isinstance(value, date) else value

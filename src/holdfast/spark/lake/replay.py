@@ -17,9 +17,10 @@ from ...app.bulk import EnqueueCounts
 from ...core.envelope import Envelope
 from ...errors import ConfigError
 from ...store.contract import KEEP, Filter, NewJob
-from .delta_table import LakeTable, query
-from .report.report import open_tables
+from .delta_table import query
+from .opening import open_tables
 from .schemas import REPLAYS
+from .storage.location import LakeLocation
 
 CHUNK = 1000
 HEADER = "holdfast-replay-of"
@@ -51,9 +52,9 @@ def new_id(old: Old, name: str) -> str:
 class LakeReplay:
     """One replay: what is chosen, from which lake, into which store."""
 
-    def __init__(self, path: Path, app: Holdfast, name: str = "") -> None:
+    def __init__(self, path: str | Path | LakeLocation, app: Holdfast, name: str = "") -> None:
         self._tables = open_tables(path)
-        self._done = LakeTable(path, REPLAYS)
+        self._done = self._tables[REPLAYS.name]
         self._app = app
         self._name = name
 

@@ -2,8 +2,9 @@
 
 A row is open until its attempt or run is finished, and final afterwards. Open rows are grouped in shelves of runs (see
 the SQL); a batch rewrites the shelves of its runs and appends what has become final, so that its cost grows only with
-the new events. A final row changes only when an event comes late: then its file is found by its range of runs. In a row
-whose first event is missing, because it comes late or was trimmed, the column `first` is null.
+the new events. A final row changes only when an event comes late: its file is found by its range of runs, then by its
+keys, and no other file is written again. In a row whose first event is missing, because it comes late or was trimmed,
+the column `first` is null.
 """
 
 from __future__ import annotations
@@ -12,13 +13,12 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
-from .delta_table import DataFile, LakeTable
-from .frames import from_sql, read
+from .delta_table import LakeTable, all_of, has_nulls, in_partition, overlapping
+from .frames import from_sql, holding, read
+from .storage.data_file import DataFile
 
 SHELF = 16384
 """How many runs share a shelf: as in the SQL."""
-
-
 FEW = 16
 
 
@@ -37,29 +37,46 @@ class SilverTable:
         self._spark = spark
         self.table = table
         self._first = first
+        self._key = list(table.schema.key)
 
     def write(self, batch: DataFrame, number: int, touched: set[int]) -> tuple[list[DataFile], list[DataFile]]:
         """Return files with the rows as the batch leaves them, and the files that these replace."""
-        names = {str(shelf) for shelf in touched}
-        final = self.table.files(lambda file: file.partition["shelf"] is None and _meets(file, touched))
-        old = self.table.files(lambda file: file.partition["shelf"] in names)
-        old += [file for file in final if self._lacks_first(file)]  # their first event may come now
+        old = self.table.files(in_partition("shelf", sorted(touched)))
+        old += self._awaited(batch, touched)
         new = self._fold(batch, number, old)
-        late = [file for file in final if file not in old]
-        if late and any(map(self._lacks_first, new)):
-            # There is an event of a run whose first event is missing: its row is final, or the log was trimmed.
+        late = self._late(new, old)
+        if late:
             self.table.drop(new)
             old += late
             new = self._fold(batch, number, old)
         return new, old
 
-    def _lacks_first(self, file: DataFile) -> bool:
-        return bool(file.nulls.get(self._first))
+    def _awaited(self, batch: DataFrame, touched: set[int]) -> list[DataFile]:
+        """Return final files with a row whose first event is missing, and may be one of the batch's."""
+        ranges = [(shelf * SHELF, (shelf + 1) * SHELF - 1) for shelf in touched]
+        lacking = self.table.files(
+            all_of(in_partition("shelf", None), has_nulls(self._first), overlapping("run", ranges))
+        )
+        return holding(self._spark, self.table, lacking, batch.select(*self._key).distinct())
+
+    def _late(self, new: Sequence[DataFile], old: Sequence[DataFile]) -> list[DataFile]:
+        """Return final files with a row of a run of which the batch has only later events.
+
+        Its first event is missing, or its row is final already. That is looked up once: not for a row that was open.
+        """
+        lacking = [file for file in new if file.nulls.get(self._first)]
+        if not lacking:
+            return []
+        ranges = [(file.lowest["run"], file.highest["run"]) for file in lacking]
+        known = {file.path for file in old}
+        final = self.table.files(all_of(in_partition("shelf", None), overlapping("run", ranges)))
+        final = [file for file in final if file.path not in known]
+        if not final:
+            return []
+        runs = read(self._spark, self.table, lacking).where(f"{self._first} IS NULL").select(*self._key).distinct()
+        opened = read(self._spark, self.table, old).select(*self._key).distinct()
+        return holding(self._spark, self.table, final, runs.join(opened, self._key, "left_anti"))
 
     def _fold(self, batch: DataFrame, number: int, old: Sequence[DataFile]) -> list[DataFile]:
         known = read(self._spark, self.table, old)
         return self.table.write(from_sql(self._spark, self.table.schema.name, batch=batch, known=known), number)
-
-
-def _meets(file: DataFile, shelves: set[int]) -> bool:
-    return any(file.overlaps("run", shelf * SHELF, (shelf + 1) * SHELF - 1) for shelf in shelves)

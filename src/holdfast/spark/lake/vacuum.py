@@ -13,7 +13,9 @@ from deltalake.exceptions import CommitFailedError
 
 from ...errors import LakeBusy
 from .delta_table import LakeTable
-from .report.report import open_tables
+from .opening import open_tables
+from .storage.location import LakeLocation
+from .storage.storage_errors import plain_storage_errors
 
 UNKNOWN_HOURS = 24
 """Files that no table knows are kept at least so long: a lake run may have written them, to commit them next."""
@@ -30,10 +32,11 @@ class VacuumResult:
     """Files that were deleted from the disk."""
 
 
-def vacuum(path: Path, older_than: timedelta) -> list[VacuumResult]:
+def vacuum(path: str | Path | LakeLocation, older_than: timedelta) -> list[VacuumResult]:
     """Compact every table, and remove files that were replaced longer ago than `older_than`."""
     try:
-        return [_tidy(table, older_than) for table in open_tables(path).values()]
+        with plain_storage_errors(LakeLocation.of(path)):
+            return [_tidy(table, older_than) for table in open_tables(path).values()]
     except CommitFailedError as error:
         raise LakeBusy(f"{path}: a lake run was at work on the same files; try again") from error
 
@@ -47,7 +50,8 @@ def _tidy(table: LakeTable, older_than: timedelta) -> VacuumResult:
         table.delta.optimize.compact(partition_filters=[("day", "=", day)])
     hours = math.ceil(older_than / timedelta(hours=1))  # rounded up, so that no file goes too early
     gone = _removed(table, hours, full=False) + _removed(table, max(hours, UNKNOWN_HOURS), full=True)
-    _sweep(table.path, max(older_than, timedelta(hours=UNKNOWN_HOURS)))
+    if table.location.is_local:
+        _sweep(Path(table.location.uri), max(older_than, timedelta(hours=UNKNOWN_HOURS)))
     table.delta.create_checkpoint()
     table.delta.cleanup_metadata()
     table.refresh()

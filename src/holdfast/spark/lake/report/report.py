@@ -8,9 +8,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from ....errors import ConfigError
 from ..delta_table import LakeTable, query
-from ..schemas import LAKE_TABLES
+from ..opening import open_tables
+from ..storage.location import LakeLocation
 
 Row = dict[str, Any]  # a row of a table, whose columns the SQL names
 SECTIONS = ("queues", "backlog", "errors", "tenants", "workers", "gaps")
@@ -43,14 +43,7 @@ class LakeReport:
     gaps: list[Row]
 
 
-def open_tables(path: Path) -> dict[str, LakeTable]:
-    """Return the tables of an existing lake."""
-    if not (path / "batches" / "_delta_log").is_dir():
-        raise ConfigError(f"{path} is no lake: name its folder with --path, or make one with holdfast lake run")
-    return {schema.name: LakeTable(path, schema) for schema in LAKE_TABLES}
-
-
-def make_report(path: Path, since: datetime | None = None) -> LakeReport:
+def make_report(path: str | Path | LakeLocation, since: datetime | None = None) -> LakeReport:
     """Return what happened from `since` on, or all of it."""
     tables = open_tables(path)
     begin = (since or datetime.fromtimestamp(0, UTC)).replace(second=0, microsecond=0)
