@@ -12,6 +12,7 @@ import truth
 from holdfast import Event, JobRecord
 from holdfast.spark.lake.delta_table import query
 from holdfast.spark.lake.opening import open_tables
+from holdfast.spark.lake.storage.location import LakeLocation
 
 TOLD = {
     "attempts": ("queue", "id", "run", "attempt"),
@@ -23,12 +24,12 @@ TOLD = {
 }
 
 
-def rows(lake: Path, name: str) -> list[dict[str, Any]]:
+def rows(lake: Path | str | LakeLocation, name: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = query(open_tables(lake), f"SELECT * FROM {name}").to_pylist()
     return found
 
 
-def check(lake: Path, events: list[Event]) -> None:
+def check(lake: Path | str | LakeLocation, events: list[Event]) -> None:
     """Every table says what the events say: no row lost, none doubled, no figure off."""
     bronze = rows(lake, "events")
     assert len(bronze) == len(events)
@@ -55,7 +56,7 @@ def same(found: Any, wanted: Any) -> bool:
     return bool(found == (pytest.approx(wanted) if isinstance(wanted, float) else wanted))
 
 
-def check_store(lake: Path, jobs: list[JobRecord]) -> None:
+def check_store(lake: Path | str | LakeLocation, jobs: list[JobRecord]) -> None:
     """Silver `jobs` says of each run what the store says of it, and the store lacks none that is open."""
     silver = {(row["queue"], row["id"], row["run"]): row for row in rows(lake, "jobs")}
     for job in jobs:

@@ -64,7 +64,14 @@ def replay(source: Source, path: LakeLocation, where: str, name: str, dry_run: b
     counts = {word: getattr(result.counts, word) for word in ("queued", "duplicate", "completed")}
     if as_json:
         json_out(
-            {"chosen": result.chosen, "before": result.before, **counts, "lacking": result.lacking, "dry_run": dry_run}
+            {
+                "chosen": result.chosen,
+                "before": result.before,
+                **counts,
+                "lacked": result.lacked,
+                "lacking": result.lacking,
+                "dry_run": dry_run,
+            }
         )
         return
     for queue, old, new in result.ids:
@@ -72,11 +79,11 @@ def replay(source: Source, path: LakeLocation, where: str, name: str, dry_run: b
     words = ", ".join(f"{count:,} {word}" for word, count in counts.items() if count) or "none queued"
     before = f", {result.before:,} replayed before" if result.before else ""
     click.echo(f"{result.chosen:,} chosen: {words}{' (dry run)' if dry_run else ''}{before}")
-    _say_lacking(result.lacking)
+    _say_lacking(result)
 
 
-def _say_lacking(lacking: list[tuple[str, str, int]]) -> None:
-    if lacking:
-        some = ", ".join(f"{queue}/{id}#{run}" for queue, id, run in lacking[:10])
-        more = f" and {len(lacking) - 10:,} more" if len(lacking) > 10 else ""
-        say_note(f"{len(lacking):,} lack their payload in the store and in the lake: {some}{more}")
+def _say_lacking(result: ReplayResult) -> None:
+    if result.lacked:
+        some = ", ".join(f"{queue}/{id}#{run}" for queue, id, run in result.lacking[:10])
+        more = f" and {result.lacked - 10:,} more" if result.lacked > 10 else ""
+        say_note(f"{result.lacked:,} lack their payload in the store and in the lake: {some}{more}")

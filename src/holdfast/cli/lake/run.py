@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ...errors import LakeError, StoreError
+from ...errors import ConfigError, LakeError, StoreError
 from ...log import to_stderr
 from ...worker.signals import heard
 from ..command import Source, json_option, must_exist, source_options
@@ -21,13 +21,19 @@ from .look import path_option
 if TYPE_CHECKING:
     from ...spark.lake import BatchResult, LakeLocation
 
+EVERY = 30.0
+FOLLOWING = 1.0
+
 
 @click.command()
 @source_options
 @path_option
 @click.option("--once", is_flag=True, help="Bring the lake up to date and end.")
 @click.option(
-    "--every", callback=as_seconds, default="30s", show_default=True, metavar="S", help="How often to look for more."
+    "--follow", is_flag=True, help="One continuous run: look for more every second, also after trouble with a server."
+)
+@click.option(
+    "--every", callback=as_seconds, metavar="S", help="How often to look for more. Default: 30s; with --follow, 1s."
 )
 @click.option("--master", metavar="URL", help="The Spark master; default: this machine.")
 @click.option(
@@ -40,35 +46,50 @@ if TYPE_CHECKING:
 )
 @json_option
 def run(
-    source: Source, path: LakeLocation, once: bool, every: float, master: str | None, nice: int, as_json: bool
+    source: Source,
+    path: LakeLocation,
+    once: bool,
+    follow: bool,
+    every: float | None,
+    master: str | None,
+    nice: int,
+    as_json: bool,
 ) -> None:
     """Bring the lake up to date with the store's event log, and keep it so.
 
     Each batch is written down before it is read, and counts once, however often it is broken off: kill it at
-    any time and run it again. SIGTERM or Ctrl-C ends it after the batch at hand; a second one at once.
+    any time and run it again. With --follow it goes on by itself when the store or the storage was away.
+    SIGTERM or Ctrl-C ends it after the batch at hand; a second one at once.
 
     \b
     Examples:
       holdfast lake run --app shop:app --every 1m
       holdfast lake run --url postgresql://db/shop --path /srv/lake --once
+      holdfast lake run --url postgresql://db/shop --path s3://bucket/lake --follow
       holdfast lake run --url redis://cache --master spark://head:7077 --path /shared/lake
     """
     from ...spark import refuse_remote, session
     from ...spark.errors import plain_spark_errors
-    from ...spark.lake import Lake, follow
+    from ...spark.lake import Lake
+    from ...spark.lake import follow as keep_up
+    from ...spark.lake.opening import require_lake
 
+    if once and follow:
+        raise ConfigError("--once and --follow: one of them, it ends or it goes on")
     to_stderr("WARNING", "%(levelname)s: %(message)s")
     app = source.app()
     asyncio.run(must_exist(app))
     stop = _Stop()
     _stand_back(nice)
-    with app.sync:  # a store that is away is noticed before Spark takes its time to start
+    with app.sync:  # a store or storage that is away is noticed before Spark takes its time to start
+        require_lake(path)
         spark = session(master, name="holdfast lake")
         try:
             refuse_remote(app.store.url, spark)
             with heard(stop.hear), plain_spark_errors():
                 made = Lake(path, app, spark)
-                follow(made, None if once else every, lambda done: _say_result(done, once, as_json), stop.wait)
+                pause = None if once else every or (FOLLOWING if follow else EVERY)
+                keep_up(made, pause, lambda done: _say_result(done, once, as_json), stop.wait, persist=follow)
         finally:
             spark.stop()
 
