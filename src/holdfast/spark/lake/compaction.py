@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import date, datetime, timedelta
 
 import pyarrow as pa
@@ -139,7 +140,8 @@ def _whole(spark: SparkSession, table: LakeTable, chosen: Sequence[DataFile]) ->
 
 def delete_replaced(table: LakeTable) -> None:
     """Delete the files that were replaced a day ago. They are in the log's state; nothing is listed."""
-    table.delta.vacuum(
-        retention_hours=REPLACED_HOURS, dry_run=False, enforce_retention_duration=False, full=False
-    )  # fmt: skip
+    with suppress(CommitFailedError):  # another process was at work on the table: the next time is early enough
+        table.delta.vacuum(
+            retention_hours=REPLACED_HOURS, dry_run=False, enforce_retention_duration=False, full=False
+        )  # fmt: skip
     table.refresh()

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ....errors import ConfigError
+from ....errors import ConfigError, LakeError
 from ...problem import Problem
 from ...site import site_of
 from .. import words
@@ -19,6 +18,8 @@ from ..draw.chart import Line, Plot, curves, stacked
 from ..shell import show
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ....spark.lake.report import LakeReport
 
 
@@ -31,13 +32,13 @@ async def lake(request: Request) -> Response:
     if path is None:
         return await show(request, "lake", "lake.html", report=None, error=None)
     try:
-        report = await asyncio.to_thread(_read, Path(path), int(text))
-    except (ConfigError, ImportError) as error:
+        report = await asyncio.to_thread(_read, path, int(text))
+    except (ConfigError, LakeError, ImportError) as error:
         return await show(request, "lake", "lake.html", report=None, error=str(error))
     return await show(request, "lake", "lake.html", report=report, error=None, chosen=int(text), **_values(report))
 
 
-def _read(path: Path, days: int) -> LakeReport:
+def _read(path: str | Path, days: int) -> LakeReport:
     from ....spark.lake.report import make_report  # reads with Arrow and Delta, and starts no Spark
 
     return make_report(path, datetime.now(UTC) - timedelta(days=days) if days else None)
