@@ -34,9 +34,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Histo
     folder = tmp_path_factory.mktemp("command")
     with History("sqlite", folder) as history:
         history.go_on()
-        with running(history, folder) as first:
+        with running(history, folder, "--every", "100ms") as first:
             wait_for(first, lambda: any(folder.glob("lake/events/b*")))
-        with running(history, folder) as second:
+        with running(history, folder, "--follow") as second:
             wait_for(second, lambda: (folder / "lake/workers/_delta_log/00000000000000000001.json").exists())
             second.send_signal(signal.SIGTERM)
             out, err = second.communicate(timeout=PATIENCE)
@@ -47,9 +47,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Histo
 
 
 @contextmanager
-def running(history: History, folder: Path) -> Iterator[subprocess.Popen[str]]:
+def running(history: History, folder: Path, *how: str) -> Iterator[subprocess.Popen[str]]:
     """A `lake run` that goes on, and is killed at the end of the block if it still does."""
-    words = ["lake", "run", "--url", history.url, "--path", str(folder / "lake"), "--every", "100ms"]
+    words = ["lake", "run", "--url", history.url, "--path", str(folder / "lake"), *how]
     process = subprocess.Popen(
         [sys.executable, "-m", "holdfast", *words, "--master", "local[2]"],
         stdout=subprocess.PIPE,
@@ -112,7 +112,7 @@ def test_vacuum_is_shown(made: tuple[Path, History]) -> None:
     ("store", "path", "kind", "told"),
     [
         ("redis://127.0.0.1:{closed}?retry_for=0", "lake", StoreError, "127.0.0.1:{closed} cannot be reached"),
-        ("redis://127.0.0.1:{closed}", "s3://bucket/lake", ConfigError, "give a folder"),
+        ("redis://127.0.0.1:{closed}", "ftp://bucket/lake", ConfigError, "give a folder, or object storage"),
     ],
 )
 def test_what_cannot_go_well_is_told_before_spark_starts(

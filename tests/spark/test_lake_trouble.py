@@ -35,9 +35,9 @@ def jumped(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
     folder = tmp_path_factory.mktemp("jumped")
     with History("sqlite", folder, seed=5) as history:
         lake = Lake(folder / "lake", history.app, spark)
-        for days in (400, -399, 0):
+        for days in (400, -399):
             history.go_on(40)
-            history.clock.advance(days * 86_400)
+            history.clock._now_ms += days * 86_400_000  # a clock of tests goes forwards only, others do not
             history.go_on(10)
             assert lake.read_new() is not None
         yield Path(lake.path), history
@@ -66,7 +66,7 @@ def test_clocks_that_jumped_lose_nothing(jumped: tuple[Path, History]) -> None:
     for row in rows(lake, "workers"):
         by_worker[row["worker"]] = by_worker.get(row["worker"], 0) + 1
         assert row["busy_ms"] >= 0
-    assert max(by_worker.values()) <= 3 * week, "a year's jump is no year of work"
+    assert max(by_worker.values()) <= 2 * week, "a year's jump is no year of work"
 
 
 def test_a_folder_of_something_else_is_not_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
