@@ -26,7 +26,7 @@ from holdfast.spark.lake.storage import parquet_writer
 from holdfast.spark.lake.storage.parquet_writer import WriteTarget, file_writer
 from holdfast.spark.lake.storage.storage_errors import storage_error
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("lean")]
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")
