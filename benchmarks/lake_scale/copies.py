@@ -17,8 +17,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from holdfast.spark.lake.delta_table import DataFile, LakeTable
+from holdfast.spark.lake.delta_table import LakeTable
 from holdfast.spark.lake.schemas import ATTEMPTS, ERRORS, EVENTS, JOBS, MINUTES, TENANTS, WORKERS
+from holdfast.spark.lake.storage.data_file import DataFile
 
 from .lives import STEP
 from .world import DAY_MS, SHELF, World
@@ -69,7 +70,7 @@ def add_copies(spark: SparkSession, lake: Path, world: World, days: int, first: 
         table = LakeTable(lake, schema)
         originals = [file for file in table.files() if "copy" not in file.path]
         shifts = {number: Shift(number * days, number * days * world.jobs_per_day) for number in range(first, last + 1)}
-        sizes = _written(spark, table.path, [file.path for file in originals], shifts)
+        sizes = _written(spark, Path(table.location.uri), [file.path for file in originals], shifts)
         for number, shift in shifts.items():
             added = [_moved(file, number, shift, sizes[number, file.path]) for file in originals]
             table.commit(table.batch, added)

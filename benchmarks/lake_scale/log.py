@@ -9,6 +9,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from holdfast.spark.lake import LogNews
+
 from .columns import batches_between, schema
 from .world import World
 
@@ -26,9 +28,9 @@ class SimulatedLog:
         self.wanted = 0
         """How many events the next batch is to have, about; nothing is new with 0."""
 
-    def next_position(self, after: str | None) -> str:
+    def news(self, after: str | None, most: int) -> LogNews | None:
         """Return where a batch of the wanted size ends."""
-        return str(self._time(after) + self.world.window_ms(self.wanted))
+        return LogNews(str(self._time(after) + self.world.window_ms(self.wanted))) if self.wanted else None
 
     def frame(self, spark: SparkSession, after: str | None, upto: str) -> DataFrame:
         """Return the events after one position, up to and with another. Each task makes a part of that time."""

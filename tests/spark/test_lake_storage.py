@@ -20,7 +20,7 @@ from holdfast.cli.root import cli
 from holdfast.spark.lake import Lake, LakeLocation
 from holdfast.spark.lake.vacuum import vacuum
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("lean")]
+pytestmark = pytest.mark.timeout(600)
 POINTS = ("events written", "jobs written")
 
 
