@@ -1,7 +1,8 @@
 """`map` beside `mapInPandas`: `python -m benchmarks.map [--rows 20000] [--store redis|sqlite|postgres] [--slots 25]`.
 
 Both send each row of one DataFrame to the same HTTP API, on this machine, with the same client and as many calls at
-once, in turn, in one run; the ratio is the median over the rounds. Then once more each, while the API refuses each
+once, in turn, in one run; the ratio is the median over the rounds. On a busy machine compare the processor time, that
+of Spark, its Python, the store's server and the API together. Then once more each, while the API refuses each
 hundredth row the first time: `mapInPandas` ends with its first failure, and `map` with a result for every row.
 """
 
@@ -11,6 +12,7 @@ import argparse
 import asyncio
 import contextlib
 import multiprocessing
+import os
 import statistics
 import sys
 import tempfile
@@ -104,16 +106,38 @@ def asking(api: str, slots: int) -> Any:
     return ask
 
 
-def plain(frame: Any, api: Api, slots: int) -> float:
-    """Return the seconds that `mapInPandas` takes."""
-    began = time.perf_counter()
-    found = frame.mapInPandas(asking(api.url, slots), "number long, result long")
-    assert found.where("result = number * 2").count() == frame.count()
-    return time.perf_counter() - began
+def processor_seconds() -> float:
+    """Return the processor time of this process and of all below it, ended ones included."""
+    times: dict[int, tuple[int, int]] = {}
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = file.read_text().rpartition(")")[2].split()
+            times[int(file.parent.name)] = int(fields[1]), sum(map(int, fields[11:15]))
+    ours = {os.getpid()}
+    while more := {pid for pid, (parent, _) in times.items() if parent in ours} - ours:
+        ours |= more
+    return sum(times[pid][1] for pid in ours) / os.sysconf("SC_CLK_TCK")
 
 
-def queued(frame: Any, api: Api, slots: int, url: str, file: Path) -> float:
-    """Return the seconds that `map` takes, with two workers on the same Spark, until all results are read."""
+@contextlib.contextmanager
+def taken(into: dict[str, float]) -> Iterator[None]:
+    """Note the seconds that the block takes, of the clock and of processors."""
+    began, used = time.perf_counter(), processor_seconds()
+    yield
+    into["wall"], into["processor"] = time.perf_counter() - began, processor_seconds() - used
+
+
+def plain(frame: Any, api: Api, slots: int) -> dict[str, float]:
+    """Return what `mapInPandas` takes."""
+    took: dict[str, float] = {}
+    with taken(took):
+        found = frame.mapInPandas(asking(api.url, slots), "number long, result long")
+        assert found.where("result = number * 2").count() == frame.count()
+    return took
+
+
+def queued(frame: Any, api: Api, slots: int, url: str, file: Path) -> dict[str, float]:
+    """Return what `map` takes, with two workers on the same Spark, until all results are read."""
     import importlib.util
 
     from holdfast.spark import map
@@ -124,10 +148,11 @@ def queued(frame: Any, api: Api, slots: int, url: str, file: Path) -> float:
     assert spec.loader is not None
     module = sys.modules[file.stem] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    began = time.perf_counter()
-    found = map(frame, module.ask, name="bench", app=f"{file}:app", workers=2, slots=slots)
-    assert found.where("result = number * 2").count() == frame.count()
-    return time.perf_counter() - began
+    took: dict[str, float] = {}
+    with taken(took):
+        found = map(frame, module.ask, name="bench", app=f"{file}:app", workers=2, slots=slots)
+        assert found.where("result = number * 2").count() == frame.count()
+    return took
 
 
 def failing(frame: Any, api: Api, slots: int, url: str, file: Path) -> None:
@@ -140,7 +165,7 @@ def failing(frame: Any, api: Api, slots: int, url: str, file: Path) -> None:
         told = next((line for line in str(error).splitlines() if "HTTPStatusError" in line), type(error).__name__)
         print(f"mapInPandas, 1 % fails: ended after {api.calls.value:,} calls, with no result: {told.strip()[:80]}")
     api.calls.value = 0
-    seconds = queued(frame, api, slots, url, file)
+    seconds = queued(frame, api, slots, url, file)["wall"]
     print(f"map, 1 % fails: every row has its result after {api.calls.value:,} calls, {seconds:.1f} s", flush=True)
 
 
@@ -165,9 +190,10 @@ def main() -> None:
         for number in range(1, given.rounds + 1):
             before = plain(rows, api, given.slots)
             ours = queued(rows, api, given.slots, next(urls), folder / f"map_app_{number}.py")
-            ratios.append(before / ours)
-            speeds = f"mapInPandas {given.rows / before:,.0f} rows/s, map {given.rows / ours:,.0f} rows/s"
-            print(f"{given.store}: {speeds}, ratio {ratios[-1]:.2f}", flush=True)
+            ratios.append(before["wall"] / ours["wall"])
+            speeds = [f"{given.rows / each['wall']:,.0f} rows/s, {each['processor']:.1f} s" for each in (before, ours)]
+            told = f"mapInPandas {speeds[0]} of processors, map {speeds[1]}"
+            print(f"{given.store}: {told}, ratio {ratios[-1]:.2f}", flush=True)
         print(f"{given.store}: map has {statistics.median(ratios):.2f} of mapInPandas' speed (target: 0.9)", flush=True)
         failing(rows, api, given.slots, next(urls), folder / "map_app_failing.py")
     spark.stop()
