@@ -10,7 +10,8 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from benchmarks import peers, process, report, rounds, target
+from benchmarks import peers
+from benchmarks.compare import process, report, rounds, target
 from benchmarks.store import STORES
 from benchmarks.system import MEASURES, System
 
@@ -62,7 +63,7 @@ def _systems(store: str, chosen: str) -> tuple[System, ...]:
     """A peer, ours, the other peers, the floor: our figures are never far from theirs in time."""
     ours, floor = (
         [system for system in import_module(f"benchmarks.{name}").SYSTEMS if system.store == store]
-        for name in ("ours", f"floor_{store}")
+        for name in ("ours", f"floor.{store}")
     )
     first, *others = [*_peers(store, chosen), None]
     return tuple(system for system in (first, *ours, *others, *floor) if system is not None)

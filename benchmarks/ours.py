@@ -8,11 +8,11 @@ from collections.abc import Callable
 from contextlib import closing
 
 from benchmarks.app import QUEUE, SLOTS, address, application, burst, fill, fill_elsewhere, new_runner, run
-from benchmarks.memory import memory
+from benchmarks.compare.memory import memory
+from benchmarks.compare.wake import wakes
 from benchmarks.script import Stopwatch, main, require, say, started
 from benchmarks.system import PAYLOAD, SLEEP, SLEEPERS, Place, System
 from benchmarks.trips import trips
-from benchmarks.wake import wakes
 
 __all__ = ["SYSTEMS", "memory", "wakes"]
 
@@ -51,7 +51,7 @@ SYSTEMS = (
     *(
         System(
             name=f"bare call{remark}",
-            script="benchmarks.bare",
+            script="benchmarks.floor.bare",
             store="redis",
             measures=("enqueue",),
             variant=variant,

@@ -10,12 +10,15 @@ from rich.console import Console
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from benchmarks import curve, health, health_sqlite, peers, report, rounds, target, wake
-from benchmarks.environment import NotInstallable
-from benchmarks.measure import bytes_each
+from benchmarks import curve, peers
+from benchmarks.compare import report, rounds, target, wake
+from benchmarks.compare.environment import NotInstallable
+from benchmarks.compare.measure import bytes_each
+from benchmarks.compare.process import Failed, TimedOut
+from benchmarks.compare.rounds import Outcome, Plan
+from benchmarks.health import postgres as health
+from benchmarks.health import sqlite as health_sqlite
 from benchmarks.meter import spent
-from benchmarks.process import Failed, TimedOut
-from benchmarks.rounds import Outcome, Plan
 from benchmarks.system import MEASURES, System
 
 REDIS_PEERS = {"arq", "bullmq", "celery", "dramatiq", "platformatic", "rq", "saq", "streaq", "taskiq"}

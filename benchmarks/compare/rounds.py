@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from benchmarks.environment import NotInstallable
-from benchmarks.measure import measure
-from benchmarks.process import PATIENCE, Failed, TimedOut
+from benchmarks.compare.environment import NotInstallable
+from benchmarks.compare.measure import measure
+from benchmarks.compare.process import PATIENCE, Failed, TimedOut
 from benchmarks.system import System
 
 MOST = {"enqueue": 10_000, "footprint": 10_000, "wal": 5_000}

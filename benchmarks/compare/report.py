@@ -10,9 +10,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.rounds import OURS, Outcome, Plan
+from benchmarks.compare.rounds import OURS, Outcome, Plan
+from benchmarks.compare.target import Verdict
 from benchmarks.system import System
-from benchmarks.target import Verdict
 
 COLUMNS = {
     "enqueue": ("enqueue one by one, jobs/s", "{:,.0f}"),

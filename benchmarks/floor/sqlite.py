@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
-from benchmarks import specimen
+from benchmarks.floor import specimen
 from benchmarks.script import Stopwatch, main, require
 from benchmarks.system import PAYLOAD, Place, System
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.system import System
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 INSTALLING = 300
 """Seconds until an installation is given up."""
 

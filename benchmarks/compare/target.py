@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from benchmarks.rounds import OURS, Outcome
+from benchmarks.compare.rounds import OURS, Outcome
 
 ON_NODE = ("bullmq", "platformatic")
 LEAN = "platformatic"

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from benchmarks.environment import ROOT, command
+from benchmarks.compare.environment import ROOT, command
 from benchmarks.system import Place, System
 
 PATIENCE = 240

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from benchmarks.process import PATIENCE, Failed, run, talking
+from benchmarks.compare.process import PATIENCE, Failed, run, talking
 from benchmarks.store import fresh
 from benchmarks.system import Place, System
 
