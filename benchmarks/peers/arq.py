@@ -14,7 +14,7 @@ SYSTEMS = (
         script=__name__,
         store="redis",
         packages=("arq", "hiredis"),
-        measures=("enqueue", "drain", "latency", "call", "sleep", "footprint"),
+        measures=("enqueue", "drain", "latency", "call", "sleep", "footprint", "recovery"),
         most=(("drain", 5_000), ("enqueue", 5_000)),
         note="max_jobs 100, poll_delay 0.01 (0.5 as it comes), results polled every 5 ms; no bulk",
     ),
@@ -45,7 +45,7 @@ class Arq(Peer):
         from arq.worker import Worker, func
 
         async def noop(context: Any, data: str) -> None:
-            await handle()
+            await handle(data)
 
         made = Worker(
             [func(noop, name="noop")],
