@@ -45,6 +45,14 @@ def processes() -> Iterator[Process]:
                 yield parse(int(folder.name), (folder / "stat").read_text())
 
 
+def processor_time(pid: int) -> float:
+    """Seconds of a process and of its children that have ended; 0 where there is no such process."""
+    try:
+        return parse(pid, (PROCESSES / str(pid) / "stat").read_text()).seconds
+    except OSError:
+        return 0.0
+
+
 def children(pid: int) -> list[int]:
     """The processes that this one has started and that still run."""
     return [each.pid for each in processes() if each.parent == pid]

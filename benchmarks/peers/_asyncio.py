@@ -8,6 +8,7 @@ from typing import Any
 
 from benchmarks.script import CostWatch, note_done, require, say, started
 from benchmarks.system import PAYLOAD, SLEEP, SLEEPERS, TOIL, Place
+from benchmarks.third_party.contract import steady
 from benchmarks.trips import trips
 
 Handler = Callable[[str], Awaitable[None]]
@@ -69,6 +70,7 @@ def verbs(kind: Callable[[Place], Peer], loop: Callable[[], asyncio.AbstractEven
         "send": send,
         "load": lambda place: run(_load(kind(place))),
         "toil": lambda place: run(_toil(kind(place))),
+        "steady": lambda place: run(_steady(kind, place)),
     }
 
 
@@ -157,3 +159,17 @@ async def _toil(peer: Peer) -> None:
         note_done(peer.place, data)
 
     await peer.work(handler)
+
+
+async def _steady(kind: Callable[[Place], Peer], place: Place) -> None:
+    """For `benchmarks.third_party.scenarios`: one connection enqueues, another works."""
+    producer, worker = kind(place), kind(place)
+    await producer.open()
+    await steady(Halves(producer, worker), kind.__name__.lower())
+
+
+class Halves:
+    """A producer and a worker, which are two of a kind."""
+
+    def __init__(self, producer: Peer, worker: Peer) -> None:
+        self.many, self.work = producer.many, worker.work

@@ -17,6 +17,7 @@ SYSTEMS = (
         measures=("enqueue", "drain", "latency", "call", "sleep", "footprint", "recovery"),
         most=(("drain", 5_000), ("enqueue", 5_000)),
         note="max_jobs 100, poll_delay 0.01 (0.5 as it comes), results polled every 5 ms; no bulk",
+        lacks="no limits over all workers; a killed worker's job waits for its time-out",
     ),
 )
 

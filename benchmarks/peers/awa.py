@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +23,7 @@ SYSTEMS = (
         measures=("enqueue", "bulk", "drain", "latency", "sleep", "footprint", "wal", "recovery"),
         most=(("enqueue", 2_000), ("wal", 2_000)),
         note=f"queue storage, 100 workers, {CLAIMERS} claimers; bulk by COPY, {CHUNK:,} at a time; no calls",
-        lacks="results; an event for each transition",
+        lacks="no results, no event log; an open transaction that has enqueued holds up other producers",
     ),
 )
 
@@ -40,6 +41,8 @@ class Awa(Peer):
 
         self.client: Any = AsyncClient(self.place.url)
         await self.client.migrate()
+        if json.loads(await self.client.storage_status())["active_engine"] != "queue_storage":
+            await self.client.install_queue_storage()
 
     async def close(self) -> None:
         await self.client.close()

@@ -1,4 +1,4 @@
-// [{"name": "bullmq", "store": "redis", "packages": ["bullmq", "ioredis"], "measures": ["enqueue", "bulk", "drain", "latency", "call", "sleep", "footprint", "recovery"], "note": "on Node; concurrency 100, completed jobs are kept; bulk in chunks of 1,000", "lacks": "transactions with your data (Redis only); another store"}]
+// [{"name": "bullmq", "store": "redis", "packages": ["bullmq", "ioredis"], "measures": ["enqueue", "bulk", "drain", "latency", "call", "sleep", "footprint", "recovery"], "note": "on Node; concurrency 100, completed jobs are kept; bulk in chunks of 1,000", "lacks": "not in your transaction; fairness by group only in its paid version"}]
 import { Queue, QueueEvents, Worker } from 'bullmq';
 import { data, jobs, nap, noteDone, options, rated, say, sayVersion, sendOnRequest, since, now, started, trips, verb } from './_node.mjs';
 

@@ -21,6 +21,7 @@ SYSTEMS = (
         measures=("enqueue", "drain", "latency", "call", "sleep", "footprint"),
         most=(("drain", 3_000), ("enqueue", 3_000)),
         note="pool of 100 threads, no gossip, mingle or heartbeat; results only for calls; no bulk",
+        lacks="no deduplicating ids; no limits over all workers; a killed worker's job is lost, unless `acks_late`",
     ),
 )
 

@@ -19,6 +19,7 @@ SYSTEMS = (
         packages=("dramatiq[redis]", "hiredis"),
         measures=("enqueue", "drain", "latency", "call", "sleep", "footprint", "recovery"),
         note="eight threads, its default (100 for the sleep); results only for calls; no bulk, no deduplication",
+        lacks="no deduplicating ids; no bulk; no asyncio client",
     ),
 )
 

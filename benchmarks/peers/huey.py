@@ -21,6 +21,7 @@ SYSTEMS = (
         measures=_MEASURES,
         beside="holdfast at FULL",
         note="WAL; synchronous FULL, its default (its options: FULL or OFF); no bulk; polls, 100 ms at first",
+        lacks="a killed worker's job is lost; no deduplicating ids; no bulk",
     ),
     System(
         name="huey at NORMAL",
@@ -30,6 +31,7 @@ SYSTEMS = (
         measures=_MEASURES,
         variant="normal",
         note="the same durability as ours, which no option of huey gives: a connection factory does",
+        lacks="a killed worker's job is lost; no deduplicating ids; no bulk",
     ),
 )
 

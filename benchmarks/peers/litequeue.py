@@ -17,6 +17,7 @@ SYSTEMS = (
         most=(("drain", 2_000),),
         note="WAL, NORMAL (its own); bulk: put() in one transaction(); no worker, so no latency;"
         " drain of 2,000, because up to 0.9 a pop sorts the whole backlog",
+        lacks="no worker, retries, results or schedules: a table of messages with a lock",
     ),
 )
 

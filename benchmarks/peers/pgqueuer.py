@@ -23,6 +23,7 @@ SYSTEMS = (
         most=(("enqueue", 2_000), ("wal", 2_000)),
         note=f"asyncpg, uvloop; batches of {BATCH}; a status log for each job, no results: a call waits for its status,"
         " debounced by 5 ms (50 as it comes)",
+        lacks="no results: a call learns of its end only; no events with counters and causes",
     ),
 )
 

@@ -1,4 +1,4 @@
-// [{"name": "platformatic", "store": "redis", "packages": ["@platformatic/job-queue"], "measures": ["enqueue", "bulk", "drain", "latency", "call", "sleep", "footprint", "recovery"], "note": "@platformatic/job-queue on Node; concurrency 100; it has no bulk call: 1,000 enqueues under way at once", "lacks": "priorities, limits by key, rates, schedules, chains; an event log"}]
+// [{"name": "platformatic", "store": "redis", "packages": ["@platformatic/job-queue"], "measures": ["enqueue", "bulk", "drain", "latency", "call", "sleep", "footprint", "recovery"], "note": "@platformatic/job-queue on Node; concurrency 100; it has no bulk call: 1,000 enqueues under way at once", "lacks": "no priorities, limits over all workers, schedules or chains; no event log"}]
 import { Queue, RedisStorage } from '@platformatic/job-queue';
 import { randomUUID } from 'node:crypto';
 import { data, jobs, nap, noteDone, options, rated, say, sayVersion, sendOnRequest, since, now, started, trips, verb } from './_node.mjs';

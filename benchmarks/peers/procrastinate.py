@@ -19,6 +19,7 @@ SYSTEMS = (
         measures=("enqueue", "bulk", "drain", "latency", "sleep", "footprint", "wal", "recovery"),
         most=(("drain", 2_000), ("enqueue", 2_000), ("wal", 500)),
         note="psycopg, concurrency 100; an event for each status; no results, so no calls",
+        lacks="no results; a killed worker's job stays until your code retries it",
     ),
 )
 

@@ -20,6 +20,7 @@ SYSTEMS = (
         measures=("enqueue", "bulk", "drain", "latency", "call", "footprint"),
         most=(("drain", 2_000), ("enqueue", 2_000)),
         note=f"SimpleWorker (no fork for each job), one job at a time; bulk in chunks of {CHUNK:,}",
+        lacks="one job at a time for each process; no limits over all workers",
     ),
 )
 

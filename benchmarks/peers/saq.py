@@ -19,6 +19,7 @@ SYSTEMS = (
         measures=MEASURES,
         most=(("drain", 5_000), ("enqueue", 5_000)),
         note="concurrency 100, dequeue_timeout 0.1, results polled every 5 ms (500 as it comes); no bulk",
+        lacks="no limits over all workers",
     ),
     System(
         name="saq",
@@ -28,6 +29,7 @@ SYSTEMS = (
         measures=(*MEASURES, "wal"),
         most=(("drain", 1_000), ("enqueue", 1_000), ("wal", 500)),
         note="concurrency 100, woken by NOTIFY, results polled every 5 ms (500 as it comes); no bulk",
+        lacks="no limits over all workers",
     ),
 )
 

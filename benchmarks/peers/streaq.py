@@ -19,6 +19,7 @@ SYSTEMS = (
         measures=("enqueue", "bulk", "drain", "latency", "call", "sleep", "footprint", "recovery"),
         most=(("drain", 3_000), ("enqueue", 3_000)),
         note=f"uvloop, concurrency 100; bulk in chunks of {CHUNK:,}",
+        lacks="no limits over all workers",
     ),
 )
 

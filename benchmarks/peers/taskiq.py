@@ -16,6 +16,7 @@ SYSTEMS = (
         packages=("taskiq", "taskiq-redis", "redis", "hiredis", "uvloop"),
         measures=("enqueue", "drain", "latency", "call", "sleep", "footprint", "recovery"),
         note="stream broker, uvloop, 100 at a time, results polled every 5 ms (200 as it comes); no bulk",
+        lacks="no deduplicating ids; no limits over all workers",
     ),
 )
 

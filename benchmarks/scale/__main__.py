@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -30,10 +31,12 @@ ONE_BY_ONE = 10
 PROCESSES = "1,2,4"
 
 
-def measure(store: str, counts: list[int], jobs: int, tell: Any = lambda line: None) -> dict[str, list[Cost]]:
+def measure(
+    store: str, counts: list[int], jobs: int, tell: Callable[[str], None], shapes: Sequence[str] = tuple(SHAPES)
+) -> dict[str, list[Cost]]:
     """The costs of worker processes by shape, and of producers by how they enqueue."""
     workers, producers = [], []
-    for shape in SHAPES:
+    for shape in shapes:
         for count in counts:
             tell(f"{store}: {count} worker processes, {shape}")
             workers.append(fleet.work(store, shape, count, jobs // SHAPES[shape].part))

@@ -187,6 +187,6 @@ def test_a_store_that_has_reached_its_length_is_flat_and_the_bound_of_the_log_co
 
 def test_every_peer_of_redis_is_found_and_knows_its_measures() -> None:
     assert set(peers.known("redis")) == REDIS_PEERS
-    assert set(peers.known("postgres")) == {"pgqueuer", "procrastinate", "saq"}
+    assert set(peers.known("postgres")) == {"awa", "pgqueuer", "procrastinate", "saq"}
     every = [each for store in ("sqlite", "redis", "postgres") for rows in peers.known(store).values() for each in rows]
-    assert all(set(each.measures) <= set(MEASURES) for each in every)
+    assert all(set(each.measures) <= {*MEASURES, "recovery"} for each in every)
