@@ -50,22 +50,38 @@ WIDTH = 180
     "--backlog", type=click.IntRange(1_000), help="With --page: the most jobs that wait; 10000000 takes long."
 )
 @click.option("--sustained", type=click.FloatRange(10), help="With --page: seconds of sustained load on each store.")
+@click.option(
+    "--clone",
+    type=click.Path(exists=True, file_okay=False, resolve_path=True),
+    help="With --page: run the third-party harness in this clone of it, too; with --again: that alone.",
+)
 @click.option("--again", is_flag=True, help="With --page: measure nothing, and draw the figures of the last run again.")
-def main(page: bool, quick: bool, again: bool, backlog: int | None, sustained: float | None, **options: Any) -> None:
+def main(
+    page: bool,
+    quick: bool,
+    again: bool,
+    backlog: int | None,
+    sustained: float | None,
+    clone: str | None,
+    **options: Any,
+) -> None:
     """Measure Holdfast beside its peers and the bare store, and judge it by its targets."""
     if page or again:
         sizes = {"backlog": backlog, "sustained": sustained, "stores": options["store"] and (options["store"],)}
-        sizes |= {name: options[name] for name in ("jobs", "peer_jobs")}
+        sizes |= {"clone": clone, **{name: options[name] for name in ("jobs", "peer_jobs")}}
         plan = replace(QUICK if quick else FULL, **{name: size for name, size in sizes.items() if size})
-        _write_page(None if again else plan)
+        _write_page(plan, again)
         return
     _compare(**{**options, "store": options["store"] or "sqlite"})
 
 
-def _write_page(plan: PagePlan | None) -> None:
+def _write_page(plan: PagePlan, again: bool) -> None:
     from benchmarks.page import figures, write
 
-    write.write(write.read() if plan is None else figures.take(plan, _tell))
+    found = write.read() if again else figures.take(plan, _tell)
+    if again and plan.clone:
+        found["harness"] = figures.PARTS["harness"](plan, _tell)
+    write.write(found)
     click.echo(f"written: {write.DOCS / 'benchmarks.md'}")
 
 

@@ -25,7 +25,7 @@ from benchmarks.compare import report, rounds, target
 from benchmarks.compare.systems import systems
 from benchmarks.page.plan import RATES, PagePlan
 from benchmarks.scale import __main__ as scale
-from benchmarks.third_party import scenarios
+from benchmarks.third_party import harness_run, scenarios
 
 Tell = Callable[[str], None]
 CALLS = 200
@@ -98,6 +98,11 @@ def _held(plan: PagePlan, tell: Tell) -> list[dict[str, Any]]:
     return [asdict(each) for each in scenarios.measure(plan.held, tell)] if "postgres" in plan.stores else []
 
 
+def _harness(plan: PagePlan, tell: Tell) -> dict[str, Any]:
+    """The third-party harness itself, where there is a clone of it."""
+    return harness_run.take(Path(plan.clone), plan.held, tell) if plan.clone else {}
+
+
 PARTS: dict[str, Callable[[PagePlan, Tell], Any]] = {
     "compare": _compare,
     "recovery": _recovery,
@@ -105,6 +110,7 @@ PARTS: dict[str, Callable[[PagePlan, Tell], Any]] = {
     "backlog": _curve,
     "sustained": _sustained,
     "scenarios": _held,
+    "harness": _harness,
 }
 
 

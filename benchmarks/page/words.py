@@ -185,6 +185,29 @@ def _scenarios(figures: Figures) -> str:
     return "\n\n".join([prose("scenarios", seconds=figures["plan"]["held"]), _markdown(heads, rows)])
 
 
+def _harness(figures: Figures) -> str:
+    found = figures["harness"]
+    rows = [
+        [each["phase"], each["type"], f"{each['offered']:,.0f}", f"{each['completed']:,.0f}", f"{each['p95_ms']:,.1f}",
+         f"{each['dead_rows']:,.0f}", _or_blank(each["lost"], "{:,.0f}"), _or_blank(each["recovery_s"], "{:.1f}")]
+        for each in found["phases"]
+    ]  # fmt: skip
+    heads = [
+        "phase",
+        "of the kind",
+        "enqueued, jobs/s",
+        "completed, jobs/s",
+        "wait p95, ms",
+        "dead rows, peak",
+        "jobs lost",
+    ]
+    return "\n\n".join([prose("harness", **found), _markdown([*heads, "seconds to recover"], rows)])
+
+
+def _or_blank(value: float | None, form: str) -> str:
+    return "" if value is None else form.format(value)
+
+
 def _phase(each: Figures) -> list[str]:
     if each["failure"]:
         return ["failed", "", "", ""]
@@ -212,4 +235,5 @@ SECTIONS = {
     "backlog": _backlog,
     "sustained": _sustained,
     "scenarios": _scenarios,
+    "harness": _harness,
 }

@@ -25,6 +25,7 @@ from benchmarks.script import say
 WINDOW = 30.0
 REMEMBERED = 20_000
 """Latencies that are kept at most, so that memory is bounded."""
+READ = 65_536
 TICK = 0.025
 PARTING = 4.0
 """Seconds that a worker has to stop: the harness allows five."""
@@ -126,14 +127,21 @@ async def _produce(system: Steady, settings: Settings, course: Course) -> None:
 
 
 async def _tokens() -> Any:
-    """The numbers of the lines `ENQUEUE n`."""
+    """The numbers of the lines `ENQUEUE n`; what has come while others were enqueued is taken together."""
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    while line := await reader.readline():
-        word, _, number = line.decode().partition(" ")
-        if word == "ENQUEUE" and number.strip().isdigit():
-            yield int(number)
+    rest = b""
+    while text := await reader.read(READ):
+        *lines, rest = (rest + text).split(b"\n")
+        if due := sum(token(line.decode()) for line in lines):
+            yield due
     await asyncio.Event().wait()  # nobody tells any more, and the worker goes on
+
+
+def token(line: str) -> int:
+    """How many jobs a line tells to enqueue; 0 for any other line."""
+    word, _, number = line.partition(" ")
+    return int(number) if word == "ENQUEUE" and number.strip().isdigit() else 0
 
 
 async def _pace(rate: float) -> Any:
@@ -148,17 +156,18 @@ async def _pace(rate: float) -> Any:
 
 
 async def _tell(name: str, settings: Settings, course: Course, depth: Callable[[], Awaitable[int]] | None) -> None:
-    await asyncio.sleep(settings.every - time.time() % settings.every)
+    due = time.time() // settings.every * settings.every + settings.every
+    await asyncio.sleep(due - time.time())
     before, at = (course.enqueued, course.completed), time.monotonic()
     while True:
-        await asyncio.sleep(settings.every - time.time() % settings.every)
+        due += settings.every
+        await asyncio.sleep(max(0.0, due - time.time()))
         now, seconds = (course.enqueued, course.completed), time.monotonic() - at
         enqueued, completed = ((after - start) / seconds for after, start in zip(now, before, strict=True))
         before, at = now, time.monotonic()
         p50, p95, p99 = course.percentiles()
-        figures = {"claim_p50_ms": p50, "claim_p95_ms": p95, "claim_p99_ms": p99, "completion_rate": completed}
-        _say(name, figures, WINDOW)
-        _say(name, {"enqueue_rate": enqueued}, settings.every)
+        _say(name, {"claim_p50_ms": p50, "claim_p95_ms": p95, "claim_p99_ms": p99}, WINDOW)
+        _say(name, {"enqueue_rate": enqueued, "completion_rate": completed}, settings.every)
         if depth is not None and settings.observes:
             with suppress(Exception):  # the store is away
                 _say(name, {"queue_depth": float(await depth())}, 0.0)

@@ -15,7 +15,7 @@ from benchmarks.compare.rounds import Outcome
 from benchmarks.page import charts, words, write
 from benchmarks.page.charts import bars
 from benchmarks.script import quantiles
-from benchmarks.third_party import adapter, contract
+from benchmarks.third_party import adapter, contract, harness_run
 
 
 def test_every_system_of_a_drain_tells_what_it_cost() -> None:
@@ -82,7 +82,23 @@ def test_the_adapter_keeps_the_contract_of_the_third_party_harness() -> None:
     assert settings.paced_by_harness
     assert settings.work == 0.005
     assert not settings.observes
+    assert [contract.token(line) for line in ("ENQUEUE 5", "ENQUEUE x", "STOP 5", "")] == [5, 0, 0, 0]
     course = contract.Course()
     assert course.percentiles() == (0.0, 0.0, 0.0)
     course.waited(0.002)
     assert course.percentiles() == (2.0, 2.0, 2.0)
+
+
+def test_what_the_third_party_harness_says_is_read_by_phase() -> None:
+    metrics = {
+        "enqueue_rate": {"median": 100.0}, "completion_rate": {"median": 90.0}, "claim_p95_ms": {"median": 7.0},
+        "n_dead_tup@holdfast.job": {"peak": 30.0}, "n_dead_tup@holdfast.event": {"peak": 2.0},
+    }  # fmt: skip
+    killed = {"phase_type": "kill-worker", "metrics": metrics}
+    after = {"phase_type": "recovery", "metrics": metrics, "jobs_lost": 0.0, "chaos_recovery_time_s": 4.0}
+    found = harness_run.read_summary({"systems": {"holdfast": {"phases": {"killed": killed, "after": after}}}})
+    assert [each["completed"] for each in found] == [90, 180]
+    assert found[0]["dead_rows"] == 32
+    assert found[0]["lost"] is None
+    assert (found[1]["lost"], found[1]["recovery_s"]) == (0, 4)
+    assert "--phase=held=idle-in-tx:20s" in harness_run.phases(20)
