@@ -55,6 +55,9 @@ def processor_time(pid: int) -> float:
 
 def children(pid: int) -> list[int]:
     """The processes that this one has started and that still run."""
+    listed = PROCESSES / str(pid) / "task" / str(pid) / "children"
+    if listed.exists():  # most kernels know; it saves a look at every process
+        return [int(word) for word in listed.read_text().split()]
     return [each.pid for each in processes() if each.parent == pid]
 
 
