@@ -86,8 +86,8 @@ spark: ## Test one Spark with one Python: make spark SPARK=4.2 PYTHON=python3.12
 	@$(WITH_SPARK)/bin/python -m pip --quiet --disable-pip-version-check install --editable '.[test]' 'pyspark~=$(SPARK).0'
 	@$(WITH_SPARK)/bin/python -m pytest tests/spark -n 1 $(ARGS)
 
-bench: $(VENV)/.core ## Measure, beside other queues, on SQLite
-	@$(BIN)/python -m benchmarks --store sqlite $(ARGS)
+bench: $(VENV)/.dev ## Measure on every store, beside other queues, and write docs/benchmarks.md (ARGS=--quick: some minutes)
+	@$(BIN)/python -m benchmarks --page $(ARGS)
 
 chaos: $(VENV)/.dev ## Torture every store (ARGS="--seconds 600" for longer), and run the tests that kill workers
 	@$(BIN)/python tests/debian.py

@@ -1,28 +1,36 @@
-"""python -m benchmarks: Holdfast, its peers and the bare store, side by side."""
+"""python -m benchmarks: Holdfast, its peers and the bare store, side by side; with --page, the page of the docs."""
 
 from __future__ import annotations
 
 import json
 import sys
-from importlib import import_module
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
 
-from benchmarks import peers, process, report, rounds, target
+from benchmarks.compare import process, report, rounds, target
+from benchmarks.compare.systems import UnknownPeer, systems
+from benchmarks.page.plan import FULL, QUICK, PagePlan
 from benchmarks.store import STORES
-from benchmarks.system import MEASURES, System
+from benchmarks.system import MEASURES
 
+JOBS, PEER_JOBS = 50_000, 10_000
 WIDTH = 180
 """Columns of the terminal that the widest table needs."""
 
 
 @click.command()
-@click.option("--store", type=click.Choice(sorted(STORES)), default="sqlite", show_default=True)
+@click.option(
+    "--store",
+    type=click.Choice(sorted(STORES)),
+    help="The store to measure on. Default: sqlite; with --page, all of them.",
+)
 @click.option("--peers", "chosen", default="all", show_default=True, help="Names with commas, 'all' or 'none'.")
-@click.option("--jobs", type=click.IntRange(1), default=50_000, show_default=True, help="Jobs for each measure.")
-@click.option("--peer-jobs", type=click.IntRange(1), default=10_000, show_default=True, help="The same for a peer.")
+@click.option("--jobs", type=click.IntRange(1), help="Jobs for each measure; 50,000 as a rule.")
+@click.option("--peer-jobs", type=click.IntRange(1), help="The same for a peer; 10,000 as a rule.")
 @click.option("--rounds", "count", type=click.IntRange(1), default=3, show_default=True)
 @click.option("--only", default=",".join(MEASURES), show_default=True, help="Measures with commas.")
 @click.option(
@@ -34,20 +42,70 @@ WIDTH = 180
 )
 @click.option("--json", "file", type=click.Path(path_type=Path), help="Write every figure of every round here.")
 @click.option("--check", is_flag=True, help="Exit with 1 if a target was missed or a measurement failed.")
+@click.option(
+    "--page", is_flag=True, help="Measure all that docs/benchmarks.md shows, in sizes of its own, and write it."
+)
+@click.option("--quick", is_flag=True, help="With --page: smaller sizes and the main peers, in some minutes.")
+@click.option(
+    "--backlog", type=click.IntRange(1_000), help="With --page: the most jobs that wait; 10000000 takes long."
+)
+@click.option("--sustained", type=click.FloatRange(10), help="With --page: seconds of sustained load on each store.")
+@click.option(
+    "--clone",
+    type=click.Path(exists=True, file_okay=False, resolve_path=True),
+    help="With --page: run the third-party harness in this clone of it, too; with --again: that alone.",
+)
+@click.option("--again", is_flag=True, help="With --page: measure nothing, and draw the figures of the last run again.")
 def main(
+    page: bool,
+    quick: bool,
+    again: bool,
+    backlog: int | None,
+    sustained: float | None,
+    clone: str | None,
+    **options: Any,
+) -> None:
+    """Measure Holdfast beside its peers and the bare store, and judge it by its targets."""
+    if page or again:
+        sizes = {"backlog": backlog, "sustained": sustained, "stores": options["store"] and (options["store"],)}
+        sizes |= {"clone": clone, **{name: options[name] for name in ("jobs", "peer_jobs")}}
+        plan = replace(QUICK if quick else FULL, **{name: size for name, size in sizes.items() if size})
+        _write_page(plan, again)
+        return
+    _compare(**{**options, "store": options["store"] or "sqlite"})
+
+
+def _write_page(plan: PagePlan, again: bool) -> None:
+    from benchmarks.page import figures, write
+
+    found = write.read() if again else figures.take(plan, _tell)
+    if again and plan.clone:
+        found["harness"] = figures.PARTS["harness"](plan, _tell)
+    write.write(found)
+    click.echo(f"written: {write.DOCS / 'benchmarks.md'}")
+
+
+def _tell(line: str) -> None:
+    click.echo(line, err=True)
+
+
+def _compare(
     store: str,
     chosen: str,
-    jobs: int,
-    peer_jobs: int,
+    jobs: int | None,
+    peer_jobs: int | None,
     count: int,
     only: str,
     patience: float,
     file: Path | None,
     check: bool,
 ) -> None:
-    """Measure Holdfast beside its peers and the bare store, and judge it by its targets."""
-    plan = rounds.Plan(_systems(store, chosen), _measures(only), jobs, peer_jobs, count, patience)
-    outcome = rounds.run(plan, lambda line: click.echo(line, err=True))
+    try:
+        sizes = jobs or JOBS, peer_jobs or PEER_JOBS
+        plan = rounds.Plan(systems(store, chosen), _measures(only), *sizes, count, patience)
+    except UnknownPeer as error:
+        raise click.BadParameter(str(error)) from error
+    outcome = rounds.run(plan, _tell)
     verdicts = target.judge(store, outcome)
     console = Console()
     console.width = max(console.width, WIDTH)
@@ -56,24 +114,6 @@ def main(
         file.write_text(json.dumps(report.as_json(plan, outcome, verdicts), indent=2) + "\n")
     if check and (outcome.failures or any(verdict.kept is False for verdict in verdicts)):
         sys.exit(1)
-
-
-def _systems(store: str, chosen: str) -> tuple[System, ...]:
-    """A peer, ours, the other peers, the floor: our figures are never far from theirs in time."""
-    ours, floor = (
-        [system for system in import_module(f"benchmarks.{name}").SYSTEMS if system.store == store]
-        for name in ("ours", f"floor_{store}")
-    )
-    first, *others = [*_peers(store, chosen), None]
-    return tuple(system for system in (first, *ours, *others, *floor) if system is not None)
-
-
-def _peers(store: str, chosen: str) -> list[System]:
-    known = peers.known(store)
-    names = {"all": list(known), "none": []}.get(chosen, chosen.split(","))
-    if unknown := sorted(set(names) - set(known)):
-        raise click.BadParameter(f"{', '.join(unknown)}: known for {store} are {', '.join(known)}")
-    return [system for name in names for system in known[name]]
 
 
 def _measures(only: str) -> tuple[str, ...]:

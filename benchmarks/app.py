@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from benchmarks.script import Stopwatch, require
+from benchmarks.script import CostWatch, require
 from benchmarks.system import PAYLOAD, Place
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ def application(place: Place, then: Callable[[], object] = lambda: None) -> tupl
     return app, noop
 
 
-async def burst(place: Place, then: Callable[[], object] = lambda: None, *, fill_first: bool = False) -> float:
+async def burst(place: Place, then: Callable[[], object] = lambda: None, *, fill_first: bool = False) -> CostWatch:
     handled = 0
 
     def count() -> None:
@@ -51,10 +51,10 @@ async def burst(place: Place, then: Callable[[], object] = lambda: None, *, fill
         if fill_first:
             await fill(noop, place.jobs)
         worker = app.worker(queues=[QUEUE], slots=SLOTS)
-        with Stopwatch() as watch:
+        with CostWatch() as watch:
             await worker.run(burst=True)
     require(handled, place.jobs)
-    return watch.seconds
+    return watch
 
 
 async def fill(noop: Any, jobs: int) -> None:

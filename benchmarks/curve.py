@@ -1,11 +1,12 @@
 """The curve: what enqueue, claim and settle cost the more jobs wait.
 
-    python -m benchmarks.curve [--store sqlite|redis] [--most 1000000] [--keys 10000] [--calls 300] [--json FILE]
+    python -m benchmarks.curve [--store sqlite|redis|postgres] [--most 1000000] [--keys 10000] [--json FILE]
 
 From 1,000 waiting jobs, ten times more in each step, to --most; with and without keys. The calls are interleaved, so
 that a noisy machine is equally noisy to all. Times are medians of single calls (one job each) through the store. Beside
 them stands what the call cost the store itself: on SQLite instructions of its virtual machine, which count the rows
-that are touched; on Redis microseconds that the server spent in our function (INFO commandstats).
+that are touched; on Redis microseconds that the server spent in our function (INFO commandstats); on PostgreSQL those
+that its processes were running.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.meter import Meter, RedisTime, SqliteSteps
-from benchmarks.store import redis as redis_server
+from benchmarks import store as places
+from benchmarks.meter import Meter, PostgresTime, RedisTime, SqliteSteps
 from holdfast.client import new_id
 from holdfast.store.contract import Claimed, Complete, NewJob, Session, Store
 
@@ -117,7 +118,7 @@ async def on_redis(folder: Path, plots: Plots) -> AsyncIterator[list[Field]]:
 
     from holdfast.store.redis import RedisStore
 
-    with redis_server(folder) as url:
+    with places.redis(folder) as url:
         store, client = RedisStore(url), redis.asyncio.Redis.from_url(url)
         await store.open()
         yield [Field(store, RedisTime(client), size, keys) for size, keys in plots]
@@ -125,7 +126,19 @@ async def on_redis(folder: Path, plots: Plots) -> AsyncIterator[list[Field]]:
         await store.close()
 
 
-STORES = {"sqlite": on_sqlite, "redis": on_redis}
+@asynccontextmanager
+async def on_postgres(folder: Path, plots: Plots) -> AsyncIterator[list[Field]]:
+    """One server, one queue for each field."""
+    from holdfast.store.postgres import PostgresStore
+
+    with places.postgres(folder) as url:
+        store = PostgresStore(url)
+        await store.open()
+        yield [Field(store, PostgresTime(places.PIDS[url]), size, keys) for size, keys in plots]
+        await store.close()
+
+
+STORES = {"sqlite": on_sqlite, "redis": on_redis, "postgres": on_postgres}
 
 
 async def measure(store: str, plots: Plots, calls: int, console: Console) -> tuple[list[Field], str]:

@@ -20,7 +20,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import environment, peers
+from benchmarks import peers
+from benchmarks.compare import environment
 
 STATEMENTS = {
     "arq": "from arq import create_pool",

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, Protocol
+
+from benchmarks.processor import children
 
 STEP = 10
 
@@ -54,6 +58,30 @@ class RedisTime:
 
     async def _spent(self) -> float:
         return spent(await self._client.info("commandstats"))
+
+
+class PostgresTime:
+    """Microseconds that the server's processes were running, by the kernel's books: those of others count, too."""
+
+    unit = "server, us"
+
+    def __init__(self, server: int) -> None:
+        self._server = server
+        self._before: dict[int, int] = {}
+
+    async def start(self) -> None:
+        self._before = self._running()
+
+    async def read(self) -> float:
+        return sum(now - self._before.get(pid, now) for pid, now in self._running().items()) / 1000
+
+    def _running(self) -> dict[int, int]:
+        """Nanoseconds by process; the server has one thread in each."""
+        found = {}
+        for pid in children(self._server):
+            with suppress(OSError):  # it has just ended
+                found[pid] = int(Path(f"/proc/{pid}/schedstat").read_text().split()[0])
+        return found
 
 
 def spent(commandstats: dict[str, dict[str, float]]) -> float:

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from contextlib import closing
 
 from benchmarks.app import QUEUE, SLOTS, address, application, burst, fill, fill_elsewhere, new_runner, run
-from benchmarks.memory import memory
-from benchmarks.script import Stopwatch, main, require, say, started
-from benchmarks.system import PAYLOAD, SLEEP, SLEEPERS, Place, System
+from benchmarks.compare.memory import memory
+from benchmarks.compare.wake import wakes
+from benchmarks.script import CostWatch, main, note_done, require, say, started
+from benchmarks.system import PAYLOAD, SLEEP, SLEEPERS, TOIL, Place, System
 from benchmarks.trips import trips
-from benchmarks.wake import wakes
 
 __all__ = ["SYSTEMS", "memory", "wakes"]
 
@@ -21,7 +21,7 @@ SYSTEMS = (
         name="holdfast",
         script=__name__,
         store="sqlite",
-        measures=("enqueue", "bulk", "drain", "latency", "memory"),
+        measures=("enqueue", "bulk", "drain", "latency", "call", "sleep", "footprint", "memory", "recovery"),
         note=f"WAL, NORMAL; {SLOTS} slots; an event for every transition",
     ),
     System(
@@ -44,14 +44,14 @@ SYSTEMS = (
         name="holdfast",
         script=__name__,
         store="redis",
-        measures=("enqueue", "bulk", "drain", "latency", "call", "sleep", "wakes", "footprint", "memory"),
+        measures=("enqueue", "bulk", "drain", "latency", "call", "sleep", "wakes", "footprint", "memory", "recovery"),
         log=f"{{holdfast:{QUEUE}}}:events",
         note=f"one server without a disk; {SLOTS} slots; an event for every transition",
     ),
     *(
         System(
             name=f"bare call{remark}",
-            script="benchmarks.bare",
+            script="benchmarks.floor.bare",
             store="redis",
             measures=("enqueue",),
             variant=variant,
@@ -66,44 +66,44 @@ SYSTEMS = (
         name="holdfast",
         script=__name__,
         store="postgres",
-        measures=("enqueue", "bulk", "drain", "latency", "call", "sleep", "wal", "memory"),
+        measures=("enqueue", "bulk", "drain", "latency", "call", "sleep", "footprint", "wal", "memory", "recovery"),
         note=f"fsync and synchronous_commit on; {SLOTS} slots; an event for every transition",
     ),
 )
 
 
-def enqueue(place: Place) -> float:
-    async def one_by_one() -> float:
+def enqueue(place: Place) -> CostWatch:
+    async def one_by_one() -> CostWatch:
         app, noop = application(place)
         async with app:
-            with Stopwatch() as watch:
+            with CostWatch() as watch:
                 for _ in range(place.jobs):
                     await noop.enqueue(PAYLOAD)
-        return watch.seconds
+        return watch
 
     return run(one_by_one())
 
 
-def bulk(place: Place) -> float:
-    async def at_once() -> float:
+def bulk(place: Place) -> CostWatch:
+    async def at_once() -> CostWatch:
         app, noop = application(place)
         async with app:
-            with Stopwatch() as watch:
+            with CostWatch() as watch:
                 await fill(noop, place.jobs)
-        return watch.seconds
+        return watch
 
     return run(at_once())
 
 
-def drain(place: Place) -> float:
+def drain(place: Place) -> CostWatch:
     """The whole of a worker's run in burst mode, its start and its stop included."""
 
     if place.variant == "memory":
         return run(burst(place, fill_first=True))
     fill_elsewhere(place)
-    seconds = run(burst(place))
+    watch = run(burst(place))
     require(completed(place), place.jobs)
-    return seconds
+    return watch
 
 
 def serve(place: Place) -> None:
@@ -129,7 +129,7 @@ def call(place: Place) -> None:
 def sleep(place: Place) -> None:
     """How well a worker keeps its slots full."""
 
-    async def sleeping() -> float:
+    async def sleeping() -> CostWatch:
         from holdfast import Holdfast
 
         app = Holdfast(address(place))
@@ -140,12 +140,12 @@ def sleep(place: Place) -> None:
 
         async with app:
             await nap.enqueue_many(nap.args() for _ in range(SLEEPERS))
-            with Stopwatch() as watch:
+            with CostWatch() as watch:
                 report = await app.worker(queues=[QUEUE], slots=SLOTS).run(burst=True)
         require(report.completed, SLEEPERS)
-        return watch.seconds
+        return watch
 
-    say(metric="sleep", value=run(sleeping()))
+    say(metric="sleep", value=run(sleeping()).seconds)
 
 
 def send(place: Place) -> Callable[[], object]:
@@ -161,6 +161,36 @@ def send(place: Place) -> Callable[[], object]:
 
     runner.run(enter())
     return lambda: runner.run(one())
+
+
+def load(place: Place) -> None:
+    """Jobs that carry their number."""
+
+    async def enqueue_all() -> None:
+        app, noop = application(place)
+        async with app:
+            await noop.enqueue_many(noop.args(str(number)) for number in range(place.jobs))
+
+    run(enqueue_all())
+
+
+def toil(place: Place) -> None:
+    """A worker that notes which jobs it has done, until it is killed."""
+
+    async def work() -> None:
+        from holdfast import Holdfast
+
+        app = Holdfast(address(place))
+
+        @app.task(queue=QUEUE)
+        async def noop(data: str) -> None:
+            await asyncio.sleep(TOIL)
+            note_done(place, data)
+
+        async with app:
+            await app.worker(queues=[QUEUE], slots=SLOTS).run()
+
+    run(work())
 
 
 def completed(place: Place) -> int:

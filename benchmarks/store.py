@@ -14,6 +14,9 @@ from pathlib import Path
 
 from benchmarks.system import Place, System
 
+PIDS: dict[str, int] = {}
+"""By URL: the process of a server that was started here."""
+
 
 def sqlite(folder: Path) -> AbstractContextManager[str]:
     """A path: the file is made by whoever opens it."""
@@ -30,7 +33,9 @@ def redis(folder: Path) -> Iterator[str]:
     server = subprocess.Popen([_redis_binary(), *options], stdout=subprocess.DEVNULL)
     try:
         _wait_for(port)
-        yield f"redis://127.0.0.1:{port}"
+        url = f"redis://127.0.0.1:{port}"
+        PIDS[url] = server.pid
+        yield url
     finally:
         server.terminate()
         server.wait()
@@ -65,7 +70,9 @@ def postgres(folder: Path) -> Iterator[str]:
     server = PostgresServer(("listen_addresses=127.0.0.1", "shared_buffers=256MB", "max_wal_size=4GB"))
     server.start()
     try:
-        yield server.url().partition("?")[0]
+        url = server.url().partition("?")[0]
+        PIDS[url] = server.pid
+        yield url
     finally:
         server.close()
 
@@ -84,4 +91,4 @@ def fresh(system: System, jobs: int) -> Iterator[Place]:
         tempfile.TemporaryDirectory(prefix="holdfast-bench-") as folder,
         STORES[system.store](Path(folder)) as url,
     ):
-        yield Place(url, Path(folder), jobs, system.variant)
+        yield Place(url, Path(folder), jobs, system.variant, PIDS.get(url, 0))

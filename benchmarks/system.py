@@ -17,6 +17,14 @@ CALLS = 200
 WARM_CALLS = 20
 SLEEPERS, SLEEP = 2_000, 0.05
 """Jobs that do nothing for so many seconds; with 100 at a time they take a second at best."""
+QUANTILES = (5, 25, 50, 75, 95, 99)
+"""Per cent: what is told of a distribution."""
+SERVER = "HOLDFAST_BENCH_SERVER"
+"""The variable that tells a script which process the server of its store is."""
+DONE = "done"
+"""The file, in a place's folder, to which `toil` appends the numbers of jobs that are done."""
+TOIL = 0.2
+"""Seconds of a job of `benchmarks.recovery`."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +47,9 @@ class System:
     log: str = ""
     """The key of its events in Redis, where they are counted apart from the jobs."""
     note: str = ""
+    """How it is configured."""
+    lacks: str = ""
+    """What it does not do that Holdfast does, for the page."""
 
     def jobs(self, measure: str, wanted: int) -> int:
         """How many jobs this system gets for one measure."""
@@ -54,3 +65,5 @@ class Place:
     folder: Path
     jobs: int
     variant: str = ""
+    server: int = 0
+    """The process of the server, if the store has one."""

@@ -6,12 +6,11 @@ Standard library only: every system's own environment imports this module.
 from __future__ import annotations
 
 import asyncio
-import statistics
 import threading
 import time
 from collections.abc import Awaitable, Callable
 
-from benchmarks.script import Stopwatch, say
+from benchmarks.script import Stopwatch, quantiles, say
 from benchmarks.system import CALLERS, CALLS, WARM_CALLS
 
 LONGEST = 8.0
@@ -22,7 +21,7 @@ async def trips(call: Callable[[], Awaitable[object]]) -> None:
     """Both figures are said, by tasks of this loop."""
     for _ in range(WARM_CALLS):
         await call()
-    _say_median([await _timed(call) for _ in _until(5 * CALLS)])
+    _say_quantiles([await _timed(call) for _ in _until(5 * CALLS)])
     done = 0
 
     async def caller() -> None:
@@ -40,7 +39,7 @@ def trips_in_threads(call: Callable[[], object]) -> None:
     """The same for a system that blocks: a thread for each caller."""
     for _ in range(WARM_CALLS):
         call()
-    _say_median([_timed_here(call) for _ in _until(5 * CALLS)])
+    _say_quantiles([_timed_here(call) for _ in _until(5 * CALLS)])
     done: list[int] = []
 
     def caller() -> None:
@@ -87,8 +86,9 @@ def _timed_here(call: Callable[[], object]) -> float:
     return watch.seconds
 
 
-def _say_median(seconds: list[float]) -> None:
-    say(metric="call_p50", value=statistics.median(seconds) * 1000)
+def _say_quantiles(seconds: list[float]) -> None:
+    for metric, value in quantiles("call_", [each * 1000 for each in seconds]).items():
+        say(metric=metric, value=value)
 
 
 def _say_rate(done: int, watch: Stopwatch) -> None:

@@ -248,6 +248,12 @@ class PostgresServer:
     def url(self, schema: str = "holdfast") -> str:
         return f"postgresql://holdfast@127.0.0.1:{self.port}/postgres?schema={schema}"
 
+    @property
+    def pid(self) -> int:
+        """The process that takes connections, while it runs."""
+        assert self._process is not None
+        return self._process.pid
+
     def start(self) -> None:
         """The server takes connections."""
         options = [part for setting in self._settings for part in ("-c", setting)]

@@ -23,7 +23,10 @@ def systems(path: Path) -> list[System]:
     if path.suffix == ".py":
         return list(import_module(f"{__name__}.{path.stem}").SYSTEMS)
     header = path.read_text().splitlines()[0].removeprefix("//")
-    return [System(script=str(path), **{**each, "most": _pairs(each)}) for each in json.loads(header)]
+    return [
+        System(script=str(path), **{**each, "measures": tuple(each["measures"]), "most": _pairs(each)})
+        for each in json.loads(header)
+    ]
 
 
 def _is_peer(path: Path) -> bool:

@@ -6,11 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from benchmarks.script import Stopwatch, require, say, started
-from benchmarks.system import PAYLOAD, SLEEP, SLEEPERS, Place
+from benchmarks.script import CostWatch, note_done, require, say, started
+from benchmarks.system import PAYLOAD, SLEEP, SLEEPERS, TOIL, Place
+from benchmarks.third_party.contract import steady
 from benchmarks.trips import trips
 
-Handler = Callable[[], Awaitable[None]]
+Handler = Callable[[str], Awaitable[None]]
+"""It is given the data of the job."""
 PARTING = 3
 """Seconds that a worker has to stop, once its figure is taken."""
 
@@ -66,6 +68,9 @@ def verbs(kind: Callable[[Place], Peer], loop: Callable[[], asyncio.AbstractEven
         "sleep": lambda place: run(_sleep(kind, place)),
         "serve": lambda place: run(_serve(kind(place))),
         "send": send,
+        "load": lambda place: run(_load(kind(place))),
+        "toil": lambda place: run(_toil(kind(place))),
+        "steady": lambda place: run(_steady(kind, place)),
     }
 
 
@@ -73,55 +78,59 @@ async def _wrapped(work: Awaitable[Any]) -> Any:
     return await work
 
 
-async def _enqueue(peer: Peer) -> float:
+async def _enqueue(peer: Peer) -> CostWatch:
     await peer.open()
-    with Stopwatch() as watch:
+    with CostWatch() as watch:
         for _ in range(peer.place.jobs):
             await peer.one(PAYLOAD)
     await peer.close()
-    return watch.seconds
+    return watch
 
 
-async def _bulk(peer: Peer, jobs: int) -> float:
+async def _bulk(peer: Peer, jobs: int) -> CostWatch:
     await peer.open()
-    with Stopwatch() as watch:
+    with CostWatch() as watch:
         await peer.many(PAYLOAD, jobs)
     await peer.close()
-    return watch.seconds
+    return watch
 
 
-async def _drain(kind: Callable[[Place], Peer], place: Place) -> float:
+async def _drain(kind: Callable[[Place], Peer], place: Place) -> CostWatch:
     await _bulk(kind(place), place.jobs)
 
-    async def noop() -> None: ...
+    async def noop(data: str) -> None: ...
 
     return await _handled(kind(place), place.jobs, noop)
 
 
 async def _sleep(kind: Callable[[Place], Peer], place: Place) -> None:
     await _bulk(kind(place), SLEEPERS)
-    say(metric="sleep", value=await _handled(kind(place), SLEEPERS, lambda: asyncio.sleep(SLEEP)))
+
+    async def nap(data: str) -> None:
+        await asyncio.sleep(SLEEP)
+
+    say(metric="sleep", value=(await _handled(kind(place), SLEEPERS, nap)).seconds)
 
 
-async def _handled(peer: Peer, jobs: int, handler: Handler) -> float:
+async def _handled(peer: Peer, jobs: int, handler: Handler) -> CostWatch:
     """Seconds until the last of the jobs was handled."""
     over, done = asyncio.Event(), 0
 
-    async def counted() -> None:
+    async def counted(data: str) -> None:
         nonlocal done
-        await handler()
+        await handler(data)
         done += 1
         if done >= jobs:
             over.set()
 
-    with Stopwatch() as watch:
+    with CostWatch() as watch:
         working = asyncio.create_task(peer.work(counted))
         waiting = asyncio.create_task(over.wait())
         await asyncio.wait([working, waiting], return_when=asyncio.FIRST_COMPLETED)
     require(min(done, jobs), jobs)  # SAQ sweeps a job as it starts, which then runs twice
     working.cancel()
     await asyncio.wait([working], timeout=PARTING)
-    return watch.seconds
+    return watch
 
 
 async def _call(peer: Peer) -> None:
@@ -131,7 +140,36 @@ async def _call(peer: Peer) -> None:
 
 
 async def _serve(peer: Peer) -> None:
-    async def handler() -> None:
+    async def handler(data: str) -> None:
         started()
 
     await peer.work(handler)
+
+
+async def _load(peer: Peer) -> None:
+    await peer.open()
+    for number in range(peer.place.jobs):
+        await peer.one(str(number))
+    await peer.close()
+
+
+async def _toil(peer: Peer) -> None:
+    async def handler(data: str) -> None:
+        await asyncio.sleep(TOIL)
+        note_done(peer.place, data)
+
+    await peer.work(handler)
+
+
+async def _steady(kind: Callable[[Place], Peer], place: Place) -> None:
+    """For `benchmarks.third_party.scenarios`: one connection enqueues, another works."""
+    producer, worker = kind(place), kind(place)
+    await producer.open()
+    await steady(Halves(producer, worker), kind.__name__.lower())
+
+
+class Halves:
+    """A producer and a worker, which are two of a kind."""
+
+    def __init__(self, producer: Peer, worker: Peer) -> None:
+        self.many, self.work = producer.many, worker.work

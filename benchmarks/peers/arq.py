@@ -14,9 +14,10 @@ SYSTEMS = (
         script=__name__,
         store="redis",
         packages=("arq", "hiredis"),
-        measures=("enqueue", "drain", "latency", "call", "sleep", "footprint"),
+        measures=("enqueue", "drain", "latency", "call", "sleep", "footprint", "recovery"),
         most=(("drain", 5_000), ("enqueue", 5_000)),
         note="max_jobs 100, poll_delay 0.01 (0.5 as it comes), results polled every 5 ms; no bulk",
+        lacks="no limits over all workers; a killed worker's job waits for its time-out",
     ),
 )
 
@@ -45,7 +46,7 @@ class Arq(Peer):
         from arq.worker import Worker, func
 
         async def noop(context: Any, data: str) -> None:
-            await handle()
+            await handle(data)
 
         made = Worker(
             [func(noop, name="noop")],

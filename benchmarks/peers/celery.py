@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.script import Stopwatch, main, require, say, started
+from benchmarks.script import CostWatch, main, require, say, started
 from benchmarks.system import PAYLOAD, SLEEP, SLEEPERS, Place, System
 from benchmarks.trips import trips_in_threads
 
@@ -21,6 +21,7 @@ SYSTEMS = (
         measures=("enqueue", "drain", "latency", "call", "sleep", "footprint"),
         most=(("drain", 3_000), ("enqueue", 3_000)),
         note="pool of 100 threads, no gossip, mingle or heartbeat; results only for calls; no bulk",
+        lacks="no deduplicating ids; no limits over all workers; a killed worker's job is lost, unless `acks_late`",
     ),
 )
 
@@ -42,23 +43,23 @@ def send_one(task: Any) -> None:
     task.apply_async((PAYLOAD,), ignore_result=True)
 
 
-def enqueue(place: Place) -> float:
+def enqueue(place: Place) -> CostWatch:
     _, task = noop(place)
-    with Stopwatch() as watch:
+    with CostWatch() as watch:
         for _ in range(place.jobs):
             send_one(task)
-    return watch.seconds
+    return watch
 
 
-def drain(place: Place) -> float:
+def drain(place: Place) -> CostWatch:
     return handled(place, place.jobs, lambda: None)
 
 
 def sleep(place: Place) -> None:
-    say(metric="sleep", value=handled(place, SLEEPERS, lambda: time.sleep(SLEEP)))
+    say(metric="sleep", value=handled(place, SLEEPERS, lambda: time.sleep(SLEEP)).seconds)
 
 
-def handled(place: Place, jobs: int, handler: Callable[[], object]) -> float:
+def handled(place: Place, jobs: int, handler: Callable[[], object]) -> CostWatch:
     """Seconds from the start of the worker to the last of the jobs."""
     lock, over, done = threading.Lock(), threading.Event(), 0
 
@@ -73,11 +74,11 @@ def handled(place: Place, jobs: int, handler: Callable[[], object]) -> float:
     app, task = noop(place, count)
     for _ in range(jobs):
         send_one(task)
-    with Stopwatch() as watch:
+    with CostWatch() as watch:
         threading.Thread(target=app.Worker(**options()).start, daemon=True).start()
         over.wait()
     require(done, jobs)
-    return watch.seconds
+    return watch
 
 
 def options() -> dict[str, Any]:

@@ -7,10 +7,10 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.script import Stopwatch, main, require, started
+from benchmarks.script import CostWatch, main, require, started
 from benchmarks.system import PAYLOAD, Place, System
 
-_MEASURES = ("enqueue", "drain", "latency")
+_MEASURES = ("enqueue", "drain", "latency", "footprint")
 
 SYSTEMS = (
     System(
@@ -21,6 +21,7 @@ SYSTEMS = (
         measures=_MEASURES,
         beside="holdfast at FULL",
         note="WAL; synchronous FULL, its default (its options: FULL or OFF); no bulk; polls, 100 ms at first",
+        lacks="a killed worker's job is lost; no deduplicating ids; no bulk",
     ),
     System(
         name="huey at NORMAL",
@@ -30,6 +31,7 @@ SYSTEMS = (
         measures=_MEASURES,
         variant="normal",
         note="the same durability as ours, which no option of huey gives: a connection factory does",
+        lacks="a killed worker's job is lost; no deduplicating ids; no bulk",
     ),
 )
 
@@ -56,25 +58,25 @@ def noop(queue: Any, then: Callable[[], None]) -> Any:
     return queue.task(name="noop")(noop)
 
 
-def enqueue(place: Place) -> float:
+def enqueue(place: Place) -> CostWatch:
     task = noop(open_queue(place), lambda: None)
-    with Stopwatch() as watch:
+    with CostWatch() as watch:
         for _ in range(place.jobs):
             task(PAYLOAD)
-    return watch.seconds
+    return watch
 
 
-def drain(place: Place) -> float:
+def drain(place: Place) -> CostWatch:
     enqueue(place)
     queue, count = open_queue(place), Countdown(place.jobs)
     noop(queue, count.one)
     consumer = queue.create_consumer(workers=1, periodic=False)
-    with Stopwatch() as watch:
+    with CostWatch() as watch:
         consumer.start()
         count.over.wait()
     consumer.stop(graceful=True)
     require(place.jobs - queue.pending_count(), place.jobs)
-    return watch.seconds
+    return watch
 
 
 def serve(place: Place) -> None:

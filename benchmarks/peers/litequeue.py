@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.script import Stopwatch, main, require
+from benchmarks.script import CostWatch, main, require
 from benchmarks.system import PAYLOAD, Place, System
 
 SYSTEMS = (
@@ -13,10 +13,11 @@ SYSTEMS = (
         script=__name__,
         store="sqlite",
         packages=("litequeue",),
-        measures=("enqueue", "bulk", "drain"),
+        measures=("enqueue", "bulk", "drain", "footprint"),
         most=(("drain", 2_000),),
         note="WAL, NORMAL (its own); bulk: put() in one transaction(); no worker, so no latency;"
         " drain of 2,000, because up to 0.9 a pop sorts the whole backlog",
+        lacks="no worker, retries, results or schedules: a table of messages with a lock",
     ),
 )
 
@@ -27,32 +28,32 @@ def open_queue(place: Place) -> Any:
     return LiteQueue(place.url)
 
 
-def enqueue(place: Place) -> float:
+def enqueue(place: Place) -> CostWatch:
     queue = open_queue(place)
-    with Stopwatch() as watch:
+    with CostWatch() as watch:
         for _ in range(place.jobs):
             queue.put(PAYLOAD)
-    return watch.seconds
+    return watch
 
 
-def bulk(place: Place) -> float:
+def bulk(place: Place) -> CostWatch:
     queue = open_queue(place)
-    with Stopwatch() as watch, queue.transaction():
+    with CostWatch() as watch, queue.transaction():
         for _ in range(place.jobs):
             queue.put(PAYLOAD)
-    return watch.seconds
+    return watch
 
 
-def drain(place: Place) -> float:
+def drain(place: Place) -> CostWatch:
     bulk(place)
     queue = open_queue(place)
     done = 0
-    with Stopwatch() as watch:
+    with CostWatch() as watch:
         while (message := queue.pop()) is not None:
             finish(queue, message)
             done += 1
     require(done, place.jobs)
-    return watch.seconds
+    return watch
 
 
 def finish(queue: Any, message: Any) -> None:

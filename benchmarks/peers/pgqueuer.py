@@ -19,10 +19,11 @@ SYSTEMS = (
         script=__name__,
         store="postgres",
         packages=("pgqueuer[asyncpg]", "asyncpg", "uvloop"),
-        measures=("enqueue", "bulk", "drain", "latency", "call", "sleep", "wal"),
+        measures=("enqueue", "bulk", "drain", "latency", "call", "sleep", "footprint", "wal", "recovery"),
         most=(("enqueue", 2_000), ("wal", 2_000)),
         note=f"asyncpg, uvloop; batches of {BATCH}; a status log for each job, no results: a call waits for its status,"
         " debounced by 5 ms (50 as it comes)",
+        lacks="no results: a call learns of its end only; no events with counters and causes",
     ),
 )
 
@@ -63,7 +64,7 @@ class Pgqueuer(Peer):
         worker: Any = PgQueuer(self.driver)
 
         async def noop(job: Any) -> None:
-            await handle()
+            await handle((job.payload or b"").decode())
 
         worker.entrypoint("bench")(noop)
         await worker.run(batch_size=BATCH, dequeue_timeout=timedelta(seconds=1))

@@ -1,8 +1,7 @@
-// [{"name": "platformatic", "store": "redis", "packages": ["@platformatic/job-queue"], "measures": ["enqueue", "bulk", "drain", "latency", "call", "sleep", "footprint"], "note": "@platformatic/job-queue on Node; concurrency 100; it has no bulk call: 1,000 enqueues under way at once"}]
+// [{"name": "platformatic", "store": "redis", "packages": ["@platformatic/job-queue"], "measures": ["enqueue", "bulk", "drain", "latency", "call", "sleep", "footprint", "recovery"], "note": "@platformatic/job-queue on Node; concurrency 100; it has no bulk call: 1,000 enqueues under way at once", "lacks": "no priorities, limits over all workers, schedules or chains; no event log"}]
 import { Queue, RedisStorage } from '@platformatic/job-queue';
-import { createInterface } from 'node:readline';
-import { writeSync } from 'node:fs';
 import { randomUUID } from 'node:crypto';
+import { data, jobs, nap, noteDone, options, rated, say, sayVersion, sendOnRequest, since, now, started, trips, verb } from './_node.mjs';
 
 // The package wants Node 22; this is all that it misses on Node 20.
 Promise.withResolvers ??= function withResolvers() {
@@ -11,13 +10,6 @@ Promise.withResolvers ??= function withResolvers() {
   return { promise, resolve, reject };
 };
 
-const [verb, ...rest] = process.argv.slice(2);
-const options = Object.fromEntries(rest.map((each) => [each.slice(2, each.indexOf('=')), each.slice(each.indexOf('=') + 1)]));
-const jobs = Number(options.jobs);
-const data = { data: 'x'.repeat(100) };
-const say = (line) => writeSync(1, JSON.stringify(line) + '\n');
-const now = () => process.hrtime.bigint();
-const since = (began) => Number(now() - began) / 1e9;
 const made = () => new Queue({ storage: new RedisStorage({ url: options.url }), concurrency: 100 });
 
 // A queue without a handler only produces.
@@ -34,74 +26,61 @@ async function fill(queue, count) {
   }
 }
 
-// Seconds from the start of the worker to its last completion.
+// From the start of the worker to its last completion.
 async function handled(count, handler) {
-  await fill(await producer(), count);
   const queue = made();
   let done = 0;
   const over = new Promise((resolve) => queue.on('completed', () => { if (++done === count) resolve(); }));
   queue.execute(handler);
-  const began = now();
   await queue.start();
   await over;
-  return since(began);
 }
 
-async function trips(queue) {
-  const call = () => queue.enqueueAndWait(randomUUID(), data, { timeout: 30000 });
-  for (let n = 0; n < 20; n++) await call();
-  const times = [];
-  let end = performance.now() + 8000;
-  for (let n = 0; n < 1000 && performance.now() < end; n++) {
-    const began = now();
-    await call();
-    times.push(since(began) * 1000);
-  }
-  say({ metric: 'call_p50', value: times.sort((a, b) => a - b)[times.length >> 1] });
-  let done = 0;
-  end = performance.now() + 8000;
-  const began = now();
-  const caller = async () => { for (let n = 0; n < 200 && performance.now() < end; n++) { await call(); done++; } };
-  await Promise.all(Array.from({ length: 50 }, caller));
-  say({ metric: 'callers', value: done / since(began) });
+async function work(handler) {
+  const queue = made();
+  queue.execute(handler);
+  await queue.start();
+  await new Promise(() => {});
 }
 
 const verbs = {
   async enqueue() {
     const queue = await producer();
-    const began = now();
-    for (let n = 0; n < jobs; n++) await queue.enqueue(randomUUID(), data);
-    say({ metric: verb, value: jobs / since(began) });
+    await rated(async () => { for (let n = 0; n < jobs; n++) await queue.enqueue(randomUUID(), data); });
   },
   async bulk() {
     const queue = await producer();
-    const began = now();
-    await fill(queue, jobs);
-    say({ metric: verb, value: jobs / since(began) });
+    await rated(() => fill(queue, jobs));
   },
   async drain() {
-    say({ metric: verb, value: jobs / await handled(jobs, async () => ({ ok: true })) });
+    await fill(await producer(), jobs);
+    await rated(() => handled(jobs, async () => ({ ok: true })));
   },
   async sleep() {
-    const nap = () => new Promise((over) => setTimeout(() => over({ ok: true }), 50));
-    say({ metric: 'sleep', value: await handled(2000, nap) });
+    await fill(await producer(), 2000);
+    const began = now();
+    await handled(2000, async () => { await nap(0.05); return { ok: true }; });
+    say({ metric: 'sleep', value: since(began) });
   },
   async call() {
-    await trips(await producer());
+    const queue = await producer();
+    await trips(() => queue.enqueueAndWait(randomUUID(), data, { timeout: 30000 }));
   },
   async serve() {
-    const queue = made();
-    queue.execute(async () => { say({ started: Number(now()) }); return { ok: true }; });
-    await queue.start();
-    await new Promise(() => {});
+    await work(async () => { started(); return { ok: true }; });
   },
   async send() {
     const queue = await producer();
-    for await (const _ of createInterface({ input: process.stdin })) {
-      say({ sent: Number(now()) });
-      await queue.enqueue(randomUUID(), data);
-    }
+    await sendOnRequest(() => queue.enqueue(randomUUID(), data));
+  },
+  async load() {
+    const queue = await producer();
+    for (let n = 0; n < jobs; n++) await queue.enqueue(randomUUID(), { data: String(n) });
+  },
+  async toil() {
+    await work(async (job) => { await nap(0.2); noteDone(job.payload.data); return { ok: true }; });
   },
 };
+sayVersion('@platformatic/job-queue');
 await verbs[verb]();
 process.exit(0);

@@ -16,9 +16,10 @@ SYSTEMS = (
         script=__name__,
         store="postgres",
         packages=("procrastinate", "psycopg[binary,pool]"),
-        measures=("enqueue", "bulk", "drain", "latency", "sleep", "wal"),
+        measures=("enqueue", "bulk", "drain", "latency", "sleep", "footprint", "wal", "recovery"),
         most=(("drain", 2_000), ("enqueue", 2_000), ("wal", 500)),
         note="psycopg, concurrency 100; an event for each status; no results, so no calls",
+        lacks="no results; a killed worker's job stays until your code retries it",
     ),
 )
 
@@ -31,7 +32,7 @@ class Procrastinate(Peer):
 
         async def noop(data: str) -> None:
             if handle is not None:
-                await handle()
+                await handle(data)
 
         self.noop: Any = self.app.task(name="noop", queue="bench")(noop)
         await self.app.open_async()

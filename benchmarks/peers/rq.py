@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.script import Stopwatch, main, require, started
+from benchmarks.script import CostWatch, main, require, started
 from benchmarks.system import PAYLOAD, Place, System
 from benchmarks.trips import trips_in_threads
 
@@ -20,6 +20,7 @@ SYSTEMS = (
         measures=("enqueue", "bulk", "drain", "latency", "call", "footprint"),
         most=(("drain", 2_000), ("enqueue", 2_000)),
         note=f"SimpleWorker (no fork for each job), one job at a time; bulk in chunks of {CHUNK:,}",
+        lacks="one job at a time for each process; no limits over all workers",
     ),
 )
 
@@ -43,32 +44,32 @@ def name(handler: Callable[[str], None]) -> str:
     return f"benchmarks.peers.rq.{handler.__name__}"
 
 
-def enqueue(place: Place) -> float:
+def enqueue(place: Place) -> CostWatch:
     made = queue(place)
-    with Stopwatch() as watch:
+    with CostWatch() as watch:
         for _ in range(place.jobs):
             made.enqueue(name(noop), PAYLOAD)
-    return watch.seconds
+    return watch
 
 
-def bulk(place: Place) -> float:
+def bulk(place: Place) -> CostWatch:
     from rq import Queue
 
     made = queue(place)
-    with Stopwatch() as watch:
+    with CostWatch() as watch:
         for first in range(0, place.jobs, CHUNK):
             count = min(CHUNK, place.jobs - first)
             made.enqueue_many([Queue.prepare_data(name(noop), (PAYLOAD,)) for _ in range(count)])
-    return watch.seconds
+    return watch
 
 
-def drain(place: Place) -> float:
+def drain(place: Place) -> CostWatch:
     bulk(place)
     made = queue(place)
-    with Stopwatch() as watch:
+    with CostWatch() as watch:
         work(made, burst=True)
     require(made.finished_job_registry.count, place.jobs)
-    return watch.seconds
+    return watch
 
 
 def work(made: Any, *, burst: bool) -> None:

@@ -8,7 +8,7 @@ from benchmarks.peers._asyncio import Handler, Peer, verbs
 from benchmarks.script import main
 from benchmarks.system import PAYLOAD, System
 
-MEASURES = ("enqueue", "drain", "latency", "call", "sleep")
+MEASURES = ("enqueue", "drain", "latency", "call", "sleep", "footprint", "recovery")
 
 SYSTEMS = (
     System(
@@ -16,9 +16,10 @@ SYSTEMS = (
         script=__name__,
         store="redis",
         packages=("saq[redis,hiredis]", "saq[postgres]", "psycopg[binary,pool]", "typing_extensions"),
-        measures=(*MEASURES, "footprint"),
+        measures=MEASURES,
         most=(("drain", 5_000), ("enqueue", 5_000)),
         note="concurrency 100, dequeue_timeout 0.1, results polled every 5 ms (500 as it comes); no bulk",
+        lacks="no limits over all workers",
     ),
     System(
         name="saq",
@@ -28,6 +29,7 @@ SYSTEMS = (
         measures=(*MEASURES, "wal"),
         most=(("drain", 1_000), ("enqueue", 1_000), ("wal", 500)),
         note="concurrency 100, woken by NOTIFY, results polled every 5 ms (500 as it comes); no bulk",
+        lacks="no limits over all workers",
     ),
 )
 
@@ -52,7 +54,7 @@ class Saq(Peer):
         from saq import Queue, Worker
 
         async def noop(context: Any, *, data: str) -> None:
-            await handle()
+            await handle(data)
 
         waits = {"dequeue_timeout": 0.1} if self.place.url.startswith("redis") else {}  # PostgreSQL tells it
         queue = Queue.from_url(self.place.url)

@@ -16,9 +16,10 @@ SYSTEMS = (
         script=__name__,
         store="redis",
         packages=("streaq", "uvloop"),
-        measures=("enqueue", "bulk", "drain", "latency", "call", "sleep", "footprint"),
+        measures=("enqueue", "bulk", "drain", "latency", "call", "sleep", "footprint", "recovery"),
         most=(("drain", 3_000), ("enqueue", 3_000)),
         note=f"uvloop, concurrency 100; bulk in chunks of {CHUNK:,}",
+        lacks="no limits over all workers",
     ),
 )
 
@@ -31,7 +32,7 @@ class Streaq(Peer):
 
         async def noop(data: str) -> None:
             if handle is not None:
-                await handle()
+                await handle(data)
 
         return worker, worker.task(noop)
 

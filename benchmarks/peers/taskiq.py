@@ -14,8 +14,9 @@ SYSTEMS = (
         script=__name__,
         store="redis",
         packages=("taskiq", "taskiq-redis", "redis", "hiredis", "uvloop"),
-        measures=("enqueue", "drain", "latency", "call", "sleep", "footprint"),
+        measures=("enqueue", "drain", "latency", "call", "sleep", "footprint", "recovery"),
         note="stream broker, uvloop, 100 at a time, results polled every 5 ms (200 as it comes); no bulk",
+        lacks="no deduplicating ids; no limits over all workers",
     ),
 )
 
@@ -29,7 +30,7 @@ class Taskiq(Peer):
 
         async def noop(data: str) -> None:
             if handle is not None:
-                await handle()
+                await handle(data)
 
         return broker, broker.register_task(noop, task_name="noop")
 

@@ -10,12 +10,15 @@ from rich.console import Console
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from benchmarks import curve, health, health_sqlite, peers, report, rounds, target, wake
-from benchmarks.environment import NotInstallable
-from benchmarks.measure import bytes_each
+from benchmarks import curve, peers
+from benchmarks.compare import report, rounds, target, wake
+from benchmarks.compare.environment import NotInstallable
+from benchmarks.compare.measure import bytes_each
+from benchmarks.compare.process import Failed, TimedOut
+from benchmarks.compare.rounds import Outcome, Plan
+from benchmarks.health import postgres as health
+from benchmarks.health import sqlite as health_sqlite
 from benchmarks.meter import spent
-from benchmarks.process import Failed, TimedOut
-from benchmarks.rounds import Outcome, Plan
 from benchmarks.system import MEASURES, System
 
 REDIS_PEERS = {"arq", "bullmq", "celery", "dramatiq", "platformatic", "rq", "saq", "streaq", "taskiq"}
@@ -184,6 +187,6 @@ def test_a_store_that_has_reached_its_length_is_flat_and_the_bound_of_the_log_co
 
 def test_every_peer_of_redis_is_found_and_knows_its_measures() -> None:
     assert set(peers.known("redis")) == REDIS_PEERS
-    assert set(peers.known("postgres")) == {"pgqueuer", "procrastinate", "saq"}
+    assert set(peers.known("postgres")) == {"awa", "pgqueuer", "procrastinate", "saq"}
     every = [each for store in ("sqlite", "redis", "postgres") for rows in peers.known(store).values() for each in rows]
-    assert all(set(each.measures) <= set(MEASURES) for each in every)
+    assert all(set(each.measures) <= {*MEASURES, "recovery"} for each in every)

@@ -119,7 +119,8 @@ class RedisWork:
         if not self._outages.was_heard_lately(HEARD_WITHIN_MS):
             await self._outages.hear(session.lease_ms)
         back = handed.give_back() if handed is not None else []
-        wanted = [queue for queue in queues if queue in session.queues]
+        served = frozenset(session.queues)  # a session may have a thousand
+        wanted = [queue for queue in queues if queue in served]
         if handed is not None:
             held += handed.taken - before
         partial = PartialTurn(session, [*settlements, *back], wanted, room - len(given), held, only_suspects)

@@ -6,7 +6,7 @@ import itertools
 import os
 from typing import Any
 
-from benchmarks.script import Stopwatch, main, require
+from benchmarks.script import CostWatch, main, require
 from benchmarks.system import PAYLOAD, Place, System
 
 SYSTEMS = (
@@ -40,28 +40,28 @@ def write(pipe: Any, number: int) -> None:
     pipe.xadd("events", {"e": EVENT})
 
 
-def enqueue(place: Place) -> float:
+def enqueue(place: Place) -> CostWatch:
     return insert(place, 1)
 
 
-def bulk(place: Place) -> float:
+def bulk(place: Place) -> CostWatch:
     return insert(place, CHUNK)
 
 
-def insert(place: Place, chunk: int) -> float:
-    with connect(place) as client, Stopwatch() as watch:
+def insert(place: Place, chunk: int) -> CostWatch:
+    with connect(place) as client, CostWatch() as watch:
         for first in range(0, place.jobs, chunk):
             pipe = client.pipeline(transaction=False)
             for number in range(first, min(first + chunk, place.jobs)):
                 write(pipe, number)
             pipe.execute()
-    return watch.seconds
+    return watch
 
 
-def drain(place: Place) -> float:
+def drain(place: Place) -> CostWatch:
     insert(place, CHUNK)
     done = 0
-    with connect(place) as client, Stopwatch() as watch:
+    with connect(place) as client, CostWatch() as watch:
         held: list[bytes] = []
         for _ in itertools.count():
             pipe = client.pipeline(transaction=False)
@@ -83,7 +83,7 @@ def drain(place: Place) -> float:
                 pipe.xadd("events", {"e": EVENT})
             pipe.execute()
     require(done, place.jobs)
-    return watch.seconds
+    return watch
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.system import System
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 INSTALLING = 300
 """Seconds until an installation is given up."""
 
@@ -49,6 +49,8 @@ def _node_script(system: System) -> Path:
         home.mkdir(parents=True, exist_ok=True)
         _install(system, "npm", "install", "--silent", "--prefix", str(home), *system.packages)
         _mark(home, system)
+    for shared in source.parent.glob("_*.mjs"):
+        shutil.copy(shared, home)
     return Path(shutil.copy(source, home))
 
 

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from benchmarks.environment import ROOT, command
-from benchmarks.system import Place, System
+from benchmarks.compare.environment import ROOT, command
+from benchmarks.system import SERVER, Place, System
 
 PATIENCE = 240
 """Seconds until a measurement is given up, unless the command line says otherwise."""
@@ -43,7 +43,9 @@ class TimedOut(Failed):
 def run(system: System, verb: str, place: Place, patience: float = PATIENCE) -> list[dict[str, Any]]:
     """Everything that one verb said, once it has ended well."""
     pipe = subprocess.PIPE
-    with _ending(subprocess.Popen(_command(system, verb, place), stdout=pipe, stderr=pipe, **_OPTIONS)) as process:
+    with _ending(
+        subprocess.Popen(_command(system, verb, place), stdout=pipe, stderr=pipe, **_options(place))
+    ) as process:
         try:
             said, errors = process.communicate(timeout=patience)
         except subprocess.TimeoutExpired:
@@ -69,6 +71,11 @@ class Talk:
             self._process.stdin.flush()
         except BrokenPipeError:
             raise Failed(f"{self._name}: it has ended") from None
+
+    def kill(self) -> None:
+        """The process and its children are killed, with no chance to tidy up."""
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
 
     def hear(self, field: str) -> Any:
         """The next line that has this field."""
@@ -97,13 +104,16 @@ def talking(system: System, verb: str, place: Place) -> Iterator[Talk]:
     with (
         (place.folder / f"{verb}.log").open("w") as log,
         _ending(
-            subprocess.Popen(_command(system, verb, place), stdin=pipe, stdout=pipe, stderr=log, **_OPTIONS)
+            subprocess.Popen(_command(system, verb, place), stdin=pipe, stdout=pipe, stderr=log, **_options(place))
         ) as process,
     ):
         yield Talk(f"{system.name} {verb}", process)
 
 
-_OPTIONS: dict[str, Any] = {"cwd": ROOT, "text": True, "start_new_session": True}
+def _options(place: Place) -> dict[str, Any]:
+    """A session of its own, which knows the server's process."""
+    known = {SERVER: str(place.server)} if place.server else {}
+    return {"cwd": ROOT, "text": True, "start_new_session": True, "env": {**os.environ, **known}}
 
 
 @contextmanager

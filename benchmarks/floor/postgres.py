@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.script import Stopwatch, main, require
+from benchmarks.script import CostWatch, main, require
 from benchmarks.system import PAYLOAD, Place, System
 
 CHUNK = 1_000
@@ -56,18 +56,18 @@ def connect(place: Place) -> Any:
     return connection
 
 
-def enqueue(place: Place) -> float:
+def enqueue(place: Place) -> CostWatch:
     return insert(place, 1)
 
 
-def bulk(place: Place) -> float:
+def bulk(place: Place) -> CostWatch:
     return insert(place, CHUNK)
 
 
-def insert(place: Place, chunk: int) -> float:
-    with connect(place) as connection, Stopwatch() as watch:
+def insert(place: Place, chunk: int) -> CostWatch:
+    with connect(place) as connection, CostWatch() as watch:
         fill(connection, place.jobs, chunk)
-    return watch.seconds
+    return watch
 
 
 def fill(connection: Any, jobs: int, chunk: int) -> None:
@@ -76,11 +76,11 @@ def fill(connection: Any, jobs: int, chunk: int) -> None:
         connection.execute(INSERT, (ids, [PAYLOAD] * len(ids)))
 
 
-def drain(place: Place) -> float:
+def drain(place: Place) -> CostWatch:
     with connect(place) as connection:
         fill(connection, place.jobs, CHUNK)
         held: list[int] = []
-        with Stopwatch() as watch:
+        with CostWatch() as watch:
             for turn in range(place.jobs):
                 found = connection.execute(TURN_OVER, (held, str(turn - 1), str(turn))).fetchall()
                 held = [run for run, _, _ in found]
@@ -88,7 +88,7 @@ def drain(place: Place) -> float:
                     break
         done = connection.execute("SELECT count(*) FROM job WHERE state = 'completed'").fetchone()[0]
     require(done, place.jobs)
-    return watch.seconds
+    return watch
 
 
 if __name__ == "__main__":

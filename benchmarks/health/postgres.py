@@ -1,21 +1,13 @@
-"""python -m benchmarks.health: a store over a long run.
+"""PostgreSQL over a long run: what a claim costs with more and more jobs waiting, and drains of all of them.
 
-    python -m benchmarks.health [--jobs 1000000] [--seconds 600] [--json FILE]
-    python -m benchmarks.health --store sqlite [--low 97200] [--jobs 9000000] [--json FILE]
-
-With `--store sqlite`: the log, the file and a worker's memory over an hour's worth of jobs (`health_sqlite.py`). Else
-PostgreSQL's tables.
-
-Shows what a claim of one job costs with more and more jobs waiting; then how fast all of them are drained, tenth by
-tenth; and the same drain with a transaction held open from its beginning to its end. Real server, fsync on. A drain
-that takes longer than --seconds ends there, and counts with what it has done.
+Shows what a claim of one job costs; then how fast all of them are drained, tenth by tenth; and the same drain with a
+transaction held open from its beginning to its end. Real server, fsync on. A drain that takes longer than --seconds
+ends there, and counts with what it has done.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import statistics
 import tempfile
 import time
@@ -27,7 +19,6 @@ import psycopg
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import health_sqlite
 from benchmarks.store import postgres
 from holdfast.client import new_id
 from holdfast.store.contract import Complete, NewJob, Session
@@ -178,31 +169,9 @@ def _word(kept: bool) -> str:
     return "[green]pass[/]" if kept else "[red]fail[/]"
 
 
-def main() -> None:
-    """What was asked for is measured and shown."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--store", choices=("postgres", "sqlite"), default="postgres")
-    parser.add_argument("--jobs", type=int, help="1,000,000 on PostgreSQL; on SQLite those of high load, 9,000,000")
-    parser.add_argument("--low", type=int, default=health_sqlite.LOW, help="on SQLite: the jobs of low load")
-    parser.add_argument("--seconds", type=float, default=600, help="the longest that one drain may take")
-    parser.add_argument("--json", type=Path, help="write every figure here")
-    options = parser.parse_args()
-    console = Console()
-    if options.store == "sqlite":
-        found = health_sqlite.run(options.low, options.jobs or health_sqlite.HIGH, console)
-    else:
-        found = on_postgres(options.jobs or MOST, options.seconds, console)
-    if options.json:
-        options.json.write_text(json.dumps(found, indent=2) + "\n")
-
-
-def on_postgres(jobs: int, seconds: float, console: Console) -> dict[str, Any]:
+def run(jobs: int, seconds: float, console: Console) -> dict[str, Any]:
     """Both drains are measured and shown; return every figure."""
     plain = asyncio.run(measure(jobs, seconds, held=False, console=console))
     held = asyncio.run(measure(jobs, seconds, held=True, console=console))
     show(console, jobs, plain, held)
     return {"plain": asdict(plain), "held": asdict(held)}
-
-
-if __name__ == "__main__":
-    main()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
-import statistics
 import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from benchmarks.process import PATIENCE, Failed, run, talking
+from benchmarks.compare.footprint import USED
+from benchmarks.compare.process import PATIENCE, Failed, run, talking
+from benchmarks.script import quantiles
 from benchmarks.store import fresh
 from benchmarks.system import Place, System
 
@@ -59,8 +60,7 @@ def latency(system: System, place: Place, patience: float) -> Figures:
             sender.ask()
             sent = sender.hear("sent")
             samples.append((worker.hear("started") - sent) / 1e6)
-    cuts = statistics.quantiles(samples[WARM_UP:], n=20)
-    return {"p50": cuts[9], "p95": cuts[18]}
+    return quantiles("", samples[WARM_UP:])
 
 
 def prepare(system: System, place: Place, patience: float) -> bool:
@@ -72,20 +72,12 @@ def prepare(system: System, place: Place, patience: float) -> bool:
 
 
 def footprint(system: System, place: Place, patience: float) -> Figures:
-    """Bytes of the server for each waiting job, and for its events where the system names their key."""
-    import redis
-
+    """Bytes of the store for each waiting job, and for its events where the system names their key in Redis."""
     filling = "bulk" if "bulk" in system.measures else "enqueue"
-    with redis.Redis.from_url(place.url) as client:
-
-        def used() -> tuple[int, int]:
-            events = client.memory_usage(system.log, samples=0) if system.log else 0
-            return int(client.info("memory")["used_memory"]), int(events or 0)
-
-        run(system, filling, replace(place, jobs=1), patience)  # scripts, groups and the like are there now
-        before, events_before = used()
-        run(system, filling, place, patience)
-        after, events_after = used()
+    run(system, filling, replace(place, jobs=1), patience)  # scripts, groups, schemas and the like are there now
+    before, events_before = USED[system.store](system, place)
+    run(system, filling, place, patience)
+    after, events_after = USED[system.store](system, place)
     return bytes_each(after - before, events_after - events_before, place.jobs)
 
 

@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from benchmarks.environment import NotInstallable
-from benchmarks.measure import measure
-from benchmarks.process import PATIENCE, Failed, TimedOut
+from benchmarks.compare.environment import NotInstallable
+from benchmarks.compare.measure import measure
+from benchmarks.compare.process import PATIENCE, Failed, TimedOut
 from benchmarks.system import System
 
 MOST = {"enqueue": 10_000, "footprint": 10_000, "wal": 5_000}
@@ -17,13 +17,17 @@ MOST = {"enqueue": 10_000, "footprint": 10_000, "wal": 5_000}
 OURS = "holdfast"
 NO_PEERS = ("floor", "bare")
 METRICS = {
+    "drain": ("drain", "drain_us", "drain_server_us"),
     "latency": ("p50", "p95"),
     "call": ("call_p50", "callers"),
     "footprint": ("waiting_bytes",),
     "wal": ("wal_bytes",),
 }
 """What a measure gives, where it is not one figure of its own name."""
-LOWER_IS_BETTER = {"p50", "p95", "call_p50", "sleep", "waiting_bytes", "event_bytes", "wal_bytes", "wakes"}
+LOWER_IS_BETTER = {
+    "p50", "p95", "call_p50", "sleep", "wakes", "waiting_bytes", "event_bytes", "wal_bytes",
+    "drain_us", "drain_server_us",
+}  # fmt: skip
 
 
 @dataclass

@@ -111,7 +111,7 @@ async def work(place: str) -> None:
 @contextmanager
 def processes(path: str, jobs: int, *, low: bool) -> Iterator[tuple[list[subprocess.Popen[bytes]], ...]]:
     """Yield the producers and the workers; all of them are gone afterwards."""
-    base = [sys.executable, "-m", "benchmarks.health_sqlite", place(path, jobs)]
+    base = [sys.executable, "-m", "benchmarks.health.sqlite", place(path, jobs)]
     share = json.dumps({"jobs": jobs // EACH, "low": low})
     workers = [subprocess.Popen([*base, "work"]) for _ in range(EACH)]
     producers = [subprocess.Popen([*base, "produce", share]) for _ in range(EACH)]

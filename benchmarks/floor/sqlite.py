@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
-from benchmarks import specimen
-from benchmarks.script import Stopwatch, main, require
+from benchmarks.floor import specimen
+from benchmarks.script import CostWatch, main, require
 from benchmarks.system import PAYLOAD, Place, System
 
 CHUNK = 1_000
@@ -45,39 +45,39 @@ COMPLETE = "UPDATE job SET state = 'completed', token = NULL WHERE run = ? AND t
 APPEND = "INSERT INTO event (run, id, transition, at_ms) VALUES (?, ?, ?, unixepoch())"
 
 
-def enqueue(place: Place) -> float:
+def enqueue(place: Place) -> CostWatch:
     return insert(place, chunk=1)
 
 
-def bulk(place: Place) -> float:
+def bulk(place: Place) -> CostWatch:
     return insert(place, CHUNK)
 
 
-def insert(place: Place, chunk: int) -> float:
+def insert(place: Place, chunk: int) -> CostWatch:
     """Our own rows are in our own table; they were made before the watch started."""
     found = specimen.take(place)
     statement, rows = found.insertion(), found.rows(place.jobs)
     chunks = [list(itertools.islice(rows, chunk)) for _ in range(0, place.jobs, chunk)]
     with closing(connect(place)) as connection:
         connection.executescript(";".join(found.schema))
-        with Stopwatch() as watch:
+        with CostWatch() as watch:
             for each in chunks:
                 with Transaction(connection):
                     connection.executemany(statement, each)
-    return watch.seconds
+    return watch
 
 
-def drain(place: Place) -> float:
+def drain(place: Place) -> CostWatch:
     with closing(connect(place)) as connection:
         connection.executescript(DRAIN_SCHEMA)
         with Transaction(connection):
             jobs = ((f"{number:032d}", PAYLOAD.encode()) for number in range(place.jobs))
             connection.executemany("INSERT INTO job (id, state, payload) VALUES (?, 'waiting', ?)", jobs)
-        with Stopwatch() as watch:
+        with CostWatch() as watch:
             turn_over(connection)
         done = connection.execute("SELECT count(*) FROM job WHERE state = 'completed'").fetchone()[0]
     require(done, place.jobs)
-    return watch.seconds
+    return watch
 
 
 def turn_over(connection: sqlite3.Connection) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from benchmarks.rounds import OURS, Outcome
+from benchmarks.compare.rounds import OURS, Outcome
 
 ON_NODE = ("bullmq", "platformatic")
 LEAN = "platformatic"
 """The leanest peer that deduplicates and keeps state; its bytes for a waiting job, where a run does not measure it."""
 LEAN_BYTES = 333
-WORDS = {"bulk": "bulk", "call_p50": "call p50", "callers": "50 callers", "p50": "idle p50"}
+WORDS = {"bulk": "bulk", "enqueue": "one by one", "call_p50": "call p50", "callers": "50 callers", "p50": "idle p50"}
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,8 @@ def _sqlite(outcome: Outcome) -> list[Verdict]:
         _times("huey", outcome, 10, " as it comes (FULL, ours NORMAL)"),
         _bulk(outcome),
         _at_least("memory:// drain", "25,000/s", outcome.of("holdfast memory://", "drain"), 25_000),
+        _at_least("50 callers", "4,000/s", outcome.of(OURS, "callers"), 4_000),
+        _full(outcome),
         _idle(outcome),
         _flat(outcome),
     ]
@@ -46,10 +48,12 @@ def _redis(outcome: Outcome) -> list[Verdict]:
         _at_least("enqueue_many", "60,000/s", outcome.of(OURS, "bulk"), 60_000),
         _beside("bulk", outcome, 1),
         _bare(outcome),
-        _beside("call_p50", outcome, 1 / 0.6),
+        _beside("enqueue", outcome, 1.5),
+        _beside("call_p50", outcome, 2),
         _beside("callers", outcome, 3),
         _beside("p50", outcome, 1),
         _lean(outcome),
+        _at_most("both together <= 400 bytes", _with_event(outcome), 400, "{:.0f} bytes"),
         _at_most("its event <= 150 bytes", outcome.of(OURS, "event_bytes"), 150, "{:.0f} bytes"),
         _at_most("2,000 jobs of 50 ms, 100 at a time, <= 1.1 s", outcome.of(OURS, "sleep"), 1.1, "{:.2f} s"),
         _at_most("claims sent per job with 50 idle workers <= 3", outcome.of(OURS, "wakes"), 3, "{:.2f}"),
@@ -60,9 +64,11 @@ def _redis(outcome: Outcome) -> list[Verdict]:
 def _postgres(outcome: Outcome) -> list[Verdict]:
     return [
         _times("pgqueuer", outcome, 2),
+        _times("awa", outcome, 4),
         _times("procrastinate", outcome, 20),
         _times("saq", outcome, 20),
         _beside("bulk", outcome, 1),
+        _at_most("a waiting job and its event <= 800 bytes", _with_event(outcome), 800, "{:.0f} bytes"),
         _at_most("call p50 < 10 ms", outcome.of(OURS, "call_p50"), 10, "{:.2f} ms"),
         _beside("callers", outcome, 3),
         _idle(outcome, 10),
@@ -71,6 +77,16 @@ def _postgres(outcome: Outcome) -> list[Verdict]:
 
 
 _TARGETS = {"sqlite": _sqlite, "redis": _redis, "postgres": _postgres}
+
+
+def _with_event(outcome: Outcome) -> float | None:
+    waiting = outcome.of(OURS, "waiting_bytes")
+    return None if waiting is None else waiting + (outcome.of(OURS, "event_bytes") or 0)
+
+
+def _full(outcome: Outcome) -> Verdict:
+    ratio = outcome.ratio("drain", f"{OURS} at FULL", OURS)
+    return _verdict("drain at FULL >= 0.8 x at NORMAL", ratio, "{:.2f} x", (ratio or 0) >= 0.8)
 
 
 def _at_least(name: str, wanted: str, figure: float | None, least: float) -> Verdict:

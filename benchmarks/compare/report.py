@@ -10,14 +10,16 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.rounds import OURS, Outcome, Plan
+from benchmarks.compare.rounds import OURS, Outcome, Plan
+from benchmarks.compare.target import Verdict
 from benchmarks.system import System
-from benchmarks.target import Verdict
 
 COLUMNS = {
     "enqueue": ("enqueue one by one, jobs/s", "{:,.0f}"),
     "bulk": ("bulk, jobs/s", "{:,.0f}"),
     "drain": ("drain, jobs/s", "{:,.0f}"),
+    "drain_us": ("drain: processes, us a job", "{:,.0f}"),
+    "drain_server_us": ("server, us a job", "{:,.0f}"),
     "p50": ("idle latency p50, ms", "{:,.2f}"),
     "p95": ("p95, ms", "{:,.2f}"),
     "call_p50": ("call p50, ms", "{:,.2f}"),
@@ -116,7 +118,8 @@ def _system(system: System, outcome: Outcome) -> dict[str, Any]:
         for metric in metrics
     }
     words = {metric: word for (name, metric), word in outcome.words.items() if name == system.name}
-    return {"version": outcome.versions.get(system.name), "note": system.note, "metrics": figures, "words": words}
+    about = {"version": outcome.versions.get(system.name), "note": system.note, "lacks": system.lacks}
+    return {**about, "metrics": figures, "words": words}
 
 
 def _shown(plan: Plan) -> list[System]:

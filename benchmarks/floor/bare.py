@@ -10,28 +10,28 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from benchmarks.app import application, run
-from benchmarks.script import Stopwatch, main, require
+from benchmarks.script import CostWatch, main, require
 from benchmarks.system import PAYLOAD, Place, System
 
 SYSTEMS = (System(name="bare call", script=__name__, store="redis", measures=("enqueue",)),)
 
 
-def enqueue(place: Place) -> float:
+def enqueue(place: Place) -> CostWatch:
     return run(_enqueue(place))
 
 
-async def _enqueue(place: Place) -> float:
+async def _enqueue(place: Place) -> CostWatch:
     app, noop = application(place)
     async with app:
         await noop.enqueue(PAYLOAD)
         commands = await taken(app, noop, place.jobs)
         ask = await asker(app, place)
-        with Stopwatch() as watch:
+        with CostWatch() as watch:
             for command in commands:
                 await ask(command)
         waiting = sum(queue.counts["waiting"] for queue in await app.queues())
     require(waiting, place.jobs + 2)
-    return watch.seconds
+    return watch
 
 
 async def taken(app: Any, noop: Any, jobs: int) -> list[list[Any]]:

@@ -1,0 +1,1 @@
+"""One run of `python -m benchmarks`: environments, processes, measures, rounds, targets and the report."""

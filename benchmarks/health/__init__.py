@@ -1,0 +1,1 @@
+"""A store over a long run: `python -m benchmarks.health`."""

@@ -1,0 +1,151 @@
+"""Take all figures of the page, in one run, and say where and how they were taken."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import shutil
+import sqlite3
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from benchmarks import curve, recovery, sustained
+from benchmarks import store as places
+from benchmarks.compare import report, rounds, target
+from benchmarks.compare.systems import systems
+from benchmarks.page.plan import RATES, PagePlan
+from benchmarks.scale import __main__ as scale
+from benchmarks.third_party import harness_run, scenarios
+
+Tell = Callable[[str], None]
+CALLS = 200
+SERVERS = ("redis", "postgres")
+
+
+def take(plan: PagePlan, tell: Tell) -> dict[str, Any]:
+    """Every figure of the page. A part that fails is told, and left out of the page."""
+    began, load = time.monotonic(), os.getloadavg()[0]
+    figures: dict[str, Any] = {"taken": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), "plan": asdict(plan)}
+    missing: dict[str, str] = {}
+    for name, part in PARTS.items():
+        begun = time.monotonic()
+        try:
+            figures[name] = part(plan, tell)
+        except (Exception, SystemExit) as error:
+            missing[name] = f"{type(error).__name__}: {error}"
+        tell(f"{name}: {time.monotonic() - begun:.0f} s")
+    machine = {"load_before": load, "load_after": os.getloadavg()[0], "seconds": time.monotonic() - began}
+    return {**figures, "missing": missing, "machine": {**_machine(), **machine}, "versions": _versions()}
+
+
+def _compare(plan: PagePlan, tell: Tell) -> dict[str, Any]:
+    return {store: _compare_on(store, plan, tell) for store in plan.stores}
+
+
+def _compare_on(store: str, plan: PagePlan, tell: Tell) -> dict[str, Any]:
+    """The rates over several rounds, the rest once."""
+    chosen = systems(store, plan.peers[store])
+    whole = rounds.Plan(chosen, RATES, plan.jobs, plan.peer_jobs, plan.rounds, plan.patience)
+    outcome = rounds.run(whole, tell)
+    rest = rounds.run(replace(whole, measures=plan.others, rounds=1), tell)
+    outcome.figures.update(rest.figures)
+    outcome.words.update(rest.words)
+    outcome.versions.update(rest.versions)
+    outcome.failures += rest.failures
+    return report.as_json(whole, outcome, target.judge(store, outcome))
+
+
+def _recovery(plan: PagePlan, tell: Tell) -> list[dict[str, Any]]:
+    chosen = [each for store in plan.stores for each in recovery.survivors(store, plan.survivors)]
+    return [asdict(each) for each in recovery.measure(chosen, plan.recovery_jobs, plan.recovery_patience, tell)]
+
+
+def _scale(plan: PagePlan, tell: Tell) -> dict[str, Any]:
+    counts = list(plan.processes)
+    return {
+        store: scale.as_json(scale.measure(store, counts, plan.scale_jobs, tell, plan.shapes))
+        for store in SERVERS
+        if store in plan.stores
+    }
+
+
+def _curve(plan: PagePlan, tell: Tell) -> dict[str, Any]:
+    """The cost of a claim by how many jobs wait, without keys."""
+    found = {}
+    for store in plan.stores:
+        tell(f"backlog, {store}")
+        console = Console(quiet=True)
+        fields, unit = asyncio.run(curve.measure(store, curve.plots(plan.backlog, 0), CALLS, console))
+        found[store] = [curve.as_json(field, fields, unit) for field in fields]
+    return found
+
+
+def _sustained(plan: PagePlan, tell: Tell) -> dict[str, Any]:
+    return {store: [asdict(each) for each in sustained.measure(store, plan.sustained, tell)] for store in plan.stores}
+
+
+def _held(plan: PagePlan, tell: Tell) -> list[dict[str, Any]]:
+    return [asdict(each) for each in scenarios.measure(plan.held, tell)] if "postgres" in plan.stores else []
+
+
+def _harness(plan: PagePlan, tell: Tell) -> dict[str, Any]:
+    """The third-party harness itself, where there is a clone of it."""
+    return harness_run.take(Path(plan.clone), plan.held, tell) if plan.clone else {}
+
+
+PARTS: dict[str, Callable[[PagePlan, Tell], Any]] = {
+    "compare": _compare,
+    "recovery": _recovery,
+    "scale": _scale,
+    "backlog": _curve,
+    "sustained": _sustained,
+    "scenarios": _held,
+    "harness": _harness,
+}
+
+
+def _machine() -> dict[str, Any]:
+    names = [line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")]
+    memory = next((line.split()[1] for line in _lines("/proc/meminfo") if line.startswith("MemTotal")), "0")
+    return {
+        "processor": names[0] if names else platform.processor(),
+        "cores": os.cpu_count(),
+        "memory_gb": round(int(memory) / 1e6),
+        "system": f"{platform.system()} {platform.release()}",
+    }
+
+
+def _lines(path: str) -> list[str]:
+    return Path(path).read_text().splitlines() if Path(path).exists() else []
+
+
+def _versions() -> dict[str, str]:
+    found = {"holdfast-queue": version("holdfast-queue"), "Python": platform.python_version()}
+    found |= {"SQLite": sqlite3.sqlite_version, **_servers()}
+    if node := shutil.which("node"):
+        found["Node"] = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    return found
+
+
+def _servers() -> dict[str, str]:
+    import psycopg
+    import redis
+
+    with tempfile.TemporaryDirectory() as folder:
+        with places.redis(Path(folder)) as url, redis.Redis.from_url(url) as client:
+            info = client.info("server")
+            name = "Valkey" if "valkey_version" in info else "Redis"
+            found = {name: str(info.get("valkey_version", info["redis_version"]))}
+        with places.postgres(Path(folder)) as url, psycopg.connect(url) as connection:
+            row = connection.execute("SHOW server_version").fetchone()
+            return {**found, "PostgreSQL": row[0] if row else ""}

@@ -1,0 +1,1 @@
+"""More processes: `python -m benchmarks.scale`."""

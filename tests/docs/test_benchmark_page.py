@@ -1,0 +1,104 @@
+"""The page of the benchmarks: what it is made of, and its arithmetic; no servers, no clocks."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+sys.path.append(str(Path(__file__).parents[2]))
+
+from benchmarks import processor, recovery, sustained
+from benchmarks.compare import rounds
+from benchmarks.compare.rounds import Outcome
+from benchmarks.page import charts, words, write
+from benchmarks.page.charts import bars
+from benchmarks.script import quantiles
+from benchmarks.third_party import adapter, contract, harness_run
+
+
+def test_every_system_of_a_drain_tells_what_it_cost() -> None:
+    assert set(rounds.METRICS["drain"]) == {"drain", "drain_us", "drain_server_us"}
+    outcome = Outcome(rounds=1)
+    outcome.figures["holdfast", "drain_us"][0] = 30
+    outcome.figures["rq", "drain_us"][0] = 90
+    assert outcome.better("drain_us", "holdfast", "rq") == 3
+
+
+def test_a_process_is_read_though_its_name_has_brackets_and_blanks() -> None:
+    found = processor.parse(7, "7 (a ) b) S 3 7 5 0 -1 0 0 0 0 0 100 50 20 30 20 0 1 0 0")
+    assert (found.parent, found.session) == (3, 5)
+    assert found.own == 150 / processor.TICKS
+    assert found.seconds == 200 / processor.TICKS
+
+
+def test_jobs_are_lost_or_doubled_by_the_numbers_that_were_noted() -> None:
+    assert recovery.tally(["0", "1", "1", "3", "xxxx"], jobs=5) == (2, 1)
+    assert recovery.tally([], jobs=3) == (3, 0)
+
+
+def test_quantiles_are_named_by_their_per_cent() -> None:
+    found = quantiles("call_", [float(value) for value in range(1, 102)])
+    assert found["call_p50"] == 51
+    assert list(found) == ["call_p05", "call_p25", "call_p50", "call_p75", "call_p95", "call_p99"]
+
+
+def test_a_sustained_run_is_judged_by_its_last_half() -> None:
+    slices = [sustained.Slice(rate, 0, 0, 0) for rate in (100, 50, 90, 70)]
+    assert sustained.share_kept(slices) == 0.8
+
+
+def test_the_page_and_its_pictures_are_made_of_their_figures_alone() -> None:
+    there = {path: (write.DOCS / path).read_text() for path in write.files(write.read())}
+    assert there == write.files(write.read()), "run: python -m benchmarks --again"
+    pictures = {path for path in there if path.endswith(".svg")}
+    assert pictures == {str(path.relative_to(write.DOCS)) for path in write.DOCS.glob("images/benchmarks/*.svg")}
+
+
+def test_the_page_names_what_could_not_be_measured_and_a_busy_machine() -> None:
+    figures = {**write.read(), "missing": {"scale": "SystemExit: no end"}, "recovery": []}
+    quiet = {**figures["machine"], "load_before": 0.1, "load_after": 1.9, "cores": 2}
+    text = words.page({**figures, "machine": quiet})
+    assert "- `scale: SystemExit: no end`" in text
+    assert "## A worker is killed" not in text
+    assert "The machine was busy" not in text
+    assert "The machine was busy" in words.page({**figures, "machine": {**quiet, "load_before": 9.0}})
+
+
+def test_pictures_are_xml_without_a_script_and_know_dark_pages() -> None:
+    drawn = bars("A & B", 'of "both"', {"jobs/s": [charts.Bar("<ours>", (1.0, 2.0), "3", ours=True)]})
+    root = ElementTree.fromstring(drawn)
+    assert root.attrib["aria-label"] == 'of "both"'
+    assert "<script" not in drawn
+    assert "prefers-color-scheme: dark" in drawn
+    assert "<ours>" in [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
+
+
+def test_the_adapter_keeps_the_contract_of_the_third_party_harness() -> None:
+    told = json.loads(adapter.MANIFEST.read_text())
+    assert {"system", "db_name", "event_tables", "event_indexes", "extensions"} <= set(told)
+    settings = contract.Settings.read({"PRODUCER_PACING": "harness", "JOB_WORK_MS": "5", "BENCH_INSTANCE_ID": "1"})
+    assert settings.paced_by_harness
+    assert settings.work == 0.005
+    assert not settings.observes
+    assert [contract.token(line) for line in ("ENQUEUE 5", "ENQUEUE x", "STOP 5", "")] == [5, 0, 0, 0]
+    course = contract.Course()
+    assert course.percentiles() == (0.0, 0.0, 0.0)
+    course.waited(0.002)
+    assert course.percentiles() == (2.0, 2.0, 2.0)
+
+
+def test_what_the_third_party_harness_says_is_read_by_phase() -> None:
+    metrics = {
+        "enqueue_rate": {"median": 100.0}, "completion_rate": {"median": 90.0}, "claim_p95_ms": {"median": 7.0},
+        "n_dead_tup@holdfast.job": {"peak": 30.0}, "n_dead_tup@holdfast.event": {"peak": 2.0},
+    }  # fmt: skip
+    killed = {"phase_type": "kill-worker", "metrics": metrics}
+    after = {"phase_type": "recovery", "metrics": metrics, "jobs_lost": 0.0, "chaos_recovery_time_s": 4.0}
+    found = harness_run.read_summary({"systems": {"holdfast": {"phases": {"killed": killed, "after": after}}}})
+    assert [each["completed"] for each in found] == [90, 180]
+    assert found[0]["dead_rows"] == 32
+    assert found[0]["lost"] is None
+    assert (found[1]["lost"], found[1]["recovery_s"]) == (0, 4)
+    assert "--phase=held=idle-in-tx:20s" in harness_run.phases(20)
