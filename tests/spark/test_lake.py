@@ -231,11 +231,14 @@ def test_a_report_says_what_the_tables_say(told: tuple[Path, History]) -> None:
         for queue in ("mail", "images")
     }
     assert sum(row["count"] for row in found.errors) == sum(event.error_signature is not None for event in events)
-    assert sum(row["busy_ms"] for row in found.workers) == sum(
-        event.run_ms or 0 for event in events if event.worker is not None
-    )
+    assert found.period is not None
+    assert found.read_at is not None
+    end = min(found.period.until, found.read_at)
+    ran = [(row["ended_at"] or end) - row["started_at"] for row in rows(lake, "attempts") if row["worker"] is not None]
+    assert sum(row["busy_ms"] for row in found.workers) == sum(ran, timedelta()) / timedelta(milliseconds=1)
     assert sum(row["jobs"] for row in found.backlog) == sum(not job.state.finished for job in history.jobs())
     assert found.first is not None
+    assert "no good" in {row["message"] for row in found.errors}
     late = make_report(lake, found.first + timedelta(minutes=2))
     assert late.first == found.first + timedelta(minutes=2)
     assert sum(row["enqueued"] for row in late.queues) < sum(row["enqueued"] for row in found.queues)

@@ -77,7 +77,7 @@ def _say(console: Console, line: str) -> None:
 def _queues(found: LakeReport) -> Table:
     from ..spark.lake.report.columns import QUEUES
 
-    wanted = [(name, value) for name, value in QUEUES if name in SHOWN]
+    wanted = [(column.title, column.text) for column in QUEUES if column.title in SHOWN]
     made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for name, _ in wanted:
         made.add_column(name, justify="left" if name == "queue" else "right")

@@ -16,8 +16,10 @@ async def work() -> None:
 
 
 asyncio.run(work())
-# piece 2
+# piece 3
 assert done is not None
 # piece 1
 print(slow)
+# piece 2
+database.close()
 session().stop()

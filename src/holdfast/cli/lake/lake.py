@@ -10,7 +10,8 @@ from ...app.app import Holdfast
 from ...errors import ConfigError
 from ..command import CommandGroup, Source, json_option, source_options
 from ..output import json_out, say, say_note
-from .look import path_option, report, vacuum
+from .look import path_option, vacuum
+from .report import report, views
 from .run import run
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def lake() -> None:
     """
 
 
-for _command in (run, report, vacuum):
+for _command in (run, report, views, vacuum):
     lake.add_command(_command)
 
 

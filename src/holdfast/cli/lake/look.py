@@ -1,25 +1,23 @@
-"""`holdfast lake report` and `vacuum`: show and compact a lake, with neither Spark nor its store."""
+"""Where a lake is, and `holdfast lake vacuum`, which compacts it: neither Spark nor the store is needed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import wraps
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from ...errors import ConfigError
 from ..command import json_option
-from ..output import json_out, say_note, table
-from ..parse import as_seconds, seconds
+from ..output import json_out, table
+from ..parse import as_seconds
 
 F = TypeVar("F", bound=Callable[..., Any])  # a command, with whatever options it has
 
 if TYPE_CHECKING:
     from ...spark.lake import LakeLocation
-    from ...spark.lake.report import LakeReport
 
 FOLDER = "holdfast-lake"
 
@@ -50,70 +48,6 @@ def _storage_options(words: Sequence[str]) -> dict[str, str]:
         if not equals or not name:
             raise ConfigError(f"--storage-option {word!r}: give NAME=VALUE, as in AWS_REGION=eu-central-1")
     return {name: value for name, _, value in pairs}
-
-
-@click.command()
-@path_option
-@click.option("--since", metavar="WHEN", help="From then on: 1h, 2d, or a time as 2026-11-16T08:00. Default: all.")
-@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write it as one HTML page with charts.")
-@json_option
-def report(path: LakeLocation, since: str | None, html: Path | None, as_json: bool) -> None:
-    """Show what happened: queues, errors, tenants, workers. Neither Spark nor the store is needed to look.
-
-    \b
-    Examples:
-      holdfast lake report --path /srv/lake --since 1h
-      holdfast lake report --html report.html
-    """
-    from ...spark.lake.report import html_page, make_report
-
-    found = make_report(path, _since(since))
-    if html is not None:
-        html.write_text(html_page(found), "utf-8")
-        click.echo(f"written: {html}")
-    elif as_json:
-        json_out({name: value for name, value in vars(found).items() if isinstance(value, list)})
-    else:
-        show(found)
-
-
-def _since(text: str | None) -> datetime | None:
-    if text is None:
-        return None
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        return datetime.now(UTC) - timedelta(seconds=seconds(text, "--since"))
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
-
-
-def show(found: LakeReport) -> None:
-    """Print a report as tables."""
-    from ...spark.lake.report.columns import BACKLOG, ERRORS, QUEUES, TENANTS, WORKERS, when
-
-    if not found.queues:
-        click.echo("nothing has happened in this time")
-    for title, columns, rows in (
-        ("Queues", QUEUES, found.queues),
-        ("Open as of the last batch", BACKLOG, found.backlog),
-        ("Errors", ERRORS, found.errors),
-        ("Tenants", TENANTS, found.tenants),
-        ("Workers", WORKERS, found.workers),
-    ):
-        if rows:
-            click.echo(f"\n{title}")
-            numbers = {name for name, _ in columns[1:]} - _WORDS
-            marks = [">" if at < ALWAYS else ">?" for at in range(len(columns))]
-            names = [mark + name if name in numbers else name for mark, (name, _) in zip(marks, columns, strict=True)]
-            table(names, [[value(row) for _, value in columns] for row in rows])
-    for row in found.gaps:
-        lost = "the log was reset" if row["missing"] is None else f"{row['missing']:,} events were trimmed unread"
-        say_note(f"a gap: {lost} (batch {row['batch']}, {when(row['noticed_at'])})")
-
-
-ALWAYS = 4
-"""How many columns are shown in the narrowest terminal."""
-_WORDS = {"state", "oldest since", "error", "task", "signature", "last seen", "for example", "key"}
 
 
 @click.command()

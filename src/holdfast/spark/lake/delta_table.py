@@ -61,6 +61,11 @@ class LakeTable:
         bring_up_to_date(found, self.schema, self.lake)
         return found
 
+    @property
+    def exists(self) -> bool:
+        """Whether the table is there: one who only reads makes none."""
+        return self._delta is not None or DeltaTable.is_deltatable(self.location.uri, dict(self.location.options))
+
     def refresh(self) -> None:
         """Read what other processes have committed."""
         with plain_storage_errors(self.lake):
@@ -178,7 +183,8 @@ def query(tables: Mapping[str, LakeTable], sql: str) -> pa.Table:
     builder = QueryBuilder()
     for name, table in tables.items():
         builder.register(name, table.delta)
-    return pa.table(builder.execute(sql).read_all())
+    # Not `pa.table`, which imports pandas: that takes longer than a whole report.
+    return pa.RecordBatchReader.from_stream(builder.execute(sql)).read_all()
 
 
 def once_for(batch: int) -> CommitProperties:

@@ -22,6 +22,7 @@ from .compaction import TIDY_EVERY, compact, delete_replaced
 from .delta_table import LakeTable
 from .event_log import EventLog, as_log
 from .frames import own_session
+from .messages import ErrorMessages
 from .opening import require_lake
 from .schemas import ATTEMPTS, ERRORS, EVENTS, JOBS, MINUTES, TENANTS, WORKERS
 from .silver import SilverTable, shelves
@@ -70,6 +71,7 @@ class Lake:
         self._most = most
         require_lake(self.location)
         self._batches = BatchLog(self.location)
+        self._messages = ErrorMessages(self.location, source) if isinstance(source, Holdfast) else None
         self._bronze = BronzeTable(spark, LakeTable(self.location, EVENTS))
         self._silver = [
             SilverTable(spark, LakeTable(self.location, ATTEMPTS), "started_at"),
@@ -108,6 +110,8 @@ class Lake:
         self._log.hold(batch.reader, batch.upto)
         self._on_step("held")
         self._tidy(batch.batch, new)
+        if self._messages is not None:
+            self._messages.learn(batch.planned_at)
         return BatchResult(batch.batch, sum(file.rows for file in new), time.monotonic() - began, missing)
 
     def _planned(self, last: LakeBatch | None) -> LakeBatch | None:

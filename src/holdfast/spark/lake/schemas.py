@@ -240,4 +240,19 @@ REPLAYS = TableSchema(
     (),
 )
 
-LAKE_TABLES = (EVENTS, ATTEMPTS, JOBS, MINUTES, TENANTS, ERRORS, WORKERS, BATCHES, GAPS, REPLAYS)
+MESSAGES = TableSchema(
+    "messages",
+    "what errors say: a message of each kind of error of which the store had a job when the lake was run",
+    (
+        ("error_signature", TEXT, "the same for errors of one kind from one place"),
+        ("queue", TEXT, "the queue of the job"),
+        ("error_type", TEXT, "the exception's class"),
+        ("message", TEXT, "its message, the first 500 characters"),
+        ("id", TEXT, "the job's id"),
+        ("seen_at", TIME, "when it was looked up, by the store's clock"),
+    ),
+    ("error_signature",),
+    (),
+)
+
+LAKE_TABLES = (EVENTS, ATTEMPTS, JOBS, MINUTES, TENANTS, ERRORS, WORKERS, BATCHES, GAPS, REPLAYS, MESSAGES)

@@ -1,106 +1,127 @@
-"""The columns of a report's tables, and how their values look."""
+"""The columns of a report's tables: what each shows of a row, and how it compares with the previous period."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
-from html import escape
+from dataclasses import dataclass
 
-from ....core.visible import visible
-from .report import Row
-
-Column = tuple[str, Callable[[Row], str | None]]
-"""A title, and the text of a row."""
+from .change import Better, FigureChange, absolute, relative
+from .form import count, duration, percent, ratio, when
+from .queries import Row
 
 
-def escaped(value: str) -> str:
-    """Return text for a page: without markup, invisible characters and changes of direction."""
-    return escape(visible(value))
+@dataclass(frozen=True)
+class ReportColumn:
+    """A title, and the text of a row."""
+
+    title: str
+    text: Callable[[Row], str | None]
+    words: bool = False
+    """Text, which is aligned to the left and may be broken."""
+    spare: bool = False
+    """It may be left out where room is short."""
+    change: Callable[[Row], FigureChange | None] = lambda row: None
 
 
-def when(at: datetime | None) -> str:
-    """Return an instant for people."""
-    return "" if at is None else f"{aware(at):%Y-%m-%d %H:%M:%S}".removesuffix(":00")
+def _word(title: str, name: str, spare: bool = False) -> ReportColumn:
+    return ReportColumn(title, lambda row: row[name], words=True, spare=spare)
 
 
-def duration(ms: float | None) -> str:
-    """Return a duration for people."""
-    if ms is None:
-        return ""
-    if ms < 1000:
-        return f"{ms:.0f} ms"
-    seconds = ms / 1000
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds / size:.1f} {unit}"
-    return f"{seconds:.1f} s"
+def _number(
+    title: str,
+    name: str,
+    better: Better | None = None,
+    spare: bool = False,
+    show: Callable[[float | None], str] = count,
+) -> ReportColumn:
+    def change(row: Row) -> FigureChange | None:
+        before = row.get("before")
+        if better is None or before is None:
+            return None
+        return relative(row[name], before[name] if isinstance(before, dict) else before, better)
+
+    return ReportColumn(title, lambda row: show(row[name]), spare=spare, change=change)
 
 
-def percent(value: float | None) -> str:
-    """Return a share of one as a percentage."""
-    return "" if value is None else f"{100 * value:.1f} %"
+def _time(title: str, name: str, better: Better | None = None, spare: bool = False) -> ReportColumn:
+    return _number(title, name, better, spare, duration)
 
 
-def ratio(value: float | None) -> str:
-    """Return a number with two decimals."""
-    return "" if value is None else f"{value:.2f}"
+def _share(title: str, name: str, better: Better | None = None, spare: bool = False) -> ReportColumn:
+    def change(row: Row) -> FigureChange | None:
+        before = row.get("before")
+        return absolute(row[name], before[name], better) if better and before else None
+
+    return ReportColumn(title, lambda row: percent(row[name]), spare=spare, change=change)
 
 
-def count(value: int | None) -> str:
-    """Return a number of things."""
-    return f"{value or 0:,}"
+def _error_text(row: Row) -> str:
+    kind, message = row["error_type"] or "error", row.get("message")
+    return f"{kind}: {message}" if message else str(kind)
 
 
-def aware(at: datetime) -> datetime:
-    """Return an instant with its time zone: the tables have UTC."""
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
-
-
-QUEUES: tuple[Column, ...] = (
-    ("queue", lambda row: row["queue"]),
-    ("enqueued", lambda row: count(row["enqueued"])),
-    ("completed", lambda row: count(row["completed"])),
-    ("failed", lambda row: count(row["failed"])),
-    ("cancelled", lambda row: count(row["cancelled"])),
-    ("retried", lambda row: count(row["retried"])),
-    ("stalled", lambda row: count(row["stalled"])),
-    ("went wrong", lambda row: percent(row["failure_rate"])),
-    ("wait p50", lambda row: duration(row["wait_p50_ms"])),
-    ("wait p99", lambda row: duration(row["wait_p99_ms"])),
-    ("oldest", lambda row: duration(row["oldest_ms"])),
-    ("run p50", lambda row: duration(row["run_p50_ms"])),
-    ("run p99", lambda row: duration(row["run_p99_ms"])),
-    ("fairness", lambda row: ratio(row["fairness"])),
+QUEUES = (
+    _word("queue", "queue"),
+    _number("completed", "completed", "neither"),
+    _number("failed", "failed", "less"),
+    _share("went wrong", "wrong_rate", "less"),
+    _time("wait p50", "wait_p50_ms", spare=True),
+    _time("wait p99", "wait_p99_ms", "less"),
+    _time("run p50", "run_p50_ms", spare=True),
+    _time("run p99", "run_p99_ms", "less"),
+    _number("enqueued", "enqueued", "neither", spare=True),
+    _number("retried", "retried", spare=True),
+    _number("stalled", "stalled", "less", spare=True),
+    _time("time lost", "wrong_ms", spare=True),
 )
-BACKLOG: tuple[Column, ...] = (
-    ("queue", lambda row: row["queue"]),
-    ("state", lambda row: row["state"]),
-    ("jobs", lambda row: count(row["jobs"])),
-    ("oldest since", lambda row: when(row["since"])),
+BACKLOG = (
+    _word("queue", "queue"),
+    _word("state", "state"),
+    _number("jobs", "jobs"),
+    ReportColumn("oldest since", lambda row: when(row["since"])),
 )
-ERRORS: tuple[Column, ...] = (
-    ("queue", lambda row: row["queue"]),
-    ("error", lambda row: row["error_type"]),
-    ("task", lambda row: row["task"]),
-    ("signature", lambda row: row["error_signature"]),
-    ("count", lambda row: count(row["count"])),
-    ("last seen", lambda row: when(row["last"])),
-    ("for example", lambda row: row["example"]),
+ERRORS = (
+    _word("queue", "queue"),
+    ReportColumn("error", _error_text, words=True),
+    _number("count", "count", "less"),
+    _word("task", "task", spare=True),
+    ReportColumn("last seen", lambda row: when(row["last"]), spare=True),
+    _word("for example", "example", spare=True),
 )
-TENANTS: tuple[Column, ...] = (
-    ("queue", lambda row: row["queue"]),
-    ("key", lambda row: row["key"]),
-    ("started", lambda row: count(row["started"])),
-    ("completed", lambda row: count(row["completed"])),
-    ("failed", lambda row: count(row["failed"])),
-    ("mean wait", lambda row: duration(row["wait_mean_ms"])),
-    ("longest wait", lambda row: duration(row["wait_max_ms"])),
-    ("time run", lambda row: duration(row["ran_ms"])),
+RETRIES = (
+    _word("queue", "queue"),
+    _word("task", "task"),
+    _number("attempts", "ended"),
+    _number("went wrong", "wrong"),
+    _time("time lost", "wrong_ms"),
+    _share("of all run time", "wrong_share"),
+    _number("retried", "retried", spare=True),
+    _number("failed", "failed", spare=True),
+    _number("stalled", "stalled", spare=True),
 )
-WORKERS: tuple[Column, ...] = (
-    ("worker", lambda row: row["worker"]),
-    ("attempts", lambda row: count(row["ended"])),
-    ("time run", lambda row: duration(row["busy_ms"])),
-    ("slots at work", lambda row: ratio(row["busy"])),
-    ("minutes", lambda row: count(row["minutes"])),
+TENANTS = (
+    _word("queue", "queue"),
+    _word("tenant", "key"),
+    _number("started", "started"),
+    _share("share", "share"),
+    _time("mean wait", "wait_mean_ms"),
+    _time("longest wait", "wait_max_ms", spare=True),
+    _number("completed", "completed", spare=True),
+    _number("failed", "failed", spare=True),
+    _time("time run", "ran_ms", spare=True),
+)
+FAIRNESS = (
+    _word("queue", "queue"),
+    _number("tenants", "keys"),
+    ReportColumn("even starts", lambda row: ratio(row["fairness"])),
+    ReportColumn("even waits", lambda row: ratio(row["wait_fairness"])),
+    ReportColumn("most starts", lambda row: f"{row['largest']}: {percent(row['largest_share'])}", words=True),
+    ReportColumn("longest mean wait", lambda row: f"{row['slowest']}: {duration(row['slowest_ms'])}", words=True),
+)
+WORKERS = (
+    _word("worker", "worker"),
+    _number("attempts", "ended"),
+    _time("time run", "busy_ms"),
+    _number("slots used", "slots"),
+    _share("utilisation", "utilisation"),
 )

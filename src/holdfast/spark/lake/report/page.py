@@ -1,19 +1,29 @@
-"""A report as one HTML page: without scripts or anything to load, light or dark as the reader's system is."""
+"""A report as one HTML page, to read or print: nothing to load, no scripts, light or dark as the reader's system is."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from importlib.resources import files
 
-from .chart import Axis, Series, bars, curves
-from .columns import BACKLOG, ERRORS, QUEUES, TENANTS, WORKERS, Column, aware, duration, escaped, percent, when
-from .report import LakeReport, Row
+from .change import FigureChange
+from .chart import draw
+from .columns import ReportColumn
+from .form import escaped
+from .panels import panels
+from .queries import Row
+from .report import LakeReport
+from .summary import comparison, covered, gap_warning, late_warning, no_comparison, read_up_to, tiles
+from .tables import ReportTable, tables
+
+SHORT = 10
+"""A table of so many rows is printed on one sheet."""
 
 
 def html_page(report: LakeReport) -> str:
     """Return the whole page."""
-    style = files(__package__).joinpath("page.css").read_text()
-    body = [_head(report), _tiles(report), _gaps(report), _queues(report), _charts(report), _tables(report)]
+    style = files(__package__).joinpath("page.css").read_text("utf-8")
+    body = [_head(report), _tiles(report), _comparison(report), _charts(report)]
+    body += [_table(table) for table in tables(report)]
     title = f"Holdfast: {escaped(report.path)}"
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
@@ -24,101 +34,78 @@ def html_page(report: LakeReport) -> str:
 
 
 def _head(report: LakeReport) -> str:
-    if report.first is None or report.last is None:
-        covered = "Nothing has happened in this time."
-    else:
-        covered = f"{when(report.first)} to {when(report.last)}, read up to {when(report.read_at)} (UTC)"
-    return f"<header><h1>Holdfast lake</h1><p>{escaped(report.path)}</p><p>{covered}</p></header>"
+    told = covered(report)
+    warnings = "".join(f'<p class="warning">{each}</p>' for each in (gap_warning(report), late_warning(report)) if each)
+    return (
+        f"<header><h1>What the queues did</h1><p>{escaped(told[:1].upper() + told[1:])}</p>"
+        f'<p class="path">{escaped(report.path)}, {read_up_to(report)}</p></header>{warnings}'
+    )
 
 
 def _tiles(report: LakeReport) -> str:
-    def total(name: str) -> int:
-        return sum(row[name] or 0 for row in report.queues)
-
-    ended = total("ended")
-    wrong = sum((row["failure_rate"] or 0) * (row["ended"] or 0) for row in report.queues)
-    open_jobs = sum(row["jobs"] for row in report.backlog)
-    tiles = (
-        ("completed", f"{total('completed'):,}", "good"),
-        ("failed for good", f"{total('failed'):,}", "bad"),
-        ("attempts that went wrong", percent(wrong / ended if ended else None), ""),
-        ("workers that vanished, attempts", f"{total('stalled'):,}", ""),
-        ("still open", f"{open_jobs:,}", ""),
+    shown = "".join(
+        f'<div class="tile {tile.tone}"><b>{escaped(tile.value)}</b><span>{escaped(tile.title)}</span>'
+        f"{_change(tile.change, sentence=True)}</div>"
+        for tile in tiles(report)
     )
-    shown = "".join(f'<div class="tile {kind}"><b>{value}</b><span>{name}</span></div>' for name, value, kind in tiles)
-    return f'<section class="tiles">{shown}</section>'
+    return f'<section class="tiles">{shown}</section>' if shown else ""
 
 
-def _gaps(report: LakeReport) -> str:
-    if not report.gaps:
+def _change(change: FigureChange | None, *, sentence: bool = False) -> str:
+    if change is None:
         return ""
-    missing = sum(row["missing"] or 0 for row in report.gaps)
-    resets = sum(row["missing"] is None for row in report.gaps)
-    return (
-        f'<p class="warning">This history has gaps: {missing:,} events were trimmed before they were read, and the log '
-        f"was reset {resets:,} times.</p>"
-    )
+    words = change.sentence if sentence else change.words
+    return f'<em class="change {change.tone}">{escaped(words)}</em>'
 
 
-def _queues(report: LakeReport) -> str:
-    return _table("Queues", QUEUES, report.queues)
-
-
-def _tables(report: LakeReport) -> str:
-    return (
-        _table("Open as of the last batch", BACKLOG, report.backlog)
-        + _table("Errors", ERRORS, report.errors)
-        + _table("Tenants, by attempts started", TENANTS, report.tenants)
-        + _table("Workers", WORKERS, report.workers)
-    )
-
-
-def _table(title: str, columns: Sequence[Column], rows: Sequence[Row]) -> str:
-    if not rows:
-        return ""
-    head = "".join(f"<th>{escaped(name)}</th>" for name, _ in columns)
+def _comparison(report: LakeReport) -> str:
+    rows = comparison(report)
+    if not rows or report.period is None:
+        why = no_comparison(report)
+        return f'<p class="note">{escaped(why)}</p>' if why else ""
     body = "".join(
-        "<tr>" + "".join(f"<td>{escaped(str(value(row) or ''))}</td>" for _, value in columns) + "</tr>" for row in rows
+        f"<tr><td>{escaped(row.title)}</td><td>{escaped(row.now)}</td><td>{escaped(row.before)}</td>"
+        f"<td>{_change(row.change, sentence=True)}</td></tr>"
+        for row in rows
     )
+    before = report.period.before
     return (
-        f'<section><h2>{escaped(title)}</h2><div class="wide"><table><thead><tr>{head}</tr></thead>'
+        "<section><h2>Compared with the period before</h2>"
+        f'<p class="note">{before.since:%Y-%m-%d %H:%M} to {before.until:%Y-%m-%d %H:%M} (UTC)</p>'
+        '<div class="card"><table class="compared"><thead><tr><th></th><th>this period</th><th>before</th>'
+        "<th>change</th></tr></thead>"
         f"<tbody>{body}</tbody></table></div></section>"
     )
 
 
 def _charts(report: LakeReport) -> str:
-    if report.first is None or not report.series:
+    if report.period is None:
         return ""
-    axis = _axis(report)
-    panels = []
-    for row in report.queues:
-        mine = [each for each in report.series if each["queue"] == row["queue"]]
-        panels.append(_panel(f"{row['queue']}: jobs", bars(axis, _series(axis, mine, THROUGHPUT))))
-        panels.append(_panel(f"{row['queue']}: waits", curves(axis, _series(axis, mine, WAITS), duration)))
-    if report.busy:
-        shown = _series(axis, report.busy, (("slots at work", "--calm", "busy"),))
-        panels.append(_panel("workers: slots at work", bars(axis, shown, lambda value: f"{value:,.1f}")))
-    return f'<section class="charts">{"".join(panels)}</section>'
+    drawn = "".join(
+        f'<figure class="card"><figcaption>{escaped(panel.title)}</figcaption>{draw(report.period, panel)}</figure>'
+        for panel in panels(report)
+    )
+    return f'<section><h2>Over time</h2><div class="charts">{drawn}</div></section>'
 
 
-THROUGHPUT = (("completed", "--good", "completed"), ("retried", "--odd", "retried"), ("failed", "--bad", "failed"))
-WAITS = (("wait p50", "--calm", "wait_p50_ms"), ("wait p90", "--odd", "wait_p90_ms"))
+def _table(table: ReportTable) -> str:
+    head = "".join(f"<th{_side(column)}>{escaped(column.title)}</th>" for column in table.columns)
+    body = "".join(_row(table.columns, row) for row in table.rows)
+    note = f'<p class="note">{escaped(table.note)}</p>' if table.note else ""
+    short = ' class="short"' if len(table.rows) <= SHORT else ""
+    return (
+        f"<section{short}><h2>{escaped(table.title)}</h2>{note}"
+        f'<div class="card"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div></section>'
+    )
 
 
-def _axis(report: LakeReport) -> Axis:
-    times = [aware(row["at"]) for row in (*report.series, *report.busy)]
-    steps = round((max(times) - min(times)) / report.step) + 1
-    return Axis(min(times), report.step, steps)
+def _row(columns: Sequence[ReportColumn], row: Row) -> str:
+    cells = (
+        f"<td{_side(column)}>{escaped(str(column.text(row) or ''))}{_change(column.change(row))}</td>"
+        for column in columns
+    )
+    return f"<tr>{''.join(cells)}</tr>"
 
 
-def _series(axis: Axis, rows: Iterable[Row], wanted: Sequence[tuple[str, str, str]]) -> list[Series]:
-    values: dict[str, list[float | None]] = {column: [None] * axis.count for _, _, column in wanted}
-    for row in rows:
-        index = round((aware(row["at"]) - axis.first) / axis.step)
-        for column, found in values.items():
-            found[index] = row[column]
-    return [Series(name, colour, values[column]) for name, colour, column in wanted]
-
-
-def _panel(title: str, chart: str) -> str:
-    return f'<figure class="panel"><figcaption>{escaped(title)}</figcaption>{chart}</figure>'
+def _side(column: ReportColumn) -> str:
+    return ' class="words"' if column.words else ""

@@ -43,10 +43,21 @@ class Plot:
     span: str = ""
 
 
-def stacked(title: str, lines: Sequence[Line], span: str, show: Callable[[float], str] = count) -> Plot:
+@dataclass(frozen=True)
+class PlotAxis:
+    """The values of the lines of the grid, evenly from zero up, with their labels."""
+
+    values: Sequence[float]
+    labels: Sequence[str]
+
+
+def stacked(
+    title: str, lines: Sequence[Line], span: str, show: Callable[[float], str] = count, axis: PlotAxis | None = None
+) -> Plot:
     """Return a chart of bars, whose parts stand on each other."""
     columns = list(zip(*(line.values for line in lines), strict=True))
-    top = _top(max((sum(each or 0 for each in column) for column in columns), default=0))
+    axis = axis or _axis(max((sum(each or 0 for each in column) for column in columns), default=0), show)
+    top = axis.values[-1]
     wide = WIDTH / max(1, len(columns))
     parts: list[Markup] = []
     floors = [0.0] * len(columns)
@@ -59,16 +70,19 @@ def stacked(title: str, lines: Sequence[Line], span: str, show: Callable[[float]
                 left = at * wide + wide * 0.1
                 bars.append(f"M{left:.2f} {HEIGHT - floors[at]:.2f}h{wide * 0.8:.2f}v{high:.2f}h-{wide * 0.8:.2f}z")
         parts.append(Markup('<path class="fill-{}" d="{}"/>').format(line.colour, "".join(bars)))
-    return _plot(title, lines, top, parts, span, show)
+    return _plot(title, lines, axis, parts, span, show)
 
 
-def curves(title: str, lines: Sequence[Line], span: str, show: Callable[[float], str] = count) -> Plot:
+def curves(
+    title: str, lines: Sequence[Line], span: str, show: Callable[[float], str] = count, axis: PlotAxis | None = None
+) -> Plot:
     """Return a chart of lines, with a gap where a value is missing."""
-    top = _top(max((each for line in lines for each in line.values if each is not None), default=0))
+    axis = axis or _axis(max((each for line in lines for each in line.values if each is not None), default=0), show)
     parts = [
-        Markup('<path class="line line-{}" d="{}"/>').format(line.colour, _path(line.values, top)) for line in lines
+        Markup('<path class="line line-{}" d="{}"/>').format(line.colour, _path(line.values, axis.values[-1]))
+        for line in lines
     ]
-    return _plot(title, lines, top, parts, span, show)
+    return _plot(title, lines, axis, parts, span, show)
 
 
 def sparkline(values: Values, colour: str, label: str) -> Markup:
@@ -94,11 +108,19 @@ def bar(parts: Sequence[tuple[str, float]], label: str) -> Markup:
     ).format(visible(label), Markup("").join(made))
 
 
+def _axis(highest: float, show: Callable[[float], str]) -> PlotAxis:
+    """Return an axis up to a round number, with a label at its half."""
+    values = [_top(highest) * part / 4 for part in range(5)]
+    return PlotAxis(values, [show(value) for value in values[::2]])
+
+
 def _plot(
-    title: str, lines: Sequence[Line], top: float, parts: Sequence[Markup], span: str, show: Callable[[float], str]
+    title: str, lines: Sequence[Line], axis: PlotAxis, parts: Sequence[Markup], span: str, show: Callable[[float], str]
 ) -> Plot:
+    count = len(axis.values) - 1
     grid = Markup("").join(
-        Markup('<path class="grid" d="M0 {:.1f}H{}"/>').format(HEIGHT * part / 4, WIDTH) for part in range(5)
+        Markup('<path class="grid" d="M0 {:.1f}H{}"/>').format(HEIGHT * part / count, WIDTH)
+        for part in range(count + 1)
     )
     latest = tuple(_latest(line.values, show) for line in lines)
     label = f"{title}, {span}: " + ", ".join(f"{line.name} {value}" for line, value in zip(lines, latest, strict=True))
@@ -106,9 +128,7 @@ def _plot(
         '<svg viewBox="0 0 {w} {h}" preserveAspectRatio="none" role="img" aria-label="{label}">{grid}{parts}</svg>'
     ).format(w=WIDTH, h=HEIGHT, label=visible(label), grid=grid, parts=Markup("").join(parts))
     points = json.dumps([[line.name, [None if each is None else show(each) for each in line.values]] for line in lines])
-    return Plot(
-        svg, title, label, tuple(show(top * part / 4) for part in (4, 2, 0)), tuple(lines), points, latest, span
-    )
+    return Plot(svg, title, label, tuple(reversed(axis.labels)), tuple(lines), points, latest, span)
 
 
 def _latest(values: Values, show: Callable[[float], str]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +13,20 @@ from ....errors import ConfigError, LakeError
 from ...problem import Problem
 from ...site import site_of
 from .. import words
-from ..draw.chart import Line, Plot, curves, stacked
+from ..draw.chart import Line, Plot, PlotAxis, curves, stacked
 from ..shell import show
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ....spark.lake.report import LakeReport
+    from ....spark.lake.report.change import FigureChange
+    from ....spark.lake.report.panels import Panel
+
+_COLOURS = {"good": "completed", "odd": "waiting", "bad": "failed", "calm": "scheduled", "dark": "blocked"}
+"""The dashboard's colours for those of the report."""
+Told = tuple[str, str, str]
+"""A value, how it has changed since the period before, and whether that is better or worse."""
 
 
 async def lake(request: Request) -> Response:
@@ -31,87 +37,70 @@ async def lake(request: Request) -> Response:
         raise Problem(400, "bad-request", f"days={text!r}: a number of days, or 0 for all")
     if path is None:
         return await show(request, "lake", "lake.html", report=None, error=None)
+    queues = request.query_params.getlist("queue")
     try:
-        report = await asyncio.to_thread(_read, path, int(text))
+        report = await asyncio.to_thread(_read, path, int(text), queues)
     except (ConfigError, LakeError, ImportError) as error:
         return await show(request, "lake", "lake.html", report=None, error=str(error))
     return await show(request, "lake", "lake.html", report=report, error=None, chosen=int(text), **_values(report))
 
 
-def _read(path: str | Path, days: int) -> LakeReport:
+def _read(path: str | Path, days: int, queues: list[str]) -> LakeReport:
     from ....spark.lake.report import make_report  # reads with Arrow and Delta, and starts no Spark
 
-    return make_report(path, datetime.now(UTC) - timedelta(days=days) if days else None)
+    now = datetime.now(UTC)
+    return make_report(path, now - timedelta(days=days), now, queues) if days else make_report(path, queues=queues)
 
 
 def _values(report: LakeReport) -> dict[str, Any]:
-    from ....spark.lake.report.columns import BACKLOG, ERRORS, QUEUES, TENANTS, WORKERS, when
+    from ....spark.lake.report.form import when
+    from ....spark.lake.report.panels import panels
+    from ....spark.lake.report.summary import (
+        comparison,
+        covered,
+        gap_warning,
+        late_warning,
+        no_comparison,
+        read_up_to,
+        tiles,
+    )
+    from ....spark.lake.report.tables import tables
 
-    tables = [
-        ("Queues", QUEUES, report.queues), ("Open as of the last batch", BACKLOG, report.backlog),
-        ("Errors", ERRORS, report.errors), ("Tenants, by attempts started", TENANTS, report.tenants),
-        ("Workers", WORKERS, report.workers),
-    ]  # fmt: skip
+    period = report.period
     return {
-        "covered": f"{when(report.first)} to {when(report.last)} UTC, read up to {when(report.read_at)}"
-        if report.first
-        else "nothing has happened in this time",
-        "tiles": _tiles(report),
-        "charts": _charts(report),
-        "from_text": when(report.first),
-        "to_text": when(report.last),
-        "gaps": _gaps(report),
+        "covered": f"{covered(report)}, {read_up_to(report)}",
+        "tiles": [(tile.title, *_told(tile.value, tile.change, sentence=True)) for tile in tiles(report)],
+        "charts": [_chart(panel) for panel in panels(report)],
+        "from_text": when(period.since if period else None),
+        "to_text": when(period.until if period else None),
+        "warnings": [each for each in (gap_warning(report), late_warning(report), no_comparison(report)) if each],
+        "compared": [(row.title, row.now, *_told(row.before, row.change, sentence=True)) for row in comparison(report)],
         "tables": [
-            (title, [name for name, _ in columns], [[value(row) or "" for _, value in columns] for row in rows])
-            for title, columns, rows in tables
+            (
+                table.title,
+                table.note,
+                [(column.title, not column.words) for column in table.columns],
+                [[_told(column.text(row) or "", column.change(row)) for column in table.columns] for row in table.rows],
+            )
+            for table in tables(report)
         ],
     }
 
 
-def _tiles(report: LakeReport) -> list[tuple[str, str]]:
-    def total(name: str) -> int:
-        return sum(row[name] or 0 for row in report.queues)
-
-    return [
-        ("completed", words.count(total("completed"))),
-        ("failed for good", words.count(total("failed"))),
-        ("retried", words.count(total("retried"))),
-        ("stalled", words.count(total("stalled"))),
-        ("still open", words.count(sum(row["jobs"] for row in report.backlog))),
-    ]
+def _told(value: str, change: FigureChange | None, *, sentence: bool = False) -> Told:
+    if change is None:
+        return value, "", ""
+    return value, change.sentence if sentence else change.words, change.tone
 
 
-def _gaps(report: LakeReport) -> str:
-    if not report.gaps:
-        return ""
-    missing = sum(row["missing"] or 0 for row in report.gaps)
-    return f"This history has gaps: {missing:,} events were trimmed before they were read, or the log was reset."
+def _chart(panel: Panel) -> Plot:
+    from ....spark.lake.report.form import percent, ratio
+    from ....spark.lake.report.panels import highest
+    from ....spark.lake.report.ticks import tick_label, value_ticks
 
-
-def _charts(report: LakeReport) -> list[Plot]:
-    if report.first is None or not report.series:
-        return []
-    times = [row["at"] for row in report.series]
-    first, count = min(times), round((max(times) - min(times)) / report.step) + 1
-    made: list[Plot] = []
-    for row in report.queues:
-        mine = [each for each in report.series if each["queue"] == row["queue"]]
-
-        def values(name: str, mine: Sequence[dict[str, Any]] = mine) -> list[float | None]:
-            found: list[float | None] = [None] * count
-            for each in mine:
-                found[round((each["at"] - first) / report.step)] = each[name]
-            return found
-
-        bars = [
-            Line("completed", "completed", values("completed")),
-            Line("retried", "waiting", values("retried")),
-            Line("failed", "failed", values("failed")),
-        ]
-        made.append(stacked(f"{row['queue']}: jobs", bars, "in the lake"))
-        lines = [
-            Line("wait p50", "scheduled", values("wait_p50_ms")),
-            Line("wait p90", "blocked", values("wait_p90_ms")),
-        ]
-        made.append(curves(f"{row['queue']}: waits", lines, "in the lake", words.duration))
-    return made
+    shows = {"count": words.count, "duration": words.duration, "share": percent, "number": ratio}
+    lines = [Line(line.name, _COLOURS[line.colour], line.values) for line in panel.lines]
+    ticks = value_ticks(highest(panel), panel.unit)
+    axis = PlotAxis(ticks, [tick_label(value, ticks, panel.unit) for value in ticks])
+    draw = stacked if panel.bars else curves
+    return draw(panel.title, lines, "in the lake", shows[panel.unit], axis)

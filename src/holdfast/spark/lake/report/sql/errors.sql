@@ -1,4 +1,9 @@
 -- The most frequent kinds of error.
-SELECT queue, error_signature, max(error_type) AS error_type, max(task) AS task, sum(count) AS count,
-    min(minute) AS first, max(minute) AS last, max(example) AS example
-FROM errors WHERE minute >= {since} GROUP BY queue, error_signature ORDER BY 5 DESC, 1 LIMIT 20
+WITH found AS (
+    SELECT queue, error_signature, last_value(error_type ORDER BY minute) AS error_type,
+        last_value(task ORDER BY minute) AS task, sum(count) AS count, min(minute) AS first, max(minute) AS last,
+        last_value(example ORDER BY minute) AS example
+    FROM errors WHERE minute >= {since} AND minute < {until} AND {chosen} GROUP BY queue, error_signature
+)
+SELECT *, count(*) OVER () AS all_rows, sum(count) OVER () AS all_errors
+FROM found ORDER BY count DESC, queue, error_signature LIMIT {most}

@@ -1,18 +1,33 @@
--- Each queue over the whole time.
-WITH waits AS (
-    SELECT queue, approx_percentile_cont(0.5) WITHIN GROUP (ORDER BY wait_ms) AS wait_p50_ms, approx_percentile_cont(0.99) WITHIN GROUP (ORDER BY wait_ms) AS wait_p99_ms
-    FROM attempts WHERE started_at >= {since} AND wait_ms IS NOT NULL GROUP BY queue
+-- Each queue over the whole time, and all queues together, in the row without a queue.
+WITH counted AS (
+    SELECT queue, sum(enqueued) AS enqueued, sum(started) AS started, sum(completed) AS completed,
+        sum(failed) AS failed, sum(cancelled) AS cancelled, sum(retried) AS retried, sum(timed_out) AS timed_out,
+        sum(stalled) AS stalled, sum(released) AS released, sum(snoozed) AS snoozed, max(oldest_ms) AS oldest_ms,
+        max(longest_ms) AS longest_ms
+    FROM minutes WHERE minute >= {since} AND minute < {until} AND {chosen} GROUP BY GROUPING SETS ((queue), ())
+), waits AS (
+    SELECT queue, percentile_cont(0.5) WITHIN GROUP (ORDER BY wait_ms) AS wait_p50_ms,
+        percentile_cont(0.9) WITHIN GROUP (ORDER BY wait_ms) AS wait_p90_ms,
+        percentile_cont(0.99) WITHIN GROUP (ORDER BY wait_ms) AS wait_p99_ms
+    FROM attempts
+    WHERE (day IS NULL OR day >= {day}) AND started_at >= {since} AND started_at < {until}
+        AND wait_ms IS NOT NULL AND {chosen}
+    GROUP BY GROUPING SETS ((queue), ())
 ), runs AS (
-    SELECT queue, approx_percentile_cont(0.5) WITHIN GROUP (ORDER BY run_ms) AS run_p50_ms, approx_percentile_cont(0.99) WITHIN GROUP (ORDER BY run_ms) AS run_p99_ms
-    FROM attempts WHERE ended_at >= {since} AND run_ms IS NOT NULL GROUP BY queue
-), counted AS (
-    SELECT queue, sum(enqueued) AS enqueued, sum(completed) AS completed, sum(failed) AS failed,
-        sum(cancelled) AS cancelled, sum(ended) AS ended, sum(retried) AS retried, sum(stalled) AS stalled,
-        sum(timed_out) AS timed_out, max(oldest_ms) AS oldest_ms, max(completed) AS peak,
-        sum(failure_rate * ended) / nullif(sum(ended), 0) AS failure_rate,
-        sum(fairness * started) / nullif(sum(CASE WHEN fairness IS NOT NULL THEN started END), 0) AS fairness
-    FROM minutes WHERE minute >= {since} GROUP BY queue
+    SELECT queue, count(*) AS ended, count(*) FILTER (WHERE {wrong}) AS wrong, sum(run_ms) AS ran_ms,
+        coalesce(sum(run_ms) FILTER (WHERE {wrong}), 0) AS wrong_ms,
+        percentile_cont(0.5) WITHIN GROUP (ORDER BY run_ms) AS run_p50_ms,
+        percentile_cont(0.9) WITHIN GROUP (ORDER BY run_ms) AS run_p90_ms,
+        percentile_cont(0.99) WITHIN GROUP (ORDER BY run_ms) AS run_p99_ms
+    FROM attempts
+    WHERE day >= {day} AND ended_at >= {since} AND ended_at < {until} AND {ran} AND {chosen}
+    GROUP BY GROUPING SETS ((queue), ())
 )
-SELECT c.*, w.wait_p50_ms, w.wait_p99_ms, r.run_p50_ms, r.run_p99_ms
-FROM counted c LEFT JOIN waits w ON w.queue = c.queue LEFT JOIN runs r ON r.queue = c.queue
-ORDER BY c.completed DESC, c.queue
+SELECT c.*, w.wait_p50_ms, w.wait_p90_ms, w.wait_p99_ms, coalesce(r.ended, 0) AS ended, coalesce(r.wrong, 0) AS wrong,
+    coalesce(r.ran_ms, 0) AS ran_ms, coalesce(r.wrong_ms, 0) AS wrong_ms,
+    CAST(r.wrong AS double) / nullif(r.ended, 0) AS wrong_rate,
+    CAST(r.wrong_ms AS double) / nullif(r.ran_ms, 0) AS wrong_share,
+    r.run_p50_ms, r.run_p90_ms, r.run_p99_ms
+FROM counted c LEFT JOIN waits w ON coalesce(w.queue, '') = coalesce(c.queue, '')
+    LEFT JOIN runs r ON coalesce(r.queue, '') = coalesce(c.queue, '')
+ORDER BY (c.queue IS NULL) DESC, c.completed DESC, c.queue

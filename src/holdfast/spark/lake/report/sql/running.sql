@@ -1,11 +1,12 @@
--- All workers over a short time, in steps of seconds: how many slots were at work, on average.
+-- All workers over time: how many attempts ran at once in each step, on average, and on how many workers.
 WITH ran AS (
-    SELECT worker, date_part('epoch', at) - run_ms / 1000.0 AS began, date_part('epoch', at) AS ended
-    FROM events WHERE run_ms IS NOT NULL AND worker IS NOT NULL AND at >= {since}
+    SELECT worker, greatest({began_us}, {since_us}) AS began, least({ended_us}, {until_us}) AS ended
+    FROM attempts
+    WHERE worker IS NOT NULL AND (day IS NULL OR day >= {day}) AND {began_us} < {until_us} AND {ended_us} > {since_us}
+        AND {chosen}
 ), steps AS (
-    SELECT worker, began, ended, unnest(range(CAST(floor(began / {step}) AS bigint), CAST(floor(ended / {step}) AS bigint) + 1)) AS step
-    FROM ran
+    SELECT worker, began, ended, unnest(range(began / {step_us}, (ended - 1) / {step_us} + 1)) AS step FROM ran
 )
-SELECT to_timestamp_seconds(step * {step}) AS at, count(DISTINCT worker) AS workers,
-    sum(least(ended, (step + 1) * {step}) - greatest(began, step * {step})) / {step} AS busy
-FROM steps WHERE step * {step} >= date_part('epoch', {since}) GROUP BY 1 ORDER BY 1
+SELECT step, count(DISTINCT worker) AS workers,
+    sum(least(ended, (step + 1) * {step_us}) - greatest(began, step * {step_us})) / CAST({step_us} AS double) AS busy
+FROM steps GROUP BY step
