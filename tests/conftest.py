@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from xdist.scheduler import LoadScopeScheduling
 from holdfast import Holdfast
 
 LONGEST = 60.0
-os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "spark" / "lean"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from lean_spark import LEAN
 from pyspark.sql import SparkSession
 from spark_shop import Shop
 
@@ -21,9 +22,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "local[2]",
         name="tests",
         conf={
-            "spark.sql.shuffle.partitions": "2",
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
             "spark.local.dir": str(folder / "local"),
+            **LEAN,
         },
     )
     yield made

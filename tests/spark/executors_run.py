@@ -17,6 +17,7 @@ from typing import Any
 
 import pyspark
 from lake_check import check, check_store
+from lean_spark import LEAN
 from pyspark.sql import SparkSession
 from spark_shop import Shop
 from support import until
@@ -129,7 +130,7 @@ def lake_with_killed_executors(spark: SparkSession, shop: Shop) -> dict[str, Any
 
 def main(folder: Path) -> None:
     shop = Shop(folder, f"sqlite:///{folder}/jobs.db")
-    conf = {"spark.executor.memory": "512m", "spark.sql.shuffle.partitions": "2", "spark.local.dir": str(folder)}
+    conf = {**LEAN, "spark.executor.memory": "512m", "spark.local.dir": str(folder)}
     spark = session("local-cluster[2,1,1024]", conf=conf, log_level="off")
     works = Path(os.environ.get("SPARK_HOME", str(Path(pyspark.__file__).parent)), "work")
     work = works / str(spark.sparkContext.applicationId)
