@@ -302,8 +302,6 @@ def test_the_reference_has_every_option() -> None:
 
 def test_a_session_of_spark_connect_is_told_what_it_can_do() -> None:
     connected = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
-    with pytest.raises(
-        ConfigError, match=r'this one is of Spark Connect; there, format\("holdfast"\) reads and writes'
-    ):
+    with pytest.raises(ConfigError, match=r"this one is of Spark Connect; use holdfast\.spark\.session"):
         refuse_connect(connected)
     refuse_connect(None)

@@ -55,5 +55,5 @@ def refuse_connect(spark: object) -> None:
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         raise ConfigError(
             "write(), map() and fleet() need a session that runs its own driver, and this one is of Spark Connect; "
-            'there, format("holdfast") reads and writes with url and queue, where the server has Holdfast installed'
+            "use holdfast.spark.session(), or a session that was made without remote()"
         )
