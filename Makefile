@@ -80,7 +80,7 @@ django: $(VENV)/.dev ## Test with the newest Django: make django DJANGO=python3.
 		--editable '.[cli,django,postgres,redis]' 'django>=6' httpx opentelemetry-sdk pytest pytest-django pytest-timeout
 	@DJANGO_PYTHON=$(CURDIR)/$(VENV)/newest-django/bin/python $(PYTEST) tests/contrib/test_django.py tests/contrib/test_django_serving.py $(ARGS)
 
-# The matrix is in docs/support.md. Each pair has an environment of its own, which stays for the next time.
+# Each pair of Spark and Python has an environment of its own, which stays for the next time.
 spark: ## Test one Spark with one Python: make spark SPARK=4.2 PYTHON=python3.12 (ARGS chooses tests)
 	@$(PYTHON) -m venv $(WITH_SPARK)
 	@$(WITH_SPARK)/bin/python -m pip --quiet --disable-pip-version-check install --editable '.[test]' 'pyspark~=$(SPARK).0'

@@ -27,7 +27,7 @@ MOST = 2**53
 LARGE = 1024
 """Bytes of a row, from which on looking is cheaper than sending."""
 LOOKED_AT = 200
-"""Rows of one script: the server does nothing else for about two milliseconds."""
+"""Rows of one script: the server does nothing else for a few milliseconds."""
 _NUMBERS = {"events": ("at_ms", "run", "attempt"), "jobs": ("run", "enqueued_at_ms", "finished_at_ms")}
 _REFUSED = ("NOPERM", "no permissions", "unknown command")
 _LETTERS = {str(state): letter for state, letter in LETTER.items()}
