@@ -111,6 +111,11 @@ def test_a_result_that_is_too_large_is_left_to_the_slow_way() -> None:
     assert quick(small).encoded("123456789") is None
 
 
-@pytest.mark.parametrize("task", [with_default, by_keyword, with_job, never_none])
+def test_a_result_that_must_not_be_none_is_left_to_the_slow_way_when_it_is() -> None:
+    assert quick(never_none).encoded(3) == b"3"
+    assert quick(never_none).encoded(None) is None
+
+
+@pytest.mark.parametrize("task", [with_default, by_keyword, with_job])
 def test_an_unusual_task_has_no_quick_way(task: AnyTask) -> None:
     assert quick_call(task) is None

@@ -12,7 +12,7 @@ import msgspec
 
 from ..app.task import AnyTask
 from ..codec.format import shape_in
-from ..codec.shape import Arguments
+from ..codec.shape import Arguments, Shape
 from ..handler.continuation import Continued
 
 
@@ -22,8 +22,8 @@ class QuickCall(msgspec.Struct, frozen=True, eq=False):
     values: Callable[[bytes], tuple[object, ...]]
     """Returns the arguments of a payload in the order of the parameters; raises for whatever is unusual about it."""
     _encode: Callable[[object], bytes]
-    _nothing: bytes
-    """The bytes of `None`, which most handlers return."""
+    _nothing: bytes | None
+    """The bytes of `None`, which most handlers return, where they may."""
     _most: int
 
     def encoded(self, result: object) -> bytes | None:
@@ -48,8 +48,16 @@ def quick_call(task: AnyTask) -> QuickCall | None:
     if not isinstance(arguments, Arguments) or result is None:
         return None
     try:
-        nothing, most = result.encode(None), task.max_result
-        quick = QuickCall(arguments.decoder_in_order(), result.encode, nothing, most)
-        return quick if len(nothing) <= most else None
-    except Exception:  # it cannot return `None`, for example: the slow way has words for that
+        values = arguments.decoder_in_order()
+    except Exception:  # the slow way has words for what cannot be decoded
         return None
+    return QuickCall(values, result.encode, _nothing(result, task.max_result), task.max_result)
+
+
+def _nothing(result: Shape, most: int) -> bytes | None:
+    """Return the bytes of `None`; `None` where a handler must not return it."""
+    try:
+        data = result.encode(None)
+    except Exception:
+        return None
+    return data if len(data) <= most else None

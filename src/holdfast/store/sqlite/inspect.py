@@ -56,7 +56,7 @@ class SqliteInspect:
         return await self._single.ask("get", (queue, id, run))
 
     async def _get_all(self, kind: str, asked: Sequence[tuple[str, str, int | None]]) -> list[JobRecord | None]:
-        return await self._database.read(_get_all, asked, small=len(asked) <= SMALL)
+        return await self._database.read(query.get_all, asked, small=len(asked) <= SMALL)
 
     async def look_up(self, ids: Sequence[str], queue: str | None = None) -> list[JobRecord]:
         """Return the run that answers for each of these ids; without a queue, in all queues that have it."""
@@ -128,10 +128,6 @@ class SqliteInspect:
     async def measure(self) -> StoreMeasure:
         """Return what grows, waits and is late in the store."""
         return await self._database.read(lambda tx: measure.measure(tx, queues(tx)))
-
-
-def _get_all(tx: Tx, asked: Sequence[tuple[str, str, int | None]]) -> list[JobRecord | None]:
-    return [query.get(tx, *each) for each in asked]
 
 
 def _look_up(tx: Tx, ids: Sequence[str], queue: str | None) -> list[JobRecord]:

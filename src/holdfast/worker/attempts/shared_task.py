@@ -45,7 +45,8 @@ class AttemptTasks:
     def start(self, attempts: Sequence[Attempt], run: Run, pace: Pace = "slowly") -> None:
         """Start the handlers of these attempts, in this order."""
         loop = asyncio.get_running_loop()
-        for part in self._parts(attempts) if len(attempts) > 1 else attempts:
+        alone = len(attempts) == 1 and (pace == "slowly" or attempts[0].handler in self._waits)
+        for part in attempts if alone else self._parts(attempts):
             if isinstance(part, Attempt):
                 part.begin_alone(loop, run(part))
             else:
