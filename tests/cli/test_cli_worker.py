@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from cli_shop import Process, Shop, in_shop
@@ -21,7 +22,7 @@ from support import until
 
 from holdfast import ProcessesReport, Worker
 from holdfast.app.options import OF_A_PROGRAM, WORKER_COMMAND_OPTIONS
-from holdfast.cli.worker.worker import worker
+from holdfast.cli.worker.worker import _loop_factory, worker
 from holdfast.supervisor.keeper import Keeper
 
 Start = Callable[..., Process]
@@ -200,6 +201,13 @@ def test_a_worker_that_cannot_be_right_is_one_line(shop: Shop, words: list[str],
         assert shop.error("worker", *words).startswith(told)
     finally:
         sys.setswitchinterval(interval)
+
+
+def test_uvloop_is_used_where_it_is_asked_for_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    loops = ModuleType("uvloop")
+    loops.new_event_loop = asyncio.new_event_loop  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "uvloop", loops)
+    assert [_loop_factory(wanted) for wanted in (None, False, True)] == [None, None, asyncio.new_event_loop]
 
 
 def test_uvloop_that_is_not_installed_names_the_extra(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

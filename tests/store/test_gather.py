@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from holdfast.store.batching import Gather, together
+from holdfast.store.batching import Gather, LoopGather, together
 
 
 @pytest.mark.parametrize(
@@ -29,3 +29,39 @@ async def test_what_comes_while_a_call_is_under_way_goes_with_the_next_ones() ->
     sizes = [1, 2, 3, 4, 5, 6, 50, 1]
     assert await asyncio.gather(*(gather.ask("kind", size) for size in sizes)) == [-size for size in sizes]
     assert calls == [[1], [2, 3, 4], [5], [6], [50], [1]]
+
+
+async def test_one_event_loop_gathers_and_others_ask_by_themselves() -> None:
+    calls: list[list[int]] = []
+
+    async def work(kind: str, questions: Sequence[int]) -> list[int]:
+        calls.append(list(questions))
+        await asyncio.sleep(0)
+        return [-question for question in questions]
+
+    gather = LoopGather(work, 10)
+
+    async def ask(first: int) -> list[int]:
+        return await asyncio.gather(*(gather.ask("kind", first + number) for number in range(3)))
+
+    assert await ask(0) == [0, -1, -2]
+    assert await asyncio.to_thread(lambda: asyncio.run(ask(10))) == [-10, -11, -12]
+    assert calls == [[0], [1, 2], [10], [11], [12]]
+
+
+def test_a_loop_that_is_closed_leaves_the_gathering_to_the_next() -> None:
+    calls: list[list[int]] = []
+
+    async def work(kind: str, questions: Sequence[int]) -> list[int]:
+        calls.append(list(questions))
+        await asyncio.sleep(0)
+        return list(questions)
+
+    gather = LoopGather(work, 10)
+
+    async def ask() -> None:
+        await asyncio.gather(*(gather.ask("kind", number) for number in range(3)))
+
+    asyncio.run(ask())
+    asyncio.run(ask())
+    assert calls == [[0], [1, 2], [0], [1, 2]]

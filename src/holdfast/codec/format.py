@@ -117,6 +117,11 @@ class MsgpackCodec(_Msgspec):
         return msgspec.msgpack.Decoder(annotation, dec_hook=dec_hook).decode
 
 
+def shape_in(codec: Codec, annotation: Hint) -> Shape | None:
+    """Return what one of our codecs has prepared for an annotation; `None` for a codec that is not ours."""
+    return codec.shape(annotation) if type(codec) in (JsonCodec, MsgpackCodec) else None  # type: ignore[attr-defined]
+
+
 _BUILT_IN: dict[str, Codec] = {"json": JsonCodec(), "msgpack": MsgpackCodec()}
 
 

@@ -90,6 +90,7 @@ class Arguments:
         shapes = {name: shape_for(wire, hint) for name, hint in annotation.__annotations__.items()}
         self._checks = {name: shape.check for name, shape in shapes.items() if isinstance(shape, PlainShape)}
         self._names = tuple(shapes)
+        self._wire, self._shapes = wire, shapes
         self._pack = wire.pack
         self._unpack = wire.unpacker(_struct(shapes))
 
@@ -109,6 +110,11 @@ class Arguments:
             for name in rich:
                 compare(value[name], back[name])
         return data
+
+    def decoder_in_order(self) -> Callable[[bytes], tuple[Value, ...]]:
+        """Return what decodes payloads in which every argument is given, to the values in the order of the names."""
+        unpack = self._wire.unpacker(_struct(self._shapes, msgspec.NODEFAULT))
+        return lambda data: _values(unpack(data))
 
     def decode(self, data: bytes) -> dict[str, Value]:
         """The arguments that were passed, by name."""
@@ -137,9 +143,9 @@ def is_exact_float(value: Value) -> bool:
     return type(value) is int and INT_MIN <= value <= INT_MAX and float(value) == value
 
 
-def _struct(shapes: dict[str, Shape]) -> type[msgspec.Struct]:
+def _struct(shapes: dict[str, Shape], default: Any = msgspec.UNSET) -> type[msgspec.Struct]:
     """A Struct that refuses unknown arguments, which msgspec does not do for a TypedDict."""
-    fields = [(f"_{index}", shape.annotation, msgspec.UNSET) for index, shape in enumerate(shapes.values())]
+    fields = [(f"_{index}", shape.annotation, default) for index, shape in enumerate(shapes.values())]
     # a parameter may have a name that a Struct needs for itself, so the names live in the data only
     rename = {f"_{index}": name for index, name in enumerate(shapes)}
     return msgspec.defstruct("Arguments", fields, rename=rename, forbid_unknown_fields=True)

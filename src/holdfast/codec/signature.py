@@ -48,6 +48,11 @@ class Signature:
         self._rest = _name_of(parameters, Parameter.VAR_POSITIONAL)
         self._options = _name_of(parameters, Parameter.VAR_KEYWORD)
         self._by_name = not (self._positional_only or self._rest or self._options)
+        self.is_by_position = (
+            all(each.kind is Parameter.POSITIONAL_OR_KEYWORD for each in parameters)
+            and len(self._required) == len(parameters)
+        )  # fmt: skip
+        """True when every payload has all arguments, and all can be passed by position."""
         self.payload: Value = self.type.__annotations__[self._positional[0]] if self._positional else Any
         """The type of the one payload that it takes as the handler of a plain queue."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Sequence
+from functools import partial
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -82,3 +83,28 @@ class Gather(Generic[K, Q, A]):
                     future.set_result(answer)
         finally:
             self._go_on(kind)
+
+
+class LoopGather(Generic[K, Q, A]):
+    """The same for a store that is asked from several event loops: one of them gathers, others ask by themselves."""
+
+    def __init__(
+        self,
+        work: Callable[[K, Sequence[Q]], Awaitable[Sequence[A]]],
+        most: int,
+        size: Callable[[Q], int] = lambda question: 0,
+        largest: int = 0,
+    ) -> None:
+        self._work = work
+        self._make = partial(Gather[K, Q, A], work, most, size, largest)
+        self._gather = self._make()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def ask(self, kind: K, question: Q) -> A:
+        """Return the answer to one question."""
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            if self._loop is not None and not self._loop.is_closed():
+                return (await self._work(kind, [question]))[0]
+            self._loop, self._gather = loop, self._make()
+        return await self._gather.ask(kind, question)

@@ -126,6 +126,11 @@ class Outcomes:
         self._records: dict[Lease, Ended] = {}
         """What hooks and observers will be told of attempts that have ended and are not settled."""
 
+    @property
+    def keeps_completions(self) -> bool:
+        """True when hooks or observers are told of completions."""
+        return self._hooks.wants_ends or (self._observer is not None and self._observer.keeps_completions)
+
     def take(self) -> list[Settlement]:
         """Return what is to be settled, which the caller settles or puts back."""
         taken, self.unsettled = self.unsettled, []

@@ -44,6 +44,10 @@ class Parts:
     pump: Pump
 
 
+MOST_PARTS = 2
+"""In how many turns the slots are filled while handlers do not wait."""
+
+
 def assemble(
     store: Store, registry: Registry, hooks: Hooks, settings: WorkerSettings, stop: Callable[[bool, str], object]
 ) -> Parts:
@@ -67,7 +71,8 @@ def assemble(
     capacity = Capacity(registry, pool.units)
     # A claim that is to be the only one for a while is for all slots.
     share = settings.slots if settings.claim_interval else -(-settings.slots // store.turns_at_once)
-    choice = ClaimChoice(capacity, pending, ClaimRound(), share)
+    large_share = -(-settings.slots // MOST_PARTS)
+    choice = ClaimChoice(capacity, pending, ClaimRound(), share, large_share)
     pump = Pump(
         store, current, runner=runner, outcomes=outcomes, recovery=recovery, pending=pending, choice=choice,
         failing=failing, unknown=unknown, wake_ups=wake_ups, poll=settings.poll,

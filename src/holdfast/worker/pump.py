@@ -241,6 +241,7 @@ class Pump:
         self._wake_ups.judge(any(job.company is None for job in turn.claimed))  # others may be woken for a suspect, too
         self._recovery.unsure = self._recovery.unsure or turn.unsure
         self._runner.apply(turn, pending.settlements)
+        self._choice.handlers_wait = self._runner.handlers_wait
         self._choice.answered(pending.request, turn)
         self._note_suspects(pending.request, turn)
         self._runner.note_drained()

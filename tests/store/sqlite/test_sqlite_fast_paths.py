@@ -13,8 +13,19 @@ from holdfast.core.chain import ChainRef
 from holdfast.core.declaration import Declaration
 from holdfast.core.envelope import Envelope
 from holdfast.core.policy import Overrides
-from holdfast.store.contract import Complete, Continuation, DedupSpec, NewJob, Session
+from holdfast.core.state import State
+from holdfast.store.contract import (
+    Complete,
+    Conflict,
+    Continuation,
+    DedupSpec,
+    Finished,
+    NewJob,
+    Released,
+    Session,
+)
 from holdfast.store.sqlite import SqliteStore, sql
+from holdfast.store.sqlite import tx as tx_module
 from holdfast.store.sqlite.connection import thread
 from holdfast.store.sqlite.transition import enqueue, fast, settle
 from holdfast.store.sqlite.transition.claim import claim
@@ -187,6 +198,50 @@ async def test_a_batch_that_is_completed_at_once_is_as_if_each_came_alone(
     _, tables = await compare(scene, tmp_path, slow)
     assert [answers is not None for answers in done_fast] == ([True, True] if continued else [True])
     assert len(tables["holdfast_job"]) == (8 if continued else 4)
+
+
+async def test_a_watched_batch_is_completed_at_once_and_its_watchers_hear_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[list[Finished]] = []
+    monkeypatch.setattr(tx_module, "notify", lambda address, told: heard.append(sorted(told, key=lambda end: end.run)))
+
+    async def scene(store: SqliteStore) -> object:
+        await store.declare([Declaration(queue="q", settings={"result_ttl": 0.001})])
+        await store.enqueue("q", [*jobs(3, watcher="here:1"), NewJob(id="unheard", task="t", payload=b"")])
+        await store.enqueue("q", [NewJob(id="other", task="t", payload=b"", watcher="here:2")])
+        turn = await store.settle_and_claim(WORKER, (), ("q",), 4)
+        done = [Complete(job.lease, b'"%d"' % number) for number, job in enumerate(turn.claimed)]
+        return await store.settle_and_claim(WORKER, done, ("q",), 0)
+
+    done_fast, slow = watching(monkeypatch, settle, "complete_all")
+    _, tables = await compare(scene, tmp_path, slow)
+    assert [answers is not None for answers in done_fast] == [True]
+    assert len(heard) == 2
+    assert heard[0] == heard[1]
+    assert [(end.id, end.state) for end in heard[0]] == [(f"j{n}", State.COMPLETED) for n in range(3)]
+    assert len(tables["holdfast_watch"]) == 1
+
+
+@pytest.mark.parametrize("how", ["chain", "absorbed"])
+async def test_a_watched_batch_with_chains_or_absorbed_runs_is_not_completed_at_once(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(store: SqliteStore) -> object:
+        await store.enqueue("q", jobs(2, watcher="here:1"))
+        turn = await store.settle_and_claim(WORKER, (), ("q",), 2)
+        if how == "absorbed":  # the second dispatch of an active job merges with it when it comes back
+            await store.enqueue("q", jobs(1, watcher="here:1"), Conflict(on_conflict="update"))
+            await store.settle_and_claim(WORKER, [Released(job.lease) for job in turn.claimed], (), 0)
+            turn = await store.settle_and_claim(WORKER, (), ("q",), 2)
+        done = [Complete(job.lease, b"1") for job in turn.claimed]
+        if how == "chain":
+            done = [Complete(each.lease, b"null", then=_next(each)) for each in done]
+        return await store.settle_and_claim(WORKER, done, (), 0)
+
+    done_fast, slow = watching(monkeypatch, settle, "complete_all")
+    await compare(scene, tmp_path, slow)
+    assert done_fast[-1] is None
 
 
 def _next(entry: Complete) -> Continuation:

@@ -110,6 +110,7 @@ async def test_turns_that_are_lost_together_cost_one_short_pause(app: Holdfast, 
         ran.append(number)
         if len(ran) == 10:
             slow.gate.clear()
+        await asyncio.sleep(0)  # handlers that do not wait are started by two larger turns
 
     slow = Slow(app, at_once=4)
     async with working(app, slots=4) as running:
@@ -122,3 +123,22 @@ async def test_turns_that_are_lost_together_cost_one_short_pause(app: Holdfast, 
     assert sorted(ran) == list(range(40)), "none runs twice"
     assert len(paused) == 1
     assert paused[0] <= FIRST_PAUSE
+
+
+@pytest.mark.parametrize(("waits", "most"), [(True, 4), (False, 2)])
+async def test_handlers_that_do_not_wait_are_claimed_for_in_two_turns(app: Holdfast, waits: bool, most: int) -> None:
+    ran = 0
+
+    @app.task()
+    async def work() -> None:
+        nonlocal ran
+        ran += 1
+        if waits:
+            await asyncio.sleep(0)
+
+    slow = Slow(app, at_once=4)
+    async with app:
+        await work.enqueue_many(work.args() for _ in range(200))
+        await burst(app, slots=8)
+    assert ran == 200
+    assert slow.most == most

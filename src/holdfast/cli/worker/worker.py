@@ -93,7 +93,7 @@ SWITCH_INTERVAL = 0.0005
     help="The event loop is stuck for S: heartbeats stop; default: four leases.",
 )  # fmt: skip
 @click.option("--name", help="Its name in lists and logs; default: host and process id.")
-@click.option("--uvloop/--no-uvloop", default=None, help="Use uvloop; default: when it is installed.")
+@click.option("--uvloop/--no-uvloop", default=None, help="Use uvloop, or asyncio's own loop, which is the default.")
 @click.option(
     "--log-level", default="info", show_default=True, help="How much to log on stderr.",
     type=click.Choice(["debug", "info", "warning", "error"]),
@@ -259,13 +259,11 @@ def _processes(command: WorkerCommand, systemd: Systemd) -> int:
 
 
 def _loop_factory(wanted: bool | None) -> Callable[[], asyncio.AbstractEventLoop] | None:
-    if wanted is False:
+    if not wanted:
         return None
     try:
         import uvloop
     except ImportError:
-        if wanted:
-            raise MissingExtra(f"--uvloop needs a package that is missing: {pip_install('fast')}") from None
-        return None
+        raise MissingExtra(f"--uvloop needs a package that is missing: {pip_install('fast')}") from None
     factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
     return factory

@@ -13,7 +13,7 @@ from ...core.transition import Reply
 from .produce import NewJob
 
 
-class Lease(msgspec.Struct, frozen=True):
+class Lease(msgspec.Struct, frozen=True, gc=False):  # one a job, as those below: nothing in it refers back
     """The token of one attempt: no other attempt has the same run and attempt."""
 
     queue: str
@@ -22,7 +22,7 @@ class Lease(msgspec.Struct, frozen=True):
     attempt: int
 
 
-class Claimed(msgspec.Struct, frozen=True, kw_only=True):
+class Claimed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A job that was given to a worker."""
 
     lease: Lease
@@ -58,7 +58,7 @@ class Continuation(msgspec.Struct, frozen=True):
     job: NewJob
 
 
-class Complete(msgspec.Struct, frozen=True, tag="complete"):
+class Complete(msgspec.Struct, frozen=True, gc=False, tag="complete"):
     """The handler returned."""
 
     lease: Lease

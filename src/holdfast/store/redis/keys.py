@@ -6,8 +6,6 @@ a cluster. The Lua gets the same endings from here (`library.py`).
 
 from __future__ import annotations
 
-import re
-
 ENDINGS = {
     "queue": (":queue", "hash", "name, epoch of the log, settings, counters (run, turn, sent), tokens, revision"),
     "jobs": (":jobs", "hash", "run -> record, for every run that is kept"),
@@ -80,8 +78,6 @@ STORE_ENDINGS = {
 }
 """The same for keys of the whole namespace; no atomic step of a queue needs them."""
 
-_HEX = re.compile(r"[0-9a-f]{32}").fullmatch
-
 
 class Keys:
     """The keys of one namespace."""
@@ -130,8 +126,14 @@ class Keys:
 
 def short(id: str) -> bytes:
     """Return an id as it is stored: 32 hexadecimal digits are 16 bytes behind a mark."""
-    if len(id) == 32 and _HEX(id):
-        return b"\1" + bytes.fromhex(id)
+    if len(id) == 32:
+        try:
+            digits = bytes.fromhex(id)
+        except ValueError:
+            pass
+        else:
+            if digits.hex() == id:  # which capitals and spaces are not
+                return b"\1" + digits
     stored = id.encode()
     return b"\0" + stored if stored[:1] in (b"\0", b"\1") else stored
 

@@ -12,6 +12,7 @@ from ...core.declaration import View
 from ...core.job import ErrorRecord, JobRecord, run_number
 from ...core.policy import Policy
 from ...core.state import State
+from ..batching import LoopGather
 from ..contract import (
     BlockerRecord,
     ChainPage,
@@ -31,11 +32,15 @@ from ..cursor import ListCursor
 from ..pages import placed_state
 from ..rows import decoded, known_command, known_session
 from . import event_log, query
+from .connection.at_once import SMALL
 from .database import Database
 from .read import measure, page
 from .read.placed import placed
 from .transition import chain
 from .tx import Row, Tx
+
+MOST_LOOKS = 100
+"""Looks of many callers that see one state of the store."""
 
 
 class SqliteInspect:
@@ -43,10 +48,15 @@ class SqliteInspect:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._single = LoopGather(self._get_all, MOST_LOOKS)
+        """What many callers look at, at the same time."""
 
     async def get(self, queue: str, id: str, run: int | None = None) -> JobRecord | None:
         """Return the run that answers for an id, or one run of it."""
-        return await self._database.read(query.get, queue, id, run, small=True)
+        return await self._single.ask("get", (queue, id, run))
+
+    async def _get_all(self, kind: str, asked: Sequence[tuple[str, str, int | None]]) -> list[JobRecord | None]:
+        return await self._database.read(query.get_all, asked, small=len(asked) <= SMALL)
 
     async def look_up(self, ids: Sequence[str], queue: str | None = None) -> list[JobRecord]:
         """Return the run that answers for each of these ids; without a queue, in all queues that have it."""

@@ -11,7 +11,7 @@ import itertools
 import logging
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -21,7 +21,9 @@ After = list[Callable[[], None]]
 """What is left until after the commit: wake-ups and endings to send."""
 LOOPBACK = "127.0.0.1"
 _WAKE = b"wake"
-_decode = msgspec.msgpack.Decoder(Finished).decode
+MOST_TOLD = 32
+"""Ends that are told in one datagram."""
+_decode = msgspec.msgpack.Decoder(Finished | list[Finished]).decode
 _encode = msgspec.msgpack.Encoder().encode
 _log = logging.getLogger("holdfast")
 _listeners: dict[str, SqliteListener] = {}
@@ -68,10 +70,11 @@ class SqliteListener(asyncio.DatagramProtocol):
             self._on_wake()
             return
         try:
-            finished = _decode(message)
+            told = _decode(message)
         except msgspec.MsgspecError:
             return
-        self._on_finished(finished)
+        for finished in told if isinstance(told, list) else (told,):
+            self._on_finished(finished)
 
     def close(self) -> None:
         """Receive nothing more."""
@@ -86,9 +89,11 @@ def wake(address: str) -> None:
     _send(address, _WAKE)
 
 
-def notify(address: str, finished: Finished) -> None:
-    """Tell the listener at an address that a run is over, or got further."""
-    _send(address, _encode(finished))
+def notify(address: str, told: Sequence[Finished]) -> None:
+    """Tell the listener at an address that these runs are over, or got further: its waiters then go on together."""
+    for first in range(0, len(told), MOST_TOLD):
+        part = told[first : first + MOST_TOLD]
+        _send(address, _encode(part if len(part) > 1 else part[0]))
 
 
 def follow_up(after: After) -> None:

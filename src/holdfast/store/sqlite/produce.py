@@ -6,10 +6,11 @@ import contextlib
 from collections.abc import Sequence
 
 from ...core.action import ttl_set
-from ...core.bound import CANCELLED_AT_ONCE, SMALL_BYTES, SWEPT_AT
+from ...core.bound import CANCELLED_AT_ONCE, MOST_CALL_BYTES, SMALL_BYTES, SWEPT_AT
 from ...core.state import State
 from ...core.transition import Reply
 from ...errors import StoreError
+from ..batching import LoopGather
 from ..contract import KEEP, Answer, CancelResult, Conflict, DeleteResult, Filter, NewJob, Running
 from ..rows import outcome
 from .connection.at_once import SMALL
@@ -24,6 +25,13 @@ from .transition.expire import sweep
 from .transition.requeue import requeue
 from .tx import Tx, acting
 
+MOST_SINGLES = 500
+"""Single jobs of many callers that are taken in by one piece of work."""
+
+
+def _size(job: NewJob) -> int:
+    return len(job.payload)
+
 
 class SqliteProduce:
     """Take in jobs, change them and take them away."""
@@ -31,6 +39,8 @@ class SqliteProduce:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._unswept = 0
+        self._single = LoopGather(self._enqueue_singles, MOST_SINGLES, _size, MOST_CALL_BYTES)
+        """What many callers enqueue at the same time, one job each."""
 
     async def enqueue(
         self, queue: str, jobs: Sequence[NewJob], conflict: Conflict = KEEP, request: str | None = None
@@ -39,6 +49,17 @@ class SqliteProduce:
         if not jobs:
             return []
         self._database.writer.log.admit(NEW_JOBS)
+        job = jobs[0]
+        if len(jobs) == 1 and request is None and conflict is KEEP and job.dedup is None and not job.blockers:
+            return [await self._single.ask(queue, job)]  # nothing about such a job can fail for itself
+        return await self._enqueue(queue, jobs, conflict, request)
+
+    async def _enqueue_singles(self, queue: str, jobs: Sequence[NewJob]) -> list[Answer]:
+        return await self._enqueue(queue, jobs, KEEP, None)
+
+    async def _enqueue(
+        self, queue: str, jobs: Sequence[NewJob], conflict: Conflict, request: str | None
+    ) -> list[Answer]:
         small = len(jobs) <= SMALL and sum(len(job.payload) for job in jobs) <= SMALL_BYTES
         answers = await self._database.write_once(request, list[Answer], enqueue, queue, jobs, conflict, small=small)
         self._unswept += len(jobs)

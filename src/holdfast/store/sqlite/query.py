@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from ...core.chain import ChainRef
@@ -15,6 +17,11 @@ def get(tx: Tx, queue: str, id: str, run: int | None) -> JobRecord | None:
     """Return the run that answers for an id, or else its latest that is still kept; or a given run of it."""
     row = find(tx, queue, id, run)
     return None if row is None else record(tx, row)
+
+
+def get_all(tx: Tx, asked: Sequence[tuple[str, str, int | None]]) -> list[JobRecord | None]:
+    """Return the same for several, in their order."""
+    return [get(tx, *each) for each in asked]
 
 
 def find(tx: Tx, queue: str, id: str, run: int | None) -> Row | None:

@@ -61,7 +61,7 @@ class Statements(Protocol):
 class Tx:
     """One transaction, as transitions use it."""
 
-    __slots__ = ("_after", "_cache", "_connection", "_sql", "_views", "actor", "dependants", "now")
+    __slots__ = ("_after", "_cache", "_connection", "_sql", "_told", "_views", "actor", "dependants", "now")
 
     def __init__(
         self,
@@ -76,6 +76,8 @@ class Tx:
         self._cache = cache
         self._after = after
         self._views: dict[str, QueueView] = {}
+        self._told: dict[str, list[Finished]] = {}
+        """By address: what its listener is told after the commit."""
         self.now = now
         self.actor: str | None = None
         """Who asked for it, of an action (`acting`)."""
@@ -243,14 +245,28 @@ class Tx:
         if found:  # they must find the result, even one that is not kept for others
             self.run("session", "keep_for_watchers", run=run, until=self.now + KEPT_FOR_WATCHERS_MS)
         for watched, address in found:
-            finished = Finished(queue, id, watched, state)
-            self._after.append(partial(notify, address, finished))
+            self._tell(address, Finished(queue, id, watched, state))
+
+    def notify_all_watchers(self, queue: str, runs: Sequence[int], state: State) -> None:
+        """The same for many runs of a queue that have absorbed no other."""
+        found = self.run("session", "watchers_among", queue=queue, runs=json.dumps(runs)).fetchall()
+        self.run_many("session", "unwatch", [{"queue": queue, "id": i, "run": r, "address": a} for i, r, a in found])
+        until = self.now + KEPT_FOR_WATCHERS_MS
+        self.run_many("session", "keep_for_watchers", [{"run": run, "until": until} for _, run, _ in found])
+        for id, run, address in found:
+            self._tell(address, Finished(queue, id, run, state))
 
     def notify_progress(self, lease: Lease) -> None:
         """Tell the watchers of a run that it got further."""
         for run, address in self.run("session", "watching", queue=lease.queue, id=lease.id, run=lease.run).fetchall():
-            news = Finished(lease.queue, lease.id, run, State.ACTIVE)
-            self._after.append(partial(notify, address, news))
+            self._tell(address, Finished(lease.queue, lease.id, run, State.ACTIVE))
+
+    def _tell(self, address: str, finished: Finished) -> None:
+        told = self._told.get(address)
+        if told is None:
+            told = self._told[address] = []
+            self._after.append(partial(notify, address, told))
+        told.append(finished)
 
 
 def acting(work: Callable[[Tx, *Ts], T]) -> Callable[[Tx, *Ts], T]:

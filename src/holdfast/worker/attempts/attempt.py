@@ -226,14 +226,34 @@ class Attempt(msgspec.Struct, eq=False):
                         result = await result
             else:
                 result = await self._call(middleware, executors)
-            if self._transaction is not None:
-                self._transaction.refuse_unfinished(job)
-            if type(result) is Continued:
-                await result.pass_producers()
-            settlement = self.done[0] if self.done else self._completed(result)
+            settlement = await self._returned(result)
         except BaseException as error:
             settlement = await self._undone(error)
         self._end(settlement)
+
+    async def finish(self, outcome: Awaitable[object]) -> None:
+        """Go on with an attempt whose handler waits for something, or has returned something unusual."""
+        try:
+            settlement = await self._returned(await outcome)
+        except BaseException as error:
+            settlement = await self._undone(error)
+        self._end(settlement)
+
+    async def end_raised(self, error: BaseException) -> None:
+        """End an attempt whose handler raised before it waited for anything."""
+        self._end(await self._undone(error))
+
+    def end_returned(self, settlement: Complete) -> None:
+        """End an attempt whose handler returned before it waited for anything."""
+        self._end(settlement)
+
+    async def _returned(self, result: object) -> Settlement | None:
+        """Return the settlement for what the handler returned."""
+        if self._transaction is not None:
+            self._transaction.refuse_unfinished(self.job)
+        if type(result) is Continued:
+            await result.pass_producers()
+        return self.done[0] if self.done else self._completed(result)
 
     async def _undone(self, error: BaseException) -> Settlement | None:
         """Return the settlement for what the handler raised, once none of its writes is left open."""

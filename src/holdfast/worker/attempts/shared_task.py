@@ -11,30 +11,46 @@ import types
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextvars import Context, copy_context
-from typing import Any
+from typing import Any, Literal
 
 from ...app.task import AnyTask
+from ...executor.quick_call import QuickCall, quick_call
+from ...store.contract import Complete
 from .attempt import Attempt
+from .first_step import first_step, is_usual
 
 Run = Callable[[Attempt], Coroutine[Any, Any, None]]
 """Returns what runs an attempt."""
+Pace = Literal["slowly", "each", "together"]
+"""Whether handlers are called the quick way, and whether the end of each is passed on by itself, with its time."""
+Completed = Callable[[list[Attempt], list[Complete]], None]
+"""Takes attempts whose handlers have returned, with their settlements."""
 
 
 class AttemptTasks:
     """Gives attempts their tasks: handlers that did not wait the last time share one."""
 
-    def __init__(self) -> None:
+    def __init__(self, completed: Completed) -> None:
+        self._completed = completed
         self._waits: set[AnyTask] = set()
-        """Those whose handlers waited the last time that one of them was tried in a shared task."""
+        """Those whose handlers waited the last time that one of them was tried in a shared task, or run elsewhere."""
+        self._quick: dict[AnyTask, QuickCall | None] = {}
+        """The quick way to call the handler of each task, where it has one."""
 
-    def start(self, attempts: Sequence[Attempt], run: Run) -> None:
+    @property
+    def any_waits(self) -> bool:
+        """True while some handlers are known to keep their slots for longer than a step takes."""
+        return bool(self._waits)
+
+    def start(self, attempts: Sequence[Attempt], run: Run, pace: Pace = "slowly") -> None:
         """Start the handlers of these attempts, in this order."""
         loop = asyncio.get_running_loop()
-        for part in self._parts(attempts) if len(attempts) > 1 else attempts:
+        alone = len(attempts) == 1 and (pace == "slowly" or attempts[0].handler in self._waits)
+        for part in attempts if alone else self._parts(attempts):
             if isinstance(part, Attempt):
                 part.begin_alone(loop, run(part))
             else:
-                loop.create_task(self._run_shared(part, run))
+                loop.create_task(self._run_shared(part, run, pace))
 
     def _parts(self, attempts: Sequence[Attempt]) -> list[deque[Attempt] | Attempt]:
         """Return what shares a task, and what has one of its own."""
@@ -51,16 +67,28 @@ class AttemptTasks:
                 tried.add(handler)
                 parts.append(deque((attempt,)))
             else:
+                self._waits.add(handler)
                 parts.append(attempt)
         return parts
 
-    async def _run_shared(self, attempts: deque[Attempt], run: Run) -> None:
-        task, waits = asyncio.current_task(), self._waits
+    async def _run_shared(self, attempts: deque[Attempt], run: Run, pace: Pace) -> None:
+        task, waits, returned = asyncio.current_task(), self._waits, ReturnedAttempts(self._completed)
         assert task is not None
         try:
             while attempts and not task.cancelling():  # a handler may cancel its task, which is nobody else's business
                 attempt = attempts.popleft()
-                context, coroutine = copy_context(), run(attempt)
+                context = copy_context()
+                quick = self._quick_call(attempt) if pace != "slowly" else None
+                step = context.run(first_step, attempt, quick) if quick is not None else None
+                if isinstance(step, Complete):
+                    returned.add(attempt, step)
+                    if pace == "each":
+                        returned.pass_on()
+                    if waits:
+                        waits.discard(attempt.handler)
+                    continue
+                returned.pass_on()
+                coroutine = step or run(attempt)
                 try:
                     awaited = context.run(coroutine.send, None)
                 except StopIteration:
@@ -72,12 +100,44 @@ class AttemptTasks:
                 self._begin_alone(attempts, run)
                 await _rest(context, coroutine, awaited)
         finally:
+            returned.pass_on()
             self._begin_alone(attempts, run)
+
+    def _quick_call(self, attempt: Attempt) -> QuickCall | None:
+        handler = attempt.handler
+        try:
+            quick = self._quick[handler]
+        except KeyError:
+            quick = self._quick[handler] = quick_call(handler)
+        return quick if quick is not None and is_usual(attempt) else None
 
     def _begin_alone(self, attempts: deque[Attempt], run: Run) -> None:
         while attempts:
             attempt = attempts.popleft()
             attempt.begin_alone(asyncio.get_running_loop(), run(attempt))
+
+
+class ReturnedAttempts:
+    """Attempts whose handlers have returned one after the other, to be passed on together."""
+
+    __slots__ = ("_attempts", "_completed", "_settlements")
+
+    def __init__(self, completed: Completed) -> None:
+        self._completed = completed
+        self._attempts: list[Attempt] = []
+        self._settlements: list[Complete] = []
+
+    def add(self, attempt: Attempt, settlement: Complete) -> None:
+        """Keep an attempt until those of its task are passed on."""
+        self._attempts.append(attempt)
+        self._settlements.append(settlement)
+
+    def pass_on(self) -> None:
+        """Pass on what was kept."""
+        if self._attempts:
+            attempts, self._attempts = self._attempts, []
+            settlements, self._settlements = self._settlements, []
+            self._completed(attempts, settlements)
 
 
 @types.coroutine

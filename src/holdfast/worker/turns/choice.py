@@ -169,18 +169,31 @@ class ClaimRound:
 class ClaimChoice:
     """Choose what one worker asks for next, by what its turns have told."""
 
-    def __init__(self, capacity: Capacity, pending: PendingTurns, round: ClaimRound, share: int) -> None:
+    def __init__(
+        self, capacity: Capacity, pending: PendingTurns, round: ClaimRound, share: int, large_share: int = 0
+    ) -> None:
         self.capacity = capacity
         self.round = round
         self._pending = pending
         self.paused: set[str] = set()
-        self.share = share
-        """How many slots one turn claims for at most, so that other turns have their part."""
+        self._share = share
+        self._large_share = max(share, large_share)
+        self.handlers_wait = True
+        """Whether handlers keep their slots for longer than a turn takes."""
         self._priority: dict[str, int] = {}
         self._served: dict[str, int] = {}
         self._turns = 0
         self._slots_at = self._pool_at = 0
         """The latest turn of each lane."""
+
+    @property
+    def share(self) -> int:
+        """How many slots one turn claims for at most, so that other turns have their part.
+
+        Handlers that do not wait end together, so that two turns are enough to keep worker and store busy; handlers
+        that wait have their next jobs sooner by more and smaller turns.
+        """
+        return self._share if self.handlers_wait else self._large_share
 
     def request(self, queues: Sequence[str], free: int) -> ClaimRequest:
         """Return what to claim next, beside what is being claimed, with so many slots free."""

@@ -11,7 +11,8 @@ from ....core.chain import ChainRef
 from ....core.state import LETTER, State
 from ..keys import long
 
-_HEAD = struct.Struct(">cBHB6sI")
+HEAD = struct.Struct(">cBHB6sI")
+"""State, flags, the sizes of id and task, when it was taken in, and the size of the payload."""
 _LIFE = struct.Struct(">I7s7s7s7sB")
 _RUN_AT, _PRIORITY, _LIFE_THERE, _RESULT, _REST, _LONG_TASK, _CHAIN = 1, 2, 4, 8, 16, 32, 64
 LETTERS = {letter: state for state, letter in LETTER.items()}
@@ -80,8 +81,8 @@ _from_bytes = int.from_bytes
 
 def parse(raw: bytes) -> RedisRecord:
     """Return a record from its bytes."""
-    letter, flags, id_size, task_size, enqueued, payload_size = _HEAD.unpack_from(raw)
-    at, priority, life, rest = _HEAD.size, 0, _NO_LIFE, NO_REST
+    letter, flags, id_size, task_size, enqueued, payload_size = HEAD.unpack_from(raw)
+    at, priority, life, rest = HEAD.size, 0, _NO_LIFE, NO_REST
     enqueued_at = run_at = _from_bytes(enqueued, "big")
     if flags & _RUN_AT:
         run_at = _from_bytes(raw[at : at + 7], "big")

@@ -15,6 +15,7 @@ from ...contract import Claimed, Lease
 from ..arguments.entry import Flat, in_groups
 from ..arguments.work import ClaimedFields
 from .job import NO_REST, UNREADABLE, RedisRecord, parse
+from .plain import plain_claimed
 
 T = TypeVar("T")
 _FRESH = Counters(attempts=1)
@@ -68,7 +69,8 @@ def claimed_all(queue: str, flat: Flat, now: int) -> tuple[list[Claimed], list[i
     for rid, raw, timeout in in_groups(flat, ClaimedFields):
         run = rid if isinstance(rid, int) else int.from_bytes(rid, "big")
         try:
-            jobs.append(claimed(queue, run, raw, timeout, now))
+            job = plain_claimed(queue, run, raw, timeout, now)
+            jobs.append(claimed(queue, run, raw, timeout, now) if job is None else job)
         except UNREADABLE:
             broken.append(run)
     return jobs, broken

@@ -28,5 +28,5 @@ FROM json_each(:results) AS entry
 WHERE run = CAST(entry.key AS INTEGER);
 
 -- :held
-SELECT count(*), sum(attempts), count(chain) FROM holdfast_job
+SELECT count(*), sum(attempts), count(chain), count(absorbed_to) FROM holdfast_job
 WHERE run IN (SELECT value FROM json_each(:runs)) AND state = 'active' AND session = :session;

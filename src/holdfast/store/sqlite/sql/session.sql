@@ -73,6 +73,11 @@ DELETE FROM holdfast_watch WHERE queue = :queue AND id = :id AND run = :run AND 
 DELETE FROM holdfast_watch WHERE queue = :queue AND id = :id AND run BETWEEN :first AND :last
 RETURNING run, address;
 
+-- :watchers_among
+SELECT watch.id, watch.run, watch.address FROM json_each(:runs) AS each
+CROSS JOIN holdfast_job AS job ON job.run = each.value
+CROSS JOIN holdfast_watch AS watch ON watch.queue = :queue AND watch.id = job.id AND watch.run = job.run;
+
 -- :watching
 SELECT run, address FROM holdfast_watch WHERE queue = :queue AND id = :id AND run >= :run;
 

@@ -2,13 +2,15 @@
 
 It equals `settle.settle_each`, the slow path, which settles one job after the other. A batch is left to that when a
 lease of it is not held, when a result is no plain text or has a TTL of its own, or when anything else would have to be
-looked at for a job: watchers, successors, aborts or lanes. Compared by tests/store/sqlite/test_sqlite_fast_paths.py.
+looked at for a job: successors, aborts or lanes; or, where something is watched, chains and absorbed runs.
+Compared by tests/store/sqlite/test_sqlite_fast_paths.py.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from .....core.state import State
 from .....core.transition import Reply
@@ -26,13 +28,16 @@ def complete_all(tx: Tx, session: Session, settlements: Sequence[Settlement]) ->
     last = [entry for entry in entries if entry.then is None]
     continued = [entry for entry in entries if entry.then is not None]
     results = _results(entries)
-    if results is None or any(tx.run("session", "busy").fetchone()):
+    watched, *others = tx.run("session", "busy").fetchone()
+    if results is None or any(others):
         return None
-    members = _chain_members(tx, session, entries)
-    if members is None:
+    found = _held(tx, session, entries)
+    if found is None or (watched and (found.chained or found.absorbing or continued)):
         return None
     if last:
-        _finish_all(tx, last, results, chained=members > 0)
+        _finish_all(tx, last, results, chained=found.chained > 0)
+    if watched:
+        tx.notify_all_watchers(last[0].lease.queue, [entry.lease.run for entry in last], State.COMPLETED)
     if continued:
         chain.continue_chains(tx, continued)
     return [Settled(Reply.OK, State.COMPLETED)] * len(entries)
@@ -71,11 +76,18 @@ def _results(entries: Sequence[Complete]) -> str | None:
     return json.dumps(results) if len(seen) == len(entries) else None
 
 
-def _chain_members(tx: Tx, session: Session, entries: Sequence[Complete]) -> int | None:
-    """Return how many of the jobs belong to a chain; `None` unless every lease is held.
+class HeldJobs(NamedTuple):
+    """How many of the jobs belong to a chain, and how many have absorbed other runs of their ids."""
+
+    chained: int
+    absorbing: int
+
+
+def _held(tx: Tx, session: Session, entries: Sequence[Complete]) -> HeldJobs | None:
+    """Return what is known of jobs together; `None` unless every lease is held.
 
     A run's attempts never fall, so equal sums mean equal attempts.
     """
     runs = [entry.lease.run for entry in entries]
-    *held, chained = tx.run("complete", "held", session=session.id, runs=json.dumps(runs)).fetchone()
-    return int(chained) if held == [len(runs), sum(entry.lease.attempt for entry in entries)] else None
+    *held, chained, absorbing = tx.run("complete", "held", session=session.id, runs=json.dumps(runs)).fetchone()
+    return HeldJobs(chained, absorbing) if held == [len(runs), sum(entry.lease.attempt for entry in entries)] else None

@@ -1,0 +1,79 @@
+"""The first step of an attempt: its handler runs until it waits, and most never do.
+
+It equals the beginning of `Attempt.run`, with no coroutine around the handler's own, for attempts of which nothing
+unusual is known. `tests/worker/attempts/test_first_step.py` compares the two.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Coroutine, Generator
+from time import monotonic
+from types import CoroutineType
+from typing import Any
+
+from ...core.envelope import EMPTY
+from ...executor.call import is_awaitable
+from ...executor.quick_call import QuickCall
+from ...handler.job import _current
+from ...store.contract import Complete
+from .attempt import Attempt
+
+Rest = Coroutine[Any, Any, None]
+"""What is left to do for an attempt, to be run in the same context."""
+
+
+def is_usual(attempt: Attempt) -> bool:
+    """Return whether nothing is known of an attempt that wants the slow way: headers, tags, or a reason to stop."""
+    claimed = attempt.claimed
+    return claimed.envelope is EMPTY and claimed.task is not None and attempt._reason is None and not attempt._cancelled
+
+
+def first_step(attempt: Attempt, quick: QuickCall) -> Complete | Rest | None:
+    """Return how the job was completed; or what is left to do; `None` when nothing was done, for the slow way."""
+    claimed = attempt.claimed
+    _current.set(attempt.job)
+    try:
+        values = quick.values(claimed.payload)
+    except Exception:
+        return None
+    attempt.began = monotonic()
+    try:
+        result = attempt.handler.fn(*values)
+        if type(result) is CoroutineType:
+            try:
+                awaited = result.send(None)
+            except StopIteration as stop:
+                result = stop.value
+            else:
+                return attempt.finish(_resumed(result, awaited))
+        elif is_awaitable(result):
+            return attempt.finish(result)
+    except BaseException as error:
+        return attempt.end_raised(error)
+    data = quick.encoded(result) if attempt._transaction is None and attempt._reason is None else None
+    if data is None:
+        return attempt.finish(_returned(result))
+    return Complete(claimed.lease, data, attempt.job._ttl_ms)
+
+
+async def _returned(result: object) -> object:
+    return result
+
+
+@types.coroutine
+def _resumed(coroutine: Coroutine[Any, Any, object], awaited: object) -> Generator[Any, Any, object]:
+    """Go on with a coroutine that waits, as `await` would have done from its beginning."""
+    try:
+        while True:
+            try:
+                sent = yield awaited
+            except GeneratorExit:
+                coroutine.close()
+                raise
+            except BaseException as error:
+                awaited = coroutine.throw(error)
+            else:
+                awaited = coroutine.send(sent)
+    except StopIteration as stop:
+        return stop.value

@@ -1,0 +1,56 @@
+"""Plain records are read by a short way of their own, as the long way reads them."""
+
+from __future__ import annotations
+
+import struct
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.store.redis.keys import long, short
+from holdfast.store.redis.record.job import HEAD, UNREADABLE
+from holdfast.store.redis.record.plain import plain_claimed
+from holdfast.store.redis.record.view import claimed
+
+ids = st.one_of(
+    st.text(min_size=1, max_size=40),
+    st.text("0123456789abcdefABCDEF ", min_size=32, max_size=32),
+    st.binary(min_size=16, max_size=16).map(bytes.hex),
+)
+
+
+def record(id: str, task: str, payload: bytes, letter: bytes = b"w", flags: int = 0) -> bytes:
+    stored, name = short(id), task.encode()
+    head = HEAD.pack(letter, flags, len(stored), len(name), (10**12).to_bytes(6, "big"), len(payload))
+    return head + stored + name + payload
+
+
+@given(id=ids, task=st.text(max_size=20), payload=st.binary(max_size=50), timeout=st.integers(-1, 10**6))
+def test_a_plain_job_is_read_as_by_the_long_way(id: str, task: str, payload: bytes, timeout: int) -> None:
+    raw = record(id, task, payload)
+    found = plain_claimed("q", 7, raw, timeout, 10**12 + 5)
+    assert (found is None) == (not task)
+    assert found is None or found == claimed("q", 7, raw, timeout, 10**12 + 5)
+    assert found is None or found.lease.id == id
+
+
+@given(raw=st.binary(max_size=80), flags=st.integers(0, 127), letter=st.sampled_from([b"w", b"a", b"?", b"s"]))
+def test_whatever_else_it_reads_the_long_way_reads_the_same(raw: bytes, flags: int, letter: bytes) -> None:
+    whole = record("id", "task", b"payload", letter, flags)
+    for each in (raw, whole, whole[:-1], whole + b"x", letter + raw):
+        with suppress(*UNREADABLE):
+            found = plain_claimed("q", 1, each, -1, 5)
+            assert found is None or found == claimed("q", 1, each, -1, 5)
+
+
+@pytest.mark.parametrize("raw", [b"", b"w", struct.pack(">cB", b"w", 0)])
+def test_a_record_that_was_cut_off_in_its_head_is_unreadable(raw: bytes) -> None:
+    with pytest.raises(UNREADABLE):
+        plain_claimed("q", 1, raw, -1, 5)
+
+
+@given(id=ids)
+def test_an_id_comes_back_as_it_was(id: str) -> None:
+    assert long(short(id)) == id
