@@ -45,6 +45,8 @@ CANCELLED_AT_ONCE = 1000
 """Jobs that one cancel by filter takes."""
 EVENTS_AT_ONCE = 1000
 """Events of one page of the log."""
+MOST_PACKED = 1000
+"""Events that one row of a log may have."""
 ASKED_AT_ONCE = 500
 """Questions of many callers, or jobs of a bulk, that go to a store in one call."""
 LOOKED_AT_ONCE = 4000

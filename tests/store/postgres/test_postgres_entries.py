@@ -88,7 +88,7 @@ def test_a_settlement_has_the_word_of_its_transition_and_every_field_its_name() 
 
 
 def test_answers_are_unpacked_in_the_order_of_their_type() -> None:
-    ((_, tables),) = sql.migrations()
+    (_, tables), *_ = sql.migrations()
     declared = re.search(r"CREATE TYPE holdfast\.answer AS \((.*?)\);", tables)
     assert declared is not None
     names = [part.split()[0] for part in declared[1].split(",")]

@@ -14,7 +14,7 @@ from servers import postgres
 
 from holdfast.core.envelope import Envelope
 from holdfast.store.contract import KEEP, Answer, Complete, Continuation, NewJob, Session
-from holdfast.store.postgres import PostgresStore
+from holdfast.store.postgres import PostgresStore, sql
 from holdfast.store.postgres.call import arguments, replies
 from holdfast.store.postgres.connection.connect import Connection
 
@@ -45,7 +45,12 @@ async def two_stores() -> AsyncIterator[tuple[PostgresStore, PostgresStore]]:
             await store.close()
 
 
-LEFT_OUT = {"event": {"xid", "seq"}, "queue": {"turn", "keyless_turn", "revision"}, "front": {"looked_at", "took"}}
+LEFT_OUT = {
+    "event": {"xid", "seq"},
+    "grip": {"claimed_at_ms", "last_run"},
+    "queue": {"turn", "keyless_turn", "revision"},
+    "front": {"looked_at", "took"},
+}
 """Columns in which two stores differ whatever happens, and the order of events of different runs."""
 TABLES = ("job", "ready", "suspect", "event", "watch", "grip", "expiry", "successor", "blocker", "lane", "session")
 
@@ -54,7 +59,14 @@ async def left(store: PostgresStore) -> dict[str, list[Any]]:
     """Return every row that a path leaves, and what the queues count."""
     found = {}
     for table in TABLES:
-        rows = await store.caller.rows(store.caller.named(f"SELECT * FROM holdfast.{table}"), (), named=True)
+        source = store.caller.named(f"SELECT * FROM holdfast.{table}")
+        if table == "job":
+            source = sql.statements(store.caller.address.schema)["current"]
+        elif table == "event":
+            source = store.caller.named(
+                "SELECT p.* FROM holdfast.event e CROSS JOIN LATERAL holdfast.unpacked(e) p ORDER BY p.seq"
+            )
+        rows = await store.caller.rows(source, (), named=True)
         kept = [{k: v for k, v in row.items() if k not in LEFT_OUT.get(table, ())} for row in rows]
         found[table] = sorted(kept, key=repr)
     found["counts"] = [info.counts for info in await store.queues()]
@@ -137,6 +149,47 @@ def claiming(function: str) -> Path:
 
 async def test_claim_keyless_is_claim_by_lane() -> None:
     await the_same(claiming("claim_keyless"), claiming("claim_by_lane"))
+
+
+# --- claim_deferred, beside claim_runs
+
+
+def claiming_together(*steps: str) -> Path:
+    """A claim, and what is called after it."""
+
+    async def claim(store: PostgresStore) -> Any:
+        await store.register(SESSION)
+        await by_enqueue_new(store)
+        runs = "ARRAY(SELECT run FROM holdfast.job ORDER BY run)"
+        gone = "DELETE FROM holdfast.ready RETURNING 1"
+        for step in (gone, *(f"SELECT holdfast.{each}".format(runs=runs) for each in steps)):
+            await calling(store, store.caller.named(step), ())
+        return await store.caller.rows(store.caller.named("SELECT * FROM holdfast.job ORDER BY run"), ())
+
+    return claim
+
+
+DEFERRED = f"claim_deferred({NOW}, 'w', 'q', {{runs}})"
+AT_ONCE = f"claim_runs({NOW}, 'w', {{runs}})"
+
+
+async def test_a_deferred_claim_reads_as_one_that_is_written() -> None:
+    async with two_stores() as (one, other):
+        assert await claiming_together(DEFERRED)(one) != await claiming_together(AT_ONCE)(other), "rows are left alone"
+        assert await left(one) == await left(other)
+
+
+async def test_a_deferred_claim_that_is_written_is_one_that_was_written_at_once() -> None:
+    await the_same(claiming_together(DEFERRED, "write_claims({runs})"), claiming_together(AT_ONCE))
+
+
+async def test_what_is_read_of_jobs_has_every_column_of_them() -> None:
+    async with two_stores() as (one, _):
+        await by_enqueue_new(one)
+        table = await one.caller.rows(one.caller.named("SELECT * FROM holdfast.job ORDER BY run"), (), named=True)
+        read = await one.caller.rows(sql.statements(one.caller.address.schema)["current"], (), named=True)
+        assert sorted(read, key=lambda row: row["run"]) == table
+        assert list(read[0]) == list(table[0])
 
 
 # --- continue_chains, beside continue_chain

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import msgspec
 
+from ....core.bound import MOST_PACKED
 from ...scan import ScanPart
 from .position import Late, Position, late_values
 
 Value = str | int | float | bool | None
 """What a mark of a statement stands for."""
+_UNPACKED = (
+    "(SELECT p.*, r.seq AS last FROM (SELECT * FROM holdfast.event WHERE seq > %s::bigint AND seq < %s::bigint"
+    " ORDER BY seq OFFSET 0) r CROSS JOIN LATERAL holdfast.unpacked(r) p) e"
+)
+"""The events of a range. A row has one, or those of a whole call; the order of `last` and `seq` is that of an index."""
 _LISTED = "unnest(%s::text[], %s::text[], %s::bigint[]) AS o(first, last, read)"
 
 
@@ -37,11 +43,11 @@ def ranges(after: Position, upto: Position) -> list[PostgresPart]:
 
 def source(part: PostgresPart) -> tuple[str, list[Value]]:
     """Return where the events of a part come from, as SQL, and the values for its marks."""
-    table = "holdfast.event e"
-    values: list[Value] = []
+    table = _UNPACKED
+    values: list[Value] = [part.low, part.high + MOST_PACKED]
     if part.late is not None:
-        table = f"{_LISTED} JOIN holdfast.event e ON e.seq > o.read AND e.xid BETWEEN o.first::xid8 AND o.last::xid8"
-        values = [*late_values(part.late).values()]
+        table = f"{_UNPACKED} JOIN {_LISTED} ON e.seq > o.read AND e.xid BETWEEN o.first::xid8 AND o.last::xid8"
+        values += late_values(part.late).values()
     within = "e.seq > %s::bigint AND e.seq <= %s::bigint"
     values += [part.low, part.high]
     if part.open:

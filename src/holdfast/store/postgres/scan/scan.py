@@ -76,8 +76,8 @@ class PostgresScan:
         rows, values = self._source(part, which)
         ((count, found),) = self._rows(
             "SELECT count(*), max(seq) FILTER (WHERE n = %s)"
-            " FROM (SELECT e.seq, row_number() OVER (ORDER BY e.seq) AS n"
-            f" FROM {rows} ORDER BY e.seq LIMIT %s) numbered",
+            " FROM (SELECT e.seq, row_number() OVER (ORDER BY e.last, e.seq) AS n"
+            f" FROM {rows} ORDER BY e.last, e.seq LIMIT %s) numbered",
             [number, *values, number],
         )
         return found, int(count)
@@ -129,7 +129,7 @@ class PostgresScan:
         if count <= size:
             return [narrowed(whole, whole.low, whole.high, count)]
         cuts = self._rows(
-            "SELECT seq FROM (SELECT e.seq, row_number() OVER (ORDER BY e.seq) AS n"
+            "SELECT seq FROM (SELECT e.seq, row_number() OVER (ORDER BY e.last, e.seq) AS n"
             f" FROM {rows}) numbered WHERE n %% %s = 0 AND n < %s ORDER BY n",
             [*values, size, count],
         )
@@ -166,7 +166,8 @@ class PostgresScan:
         written = ", ".join(WRITTEN.get(name, f"e.{name}") for name in names)
         rows, values = self._source(part, plan.which)
         text = self._copied(
-            f"SELECT {', '.join(filter(None, ['e.seq', written]))} FROM {rows} ORDER BY e.seq LIMIT {SCANNED_AT_ONCE}",
+            f"SELECT {', '.join(filter(None, ['e.seq', written]))} FROM {rows}"
+            f" ORDER BY e.last, e.seq LIMIT {SCANNED_AT_ONCE}",
             values,
         )
         if not text:
@@ -181,8 +182,9 @@ class PostgresScan:
         names = ", ".join(JOB.get(name, name) for name in plan.columns)
         conditions, values = clauses(plan.which, compared(JOB), "%s")
         where = " AND ".join(["e.run > %s AND e.run <= %s", *conditions])
+        current = sql.statements(self.address.schema)["current"]
         rows = self._rows(
-            f"SELECT e.run, {names} FROM holdfast.job e WHERE {where}"
+            f"SELECT e.run, {names} FROM ({current}) e WHERE {where}"
             " AND (expires_at_ms IS NULL OR expires_at_ms > holdfast.clock(NULL))"
             f" ORDER BY e.run LIMIT {SCANNED_AT_ONCE}",
             [part.low, part.high, *values],

@@ -26,12 +26,12 @@ s AS MATERIALIZED (SELECT count(*) AS seen, min(run) AS below FROM c);
 
 -- :found
 SELECT s.seen, s.below, f.* FROM s LEFT JOIN (
-    SELECT :columns FROM c CROSS JOIN LATERAL (SELECT * FROM holdfast.job WHERE run = c.run OFFSET 0) j
+    SELECT :columns FROM c CROSS JOIN LATERAL (:current WHERE t.run = c.run OFFSET 0) j
     WHERE :matches ORDER BY j.run DESC LIMIT %(limit)s::bigint) f ON true ORDER BY f.run DESC;
 
 -- :matching
 SELECT s.seen, s.below, (SELECT count(*)
-    FROM c CROSS JOIN LATERAL (SELECT * FROM holdfast.job WHERE run = c.run OFFSET 0) j WHERE :matches) AS number FROM s;
+    FROM c CROSS JOIN LATERAL (:current WHERE t.run = c.run OFFSET 0) j WHERE :matches) AS number FROM s;
 
 -- :walk
 c AS MATERIALIZED (SELECT run FROM holdfast.job WHERE run < %(before)s::bigint ORDER BY run DESC LIMIT %(most)s::bigint);
@@ -40,12 +40,12 @@ c AS MATERIALIZED (SELECT run FROM holdfast.job WHERE run < %(before)s::bigint O
 -- :jobs_walk
 WITH :walk, :seen
 SELECT s.seen, s.below, f.* FROM s LEFT JOIN LATERAL (
-    SELECT :columns FROM holdfast.job j WHERE j.run < %(before)s::bigint AND j.run >= s.below AND :matches
+    SELECT :columns FROM (:current) j WHERE j.run < %(before)s::bigint AND j.run >= s.below AND :matches
     ORDER BY j.run DESC LIMIT %(limit)s::bigint) f ON true ORDER BY f.run DESC;
 
 -- :count_walk
 WITH :walk, :seen
-SELECT s.seen, s.below, (SELECT count(*) FROM holdfast.job j WHERE j.run < %(before)s::bigint AND j.run >= s.below AND :matches) AS number FROM s;
+SELECT s.seen, s.below, (SELECT count(*) FROM (:current) j WHERE j.run < %(before)s::bigint AND j.run >= s.below AND :matches) AS number FROM s;
 
 -- :few
 c AS MATERIALIZED (SELECT DISTINCT u.run FROM unnest(%(runs)s::bigint[]) AS u(run) WHERE u.run < %(before)s::bigint

@@ -12,7 +12,7 @@ s AS MATERIALIZED (SELECT count(*) AS seen, min(at_ms) AS last_at,
 -- :ordered
 SELECT s.*, f.* FROM s LEFT JOIN (
     SELECT :columns, c.at_ms AS place_at, c.number AS place_number
-    FROM c CROSS JOIN LATERAL (SELECT * FROM holdfast.job WHERE run = c.run OFFSET 0) j
+    FROM c CROSS JOIN LATERAL (:current WHERE t.run = c.run OFFSET 0) j
     WHERE (j.state <> 'completed' OR j.expires_at_ms = c.at_ms) AND :matches
     ORDER BY c.at_ms DESC, c.number DESC LIMIT %(limit)s::bigint) f ON true ORDER BY f.place_at DESC, f.place_number DESC;
 
@@ -37,7 +37,7 @@ WITH e AS MATERIALIZED (
 -- :placed_unended
 WITH :walk, :seen
 SELECT s.seen, s.below, f.* FROM s LEFT JOIN LATERAL (
-    SELECT :columns FROM holdfast.job j WHERE j.run < %(before)s::bigint AND j.run >= s.below AND j.expires_at_ms IS NULL AND :matches
+    SELECT :columns FROM (:current) j WHERE j.run < %(before)s::bigint AND j.run >= s.below AND j.expires_at_ms IS NULL AND :matches
     ORDER BY j.run DESC LIMIT %(limit)s::bigint) f ON true ORDER BY f.run DESC;
 
 -- :any_chain

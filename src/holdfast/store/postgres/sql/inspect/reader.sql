@@ -21,10 +21,13 @@ CREATE OR REPLACE FUNCTION holdfast.read_by_all_readers(p_now bigint) RETURNS bi
     WHERE name LIKE 'reader:%' AND split_part(value, ' ', 2)::bigint > p_now - @READER_FORGOTTEN_MS
 $$;
 
--- The next events in the order of their numbers, found by the index, whatever the statistics say.
+-- The next events in the order of their numbers, found by the index, whatever the statistics say. A row may have the events of a whole
+-- call, and begin before the number (`append_pack`).
 CREATE OR REPLACE FUNCTION holdfast.events_after(p_number bigint, p_queue text, p_id text, p_limit bigint)
 RETURNS SETOF holdfast.event LANGUAGE sql STABLE /* planner */ AS $$
-    SELECT * FROM holdfast.event WHERE seq > p_number
-        AND (p_queue IS NULL OR queue = p_queue) AND (p_id IS NULL OR id = p_id)
-    ORDER BY seq LIMIT p_limit
+    SELECT p.* FROM (SELECT * FROM holdfast.event WHERE seq > p_number
+            AND (p_queue IS NULL OR queue = p_queue) AND (p_id IS NULL OR id = p_id OR p_id = ANY (ids))
+        ORDER BY seq OFFSET 0) e
+        CROSS JOIN LATERAL holdfast.unpacked(e) p
+    WHERE p.seq > p_number AND (p_id IS NULL OR p.id = p_id) LIMIT p_limit
 $$;

@@ -6,6 +6,23 @@ j.*, holdfast.clock(%(now)s::bigint) AS now_ms,
         AND (j.state = 'active' OR j.chain_state = 'open') OFFSET 0) AS successor,
     (SELECT ARRAY[f.queue, f.id] FROM holdfast.job f WHERE f.run = j.chain) AS chain_ref;
 
+-- Jobs as they are, also those whose claim is not written in their row (claim_deferred.sql).
+-- :current
+SELECT t.run, t.queue, t.id, CASE WHEN g.number IS NULL THEN t.state ELSE 'active' END AS state, t.held, t.cancel, t.task,
+    t.priority, t.key, t.run_at_ms, t.ready_at_ms, t.enqueued_at_ms,
+    coalesce(t.claimed_at_ms, g.claimed_at_ms) AS claimed_at_ms, t.finished_at_ms, t.free_at_ms, t.expires_at_ms,
+    CASE WHEN g.number IS NULL THEN t.attempts ELSE 1 END AS attempts, t.failures, t.stalls, t.timeouts, t.releases,
+    coalesce(t.session, g.session) AS session, coalesce(t.grip, g.number) AS grip, t.exit, t.last_session, t.last_exit,
+    t.absorbed_to, t.requeued_as, t.result_ttl_ms, t.dedup_key, t.dedup_until_ms, t.progressed_at_ms, t.progress,
+    t.checkpoint, t.overrides, t.envelope, t.error, t.result, t.payload, t.due_at_ms, t.active_key, t.failed_run, t.chain,
+    t.position, t.chain_state, t.ended_at_ms, t.tail, t.blockers, t.on_blocker_failed, t.odd, t.company, t.snoozes, t.spared,
+    t.error_signature, t.blocked_run, t.cancelled_run, t.signed_run
+FROM holdfast.job t LEFT JOIN LATERAL (
+    SELECT h.number, h.session, h.claimed_at_ms FROM holdfast.grip h
+    WHERE t.state = 'waiting' AND t.attempts = 0 AND t.key IS NULL AND NOT EXISTS (SELECT 1 FROM holdfast.ready
+            WHERE queue = t.queue AND key IS NULL AND rank = -t.priority AND run_at_ms = t.run_at_ms AND run = t.run)
+        AND h.last_run >= t.run AND t.run = ANY (h.runs) LIMIT 1) g ON true;
+
 -- :job
 SELECT (s.j).*, s.now_ms, s.successor, s.chain_ref FROM holdfast.job_by_id(%(now)s::bigint, %(queue)s, %(id)s) s;
 
@@ -23,13 +40,13 @@ ORDER BY u.place, q.name COLLATE "C";
 -- :chain
 SELECT :columns, t.queue AS last_queue, t.id AS last_id, t.run AS last_run, t.position AS last_position,
     t.state AS last_state
-FROM holdfast.job j LEFT JOIN holdfast.job t ON t.run = ANY (ARRAY[j.tail])
+FROM (:current) j LEFT JOIN holdfast.job t ON t.run = ANY (ARRAY[j.tail])
 WHERE j.run = holdfast.chain_by_job(%(now)s::bigint, %(queue)s, %(id)s, %(run)s::bigint);
 
 -- :chains
 SELECT :columns, t.queue AS last_queue, t.id AS last_id, t.run AS last_run, t.position AS last_position,
     t.state AS last_state
-FROM holdfast.job j LEFT JOIN holdfast.job t ON t.run = ANY (ARRAY[j.tail])
+FROM (:current) j LEFT JOIN holdfast.job t ON t.run = ANY (ARRAY[j.tail])
 WHERE j.run < %(before)s::bigint AND j.chain_state IS NOT NULL
     AND (%(queue)s::text IS NULL OR j.queue = %(queue)s)
     AND (%(states)s::text[] IS NULL
@@ -96,20 +113,25 @@ SELECT version, declared::text, operator::text FROM holdfast.queue WHERE name = 
 -- :stop
 CASE WHEN pg_is_in_recovery() THEN least(
     (SELECT min(n.seq) FROM unnest(%(first)s::text[], %(last)s::text[], %(read)s::bigint[]) AS o(first, last, read)
-        CROSS JOIN LATERAL (SELECT e.seq FROM holdfast.event e WHERE e.seq > o.read AND e.seq <= %(number)s::bigint
-            AND e.xid BETWEEN o.first::xid8 AND o.last::xid8 AND e.xid >= pg_snapshot_xmin(pg_current_snapshot())
+        CROSS JOIN LATERAL (SELECT greatest(o.read, e.seq - coalesce(e.span, 1)) + 1 AS seq FROM holdfast.event e
+            WHERE e.seq > o.read AND e.seq < %(number)s::bigint + @MOST_PACKED
+            AND e.seq - coalesce(e.span, 1) < %(number)s::bigint AND e.xid BETWEEN o.first::xid8 AND o.last::xid8 AND e.xid >= pg_snapshot_xmin(pg_current_snapshot())
             ORDER BY e.seq LIMIT 1) n),
-    (SELECT e.seq FROM holdfast.event e WHERE e.seq > %(number)s::bigint AND e.seq <= bound.seq
+    (SELECT greatest(%(number)s::bigint, e.seq - coalesce(e.span, 1)) + 1 FROM holdfast.event e
+        WHERE e.seq > %(number)s::bigint AND e.seq - coalesce(e.span, 1) < bound.seq
         AND e.xid >= pg_snapshot_xmin(pg_current_snapshot()) ORDER BY e.seq LIMIT 1)) END AS stop;
 
 -- A transaction that is still open is not looked for: between `read` and `number` there may be a long way.
 -- :events
 WITH late AS (
     SELECT n.* FROM unnest(%(first)s::text[], %(last)s::text[], %(read)s::bigint[]) AS o(first, last, read)
-        CROSS JOIN LATERAL (SELECT e.* FROM holdfast.event e WHERE e.seq > o.read AND e.seq <= %(number)s::bigint
-            AND e.xid BETWEEN o.first::xid8 AND o.last::xid8
-            AND (%(queue)s::text IS NULL OR e.queue = %(queue)s) AND (%(id)s::text IS NULL OR e.id = %(id)s)
-            ORDER BY e.seq LIMIT %(limit)s::bigint) n
+        CROSS JOIN LATERAL (SELECT p.* FROM (SELECT * FROM holdfast.event
+                WHERE seq > o.read AND seq < %(number)s::bigint + @MOST_PACKED AND xid BETWEEN o.first::xid8 AND o.last::xid8
+                    AND (%(queue)s::text IS NULL OR queue = %(queue)s)
+                ORDER BY seq OFFSET 0) e
+            CROSS JOIN LATERAL holdfast.unpacked(e) p
+            WHERE p.seq > o.read AND p.seq <= %(number)s::bigint AND (%(id)s::text IS NULL OR p.id = %(id)s)
+            ORDER BY e.seq, p.seq LIMIT %(limit)s::bigint) n
     WHERE CASE WHEN pg_is_in_recovery() THEN o.first::xid8 < pg_snapshot_xmin(pg_current_snapshot())
         ELSE o.first <> o.last OR pg_visible_in_snapshot(o.first::xid8, pg_current_snapshot()) END
 ), new AS (

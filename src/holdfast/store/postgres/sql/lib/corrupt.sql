@@ -44,6 +44,7 @@ BEGIN
         PERFORM holdfast.note_corrupt(p_now, 'finished job', j.queue, j.id, j.run, p_detail);
         RETURN;
     END IF;
+    j := holdfast.write_claim(j);
     v_active := j.state = 'active';
     IF v_active THEN
         PERFORM holdfast.drop_lease(j);

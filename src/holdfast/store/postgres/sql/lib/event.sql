@@ -66,9 +66,10 @@ DECLARE
     v_gone bigint;
     v_cut bigint;
     v_xid text;
+    v_last_xid text;
 BEGIN
     IF v_last IS NULL OR v_last <= p_history
-        OR (SELECT seq FROM holdfast.event ORDER BY seq LIMIT 1) > v_last - p_history THEN
+        OR (SELECT seq - coalesce(span, 1) FROM holdfast.event ORDER BY seq LIMIT 1) >= v_last - p_history THEN
         RETURN false;
     END IF;
     PERFORM 1 FROM holdfast.meta WHERE name = 'trimmed' FOR UPDATE SKIP LOCKED;
@@ -82,6 +83,18 @@ BEGIN
         DELETE FROM holdfast.event WHERE ctid = ANY (ARRAY(SELECT place FROM oldest)) RETURNING xid, seq
     )
     SELECT count(*), max(seq), max(xid::text::bigint)::text INTO v_gone, v_cut, v_xid FROM gone;
+    IF v_gone < p_limit THEN  -- a row of many events that goes beyond that keeps the later ones
+        UPDATE holdfast.event SET span = seq - v_upto, runs = runs[v_upto - seq + span + 1:], ids = ids[v_upto - seq + span + 1:],
+            tasks = tasks[v_upto - seq + span + 1:], priorities = priorities[v_upto - seq + span + 1:],
+            run_ats = run_ats[v_upto - seq + span + 1:], elapsed = elapsed[v_upto - seq + span + 1:],
+            payloads = payloads[v_upto - seq + span + 1:], envelopes = envelopes[v_upto - seq + span + 1:]
+        WHERE seq = (SELECT seq FROM holdfast.event WHERE seq > v_upto ORDER BY seq LIMIT 1) AND seq - span < v_upto
+        RETURNING xid::text INTO v_last_xid;
+        IF FOUND THEN
+            v_cut := v_upto;
+            v_xid := greatest(v_xid::bigint, v_last_xid::bigint)::text;
+        END IF;
+    END IF;
     UPDATE holdfast.meta SET value = greatest(value::bigint, v_cut)::text WHERE name = 'trimmed' AND v_cut IS NOT NULL;
     UPDATE holdfast.meta SET value = greatest(value::bigint, v_xid::bigint)::text
     WHERE name = 'trimmed_xid' AND v_xid IS NOT NULL;

@@ -15,7 +15,7 @@ BEGIN
         UPDATE holdfast.job SET held = false WHERE run = j.run;
         RETURN NULL;
     END IF;
-    RETURN j;
+    RETURN holdfast.write_claim(j);
 END $$;
 
 -- The latest run of an id that does not hold it and is still kept.

@@ -58,10 +58,14 @@ DECLARE
     j holdfast.job;
 BEGIN
     IF p_key IS NULL THEN
-        SELECT t.* INTO j FROM (SELECT run FROM holdfast.ready WHERE queue = p_queue AND key IS NULL AND (age(xmin) >= 0 OR holdfast.is_own(xmin))
-            ORDER BY rank, run_at_ms, run OFFSET 0) r
-        CROSS JOIN LATERAL (SELECT * FROM holdfast.job
-            WHERE run = r.run AND state = 'waiting' FOR UPDATE SKIP LOCKED) t LIMIT 1;
+        LOOP
+            SELECT t.* INTO j FROM (SELECT run FROM holdfast.ready WHERE queue = p_queue AND key IS NULL AND (age(xmin) >= 0 OR holdfast.is_own(xmin))
+                ORDER BY rank, run_at_ms, run OFFSET 0) r
+            CROSS JOIN LATERAL (SELECT * FROM holdfast.job
+                WHERE run = r.run AND state = 'waiting' FOR UPDATE SKIP LOCKED) t LIMIT 1;
+            j := holdfast.write_claim(j);
+            EXIT WHEN j.run IS NULL OR j.state = 'waiting';  -- else another call had claimed it, and left its row alone
+        END LOOP;
     ELSE
         SELECT t.* INTO j FROM (SELECT run FROM holdfast.ready WHERE queue = p_queue AND key = p_key AND (age(xmin) >= 0 OR holdfast.is_own(xmin))
             ORDER BY rank, run_at_ms, run OFFSET 0) r

@@ -11,6 +11,8 @@ DECLARE
     v_before bigint := holdfast.index_walk();
     v_found record;
     v_far boolean;
+    v_placed bigint[];
+    v_written bigint[];
 BEGIN
     SELECT * INTO f FROM holdfast.front WHERE queue = p_queue;
     v_known := FOUND;
@@ -37,22 +39,46 @@ BEGIN
             WHERE run <> ALL (v_found.v_bad) ORDER BY ord);
     END IF;
     IF cardinality(v_taken) > 0 THEN
-        DELETE FROM holdfast.ready WHERE ctid = ANY (v_found.v_places);
-        PERFORM holdfast.claim_runs(p_now, p_session, v_taken);
+        WITH removed AS (
+            DELETE FROM holdfast.ready WHERE ctid = ANY (v_found.v_places) RETURNING run
+        )
+        SELECT coalesce(array_agg(run), '{}') INTO v_placed FROM removed;
+        IF cardinality(v_placed) < cardinality(v_found.v_places) THEN  -- another call had claimed it, and left its row alone
+            v_refused := v_refused + cardinality(v_found.v_places) - cardinality(v_placed);
+            v_taken := ARRAY(SELECT run FROM unnest(v_taken) WITH ORDINALITY AS t(run, ord)
+                WHERE run = ANY (v_placed) ORDER BY ord);
+        END IF;
+        v_written := v_found.v_special;
+        IF cardinality(v_written) > 0 THEN
+            v_written := ARRAY(SELECT run FROM unnest(v_taken) WITH ORDINALITY AS t(run, ord)
+                WHERE run = ANY (v_found.v_special) ORDER BY ord);
+            v_placed := ARRAY(SELECT run FROM unnest(v_taken) WITH ORDINALITY AS t(run, ord)
+                WHERE run <> ALL (v_written) ORDER BY ord);
+        ELSE
+            v_placed := v_taken;
+        END IF;
+        IF cardinality(v_written) > 0 THEN
+            PERFORM holdfast.claim_runs(p_now, p_session, v_written);
+        END IF;
+        IF cardinality(v_placed) > 0 THEN
+            PERFORM holdfast.claim_deferred(p_now, p_session, p_queue, v_placed);
+        END IF;
     END IF;
 END $$;
 
--- The waiting jobs without a key that come next, locked, in their order, and their rows in it; a part of them is bad.
+-- The waiting jobs without a key that come next, locked, in their order, and their rows in it; a part of them is bad. Those that are
+-- special have their claim written into their rows, see `claim_deferred`.
 -- What another transaction with a higher number than this one has put there is left to the next turn. SKIP LOCKED waits after all for
 -- a row whose change is committed at that very moment: so a claim only ever waits for older transactions, in no circle.
 -- The order is followed, and each job looked up by its key: written so that there is no other plan, see `queues_reached`.
 CREATE OR REPLACE FUNCTION holdfast.next_waiting(p_queue text, p_room integer, f holdfast.front, OUT v_runs bigint[],
-    OUT v_places tid[], OUT v_bad bigint[]) LANGUAGE plpgsql AS $$
+    OUT v_places tid[], OUT v_bad bigint[], OUT v_special bigint[]) LANGUAGE plpgsql AS $$
 BEGIN
     SELECT coalesce(array_agg(n.run), '{}'), array_agg(n.place),
-        coalesce(array_agg(n.run) FILTER (WHERE n.refusal IS NOT NULL), '{}')
-    INTO v_runs, v_places, v_bad FROM (
-        SELECT r.place, r.run, j.refusal FROM (
+        coalesce(array_agg(n.run) FILTER (WHERE n.refusal IS NOT NULL), '{}'),
+        coalesce(array_agg(n.run) FILTER (WHERE n.special), '{}')
+    INTO v_runs, v_places, v_bad, v_special FROM (
+        SELECT r.place, r.run, j.refusal, j.special FROM (
             SELECT ctid AS place, run FROM holdfast.ready
             WHERE queue = p_queue AND key IS NULL AND (age(xmin) >= 0 OR holdfast.is_own(xmin))
                 AND (rank, run_at_ms, run) >= (coalesce(f.rank, -2000000000), coalesce(f.run_at_ms, 0), coalesce(f.run, 0))
@@ -60,7 +86,8 @@ BEGIN
         CROSS JOIN LATERAL (
             SELECT CASE WHEN t.failures = 0 AND t.stalls = 0 AND t.timeouts = 0 AND t.releases = 0 AND t.attempts = 0
                 AND (t.envelope IS NULL OR NOT holdfast.is_torn(t.envelope))
-                AND t.overrides IS NULL AND t.error IS NULL THEN NULL ELSE holdfast.refusal(t) END AS refusal
+                AND t.overrides IS NULL AND t.error IS NULL THEN NULL ELSE holdfast.refusal(t) END AS refusal,
+                t.attempts > 0 OR t.chain IS NOT NULL OR t.blockers IS NOT NULL OR t.dedup_key IS NOT NULL AS special
             FROM holdfast.job t WHERE t.run = r.run AND t.state = 'waiting' FOR UPDATE SKIP LOCKED) j
         LIMIT p_room) n;
 END $$;

@@ -14,6 +14,7 @@ DECLARE
     v_now bigint := holdfast.clock(p_clock);
     q holdfast.queue := holdfast.ensure_queue(p_queue);
     v_runs bigint[] := ARRAY(SELECT nextval('holdfast.run') FROM generate_series(1, cardinality(p_ids)));
+    e holdfast.event;
 BEGIN
     IF p_places IS NOT NULL THEN
         v_runs := ARRAY(SELECT v_runs[place + 1] FROM unnest(p_places) WITH ORDINALITY AS t(place, ord) ORDER BY ord);
@@ -29,12 +30,24 @@ BEGIN
         AS t(run, id, task, payload, priority, envelope, overrides, ttl);
     INSERT INTO holdfast.ready (queue, rank, run_at_ms, run)
     SELECT p_queue, -coalesce(priority, 0), v_now, run FROM unnest(v_runs, p_priorities) AS t(run, priority);
-    INSERT INTO holdfast.event (at_ms, queue, id, run, attempt, transition, state, task, priority, run_at_ms, payload,
-        envelope)
-    SELECT v_now, p_queue, id, run, 0, 'enqueue', 'waiting', coalesce(p_task, task), coalesce(priority, 0), v_now,
-        CASE WHEN q.payloads THEN payload END, envelope
-    FROM unnest(v_runs, p_ids, p_tasks, p_payloads, p_priorities, p_envelopes)
-        AS t(run, id, task, payload, priority, envelope) ORDER BY run;
+    e.at_ms := v_now; e.queue := p_queue; e.transition := 'enqueue'; e.state := 'waiting'; e.attempt := 0; e.task := p_task;
+    e.run_at_ms := v_now; e.runs := v_runs; e.ids := p_ids; e.priorities := p_priorities; e.envelopes := p_envelopes;
+    IF p_task IS NULL THEN
+        e.tasks := p_tasks;
+    END IF;
+    IF q.payloads THEN
+        e.payloads := p_payloads;
+    END IF;
+    IF p_places IS NOT NULL THEN  -- events are in the order of runs
+        SELECT array_agg(run), array_agg(id), CASE WHEN e.tasks IS NOT NULL THEN array_agg(task) END,
+            CASE WHEN e.payloads IS NOT NULL THEN array_agg(payload) END,
+            CASE WHEN e.priorities IS NOT NULL THEN array_agg(priority) END,
+            CASE WHEN e.envelopes IS NOT NULL THEN array_agg(envelope) END
+        INTO e.runs, e.ids, e.tasks, e.payloads, e.priorities, e.envelopes
+        FROM (SELECT * FROM unnest(e.runs, e.ids, e.tasks, e.payloads, e.priorities, e.envelopes)
+            AS t(run, id, task, payload, priority, envelope) ORDER BY run) s;
+    END IF;
+    PERFORM holdfast.append_pack(e);
     IF EXISTS (SELECT 1 FROM holdfast.front) THEN  -- a claim must not begin behind one of them
         DELETE FROM holdfast.front f WHERE f.queue = p_queue AND (f.rank, f.run_at_ms, f.run) > (
             SELECT -coalesce(max(priority), 0), v_now, min(run) FROM unnest(v_runs, p_priorities) AS t(run, priority));

@@ -131,7 +131,7 @@ BEGIN
         'aborts', holdfast.pending_aborts(p_session), 'suspects', v_suspects)::text;
     RETURN NEXT;
     IF cardinality(v_claimed) > 0 THEN
-        RETURN QUERY SELECT NULL::text, j.queue, j.id, j.run, j.attempts, j.task, j.priority, j.key, j.run_at_ms,
+        RETURN QUERY SELECT NULL::text, j.queue, j.id, j.run, j.attempts + (j.state = 'waiting')::integer, j.task, j.priority, j.key, j.run_at_ms,
             j.enqueued_at_ms, j.failures, j.stalls, j.timeouts, j.releases, j.overrides::text, j.envelope, j.error,
             j.checkpoint, j.payload,
             coalesce(CASE WHEN j.overrides IS NOT NULL THEN (j.overrides ->> 'timeout_ms')::bigint END, p.timeout_ms),
@@ -169,8 +169,9 @@ BEGIN
     LOOP
         IF holdfast.refusal(j) = 'corrupt' THEN
             PERFORM holdfast.lock_queues(ARRAY[j.queue]);
-            SELECT * INTO j FROM holdfast.job t WHERE t.run = j.run AND t.state = 'active' AND t.session = p_session FOR UPDATE;
-            CONTINUE WHEN NOT FOUND;
+            SELECT * INTO j FROM holdfast.job t WHERE t.run = j.run FOR UPDATE;
+            j := holdfast.write_claim(j);
+            CONTINUE WHEN j.state IS DISTINCT FROM 'active' OR j.session IS DISTINCT FROM p_session;
             PERFORM holdfast.drop_lease(j);
             PERFORM holdfast.fail(v_now, j, holdfast.error_record('CorruptRecord', 'corrupt', v_message), 'CorruptRecord',
                 holdfast.signature('CorruptRecord', v_message), 'corrupt', p_ran => true);
@@ -178,11 +179,12 @@ BEGIN
             v_runs := v_runs || j.run;
         END IF;
     END LOOP;
-    RETURN QUERY SELECT j.queue, j.id, j.run, j.attempts, j.task, j.priority, j.key, j.run_at_ms, j.enqueued_at_ms,
+    RETURN QUERY SELECT j.queue, j.id, j.run, c.attempts, j.task, j.priority, j.key, j.run_at_ms, j.enqueued_at_ms,
         j.failures, j.stalls, j.timeouts, j.releases, j.overrides::text, j.envelope, j.error, j.checkpoint, j.payload,
         coalesce((j.overrides ->> 'timeout_ms')::bigint, p.timeout_ms), f.queue, f.id, f.run, j.position, j.company,
-        j.snoozes, j.spared, j.claimed_at_ms
+        j.snoozes, j.spared, c.claimed_at_ms
     FROM unnest(v_runs) WITH ORDINALITY AS h(run, ord) JOIN holdfast.job j ON j.run = ANY (ARRAY[h.run])
+        CROSS JOIN LATERAL holdfast.as_claimed(j) c
         LEFT JOIN holdfast.job f ON f.run = ANY (ARRAY[j.chain])
         LEFT JOIN holdfast.policy p ON p.queue = ANY (ARRAY[j.queue]) AND p.task = ANY (ARRAY[coalesce(j.task, '')])
     ORDER BY h.ord;

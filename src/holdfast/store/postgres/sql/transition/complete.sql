@@ -10,7 +10,8 @@ CREATE OR REPLACE FUNCTION holdfast.complete(p_now bigint, p_session text, p_que
 RETURNS integer[]
 LANGUAGE plpgsql AS $$
 DECLARE
-    v_done integer[];
+    r record;
+    v_pack holdfast.event;
     v_runs bigint[];
     v_special boolean;
     v_linked boolean;
@@ -18,20 +19,23 @@ DECLARE
     v_followed boolean;
     v_waited boolean;
     v_chains bigint[];
-    v_positions integer[];
-    v_nexts text[];
     j holdfast.job;
 BEGIN
     WITH setting AS MATERIALIZED (
         SELECT name, result_ttl_ms, coalesce(completed_ms, 0) AS kept FROM holdfast.queue WHERE name = ANY (p_queues)
+    ), mine AS MATERIALIZED (  -- see claim_deferred.sql
+        SELECT number, claimed_at_ms, runs FROM holdfast.grip
+        WHERE session = p_session AND last_run >= (SELECT min(run) FROM unnest(p_runs) AS u(run)) ORDER BY session, last_run OFFSET 0
     ), entry AS MATERIALIZED (  -- by run: rows are locked in the common order
-        SELECT DISTINCT ON (e.run) e.*, q.result_ttl_ms, q.kept
+        SELECT DISTINCT ON (e.run) e.*, q.result_ttl_ms, q.kept, m.number AS grip, m.claimed_at_ms
         FROM unnest(p_queues, p_ids, p_runs, p_attempts, p_results, p_ttls, p_nexts)
             WITH ORDINALITY AS e(queue, id, run, attempt, result, ttl, next, ord) JOIN setting q ON q.name = e.queue
+            LEFT JOIN mine m ON e.run = ANY (m.runs)
         ORDER BY e.run, e.ord
     ), done AS (
         UPDATE holdfast.job t
-        SET state = 'completed', exit = 'complete', finished_at_ms = p_now, error = NULL, error_signature = NULL,
+        SET state = 'completed', attempts = h.attempt, session = p_session, grip = coalesce(t.grip, h.grip),
+            claimed_at_ms = coalesce(t.claimed_at_ms, h.claimed_at_ms), exit = 'complete', finished_at_ms = p_now, error = NULL, error_signature = NULL,
             result = CASE WHEN h.next IS NULL THEN h.result END,
             chain = CASE WHEN h.next IS NULL THEN t.chain ELSE coalesce(t.chain, t.run) END,
             chain_state = CASE WHEN h.next IS NOT NULL AND t.position = 0 THEN 'open' END,
@@ -42,12 +46,15 @@ BEGIN
                 THEN greatest(p_now + greatest(coalesce(h.ttl, t.result_ttl_ms, h.result_ttl_ms), h.kept),
                     coalesce(t.dedup_until_ms, 0)) END
         FROM entry h
-        WHERE t.run = ANY (ARRAY[h.run]) AND t.attempts = h.attempt AND t.session = p_session AND t.state = 'active'
+        WHERE t.run = ANY (ARRAY[h.run]) AND CASE t.state WHEN 'active' THEN t.attempts = h.attempt AND t.session = p_session
+                WHEN 'waiting' THEN t.attempts = 0 AND h.attempt = 1 AND h.grip IS NOT NULL END
             AND NOT (t.cancel AND h.next IS NOT NULL)  -- a cancelled chain is not continued
             AND t.queue = h.queue AND t.id = h.id
         RETURNING h.ord, t.run, t.queue, t.id, t.attempts, t.task, t.session, t.key, t.priority, t.run_at_ms,
             t.failures, t.stalls, t.timeouts, t.releases, t.claimed_at_ms, t.expires_at_ms, t.absorbed_to,
-            CASE WHEN p_grips THEN t.grip END AS grip, t.chain, t.position, h.next
+            CASE WHEN p_grips THEN t.grip END AS grip, t.chain, t.position, h.next,
+            t.key IS NULL AND t.attempts = 1 AND t.failures = 0 AND t.stalls = 0 AND t.timeouts = 0 AND t.releases = 0
+                AND t.queue = p_queues[1] AS plain
     ), counted AS (
         INSERT INTO holdfast.move (queue, was, state, count)
         SELECT queue, 'active', 'completed', count(*) FROM done GROUP BY queue
@@ -69,14 +76,27 @@ BEGIN
             run_at_ms, failures, stalls, timeouts, releases, run_ms)
         SELECT p_now, queue, id, run, attempts, 'complete', 'completed', task, session, key, priority, run_at_ms,
             failures, stalls, timeouts, releases, greatest(0, p_now - claimed_at_ms)
-        FROM done ORDER BY run
+        FROM done WHERE NOT plain ORDER BY run
     )
-    SELECT array_agg(ord), array_agg(run ORDER BY run), bool_or(key IS NOT NULL OR position > 0 AND next IS NULL),
-        bool_or(chain IS NOT NULL OR absorbed_to IS NOT NULL),
-        array_agg(chain ORDER BY run) FILTER (WHERE next IS NOT NULL),
-        array_agg(position ORDER BY run) FILTER (WHERE next IS NOT NULL),
-        array_agg(next ORDER BY run) FILTER (WHERE next IS NOT NULL)
-    INTO v_done, v_runs, v_special, v_linked, v_chains, v_positions, v_nexts FROM done;
+    SELECT array_agg(run) FILTER (WHERE plain) AS runs, array_agg(id) FILTER (WHERE plain) AS ids,
+        array_agg(task) FILTER (WHERE plain) AS tasks, array_agg(priority) FILTER (WHERE plain) AS priorities,
+        array_agg(run_at_ms) FILTER (WHERE plain) AS run_ats,
+        array_agg(greatest(0, p_now - claimed_at_ms)) FILTER (WHERE plain) AS times, array_agg(ord) AS done, array_agg(run) AS every, bool_or(key IS NOT NULL OR position > 0 AND next IS NULL) AS special,
+        bool_or(chain IS NOT NULL OR absorbed_to IS NOT NULL) AS linked,
+        array_agg(chain) FILTER (WHERE next IS NOT NULL) AS chains,
+        array_agg(position) FILTER (WHERE next IS NOT NULL) AS positions,
+        array_agg(next) FILTER (WHERE next IS NOT NULL) AS nexts
+    INTO r FROM (SELECT * FROM done ORDER BY run) d;
+    v_runs := r.every;
+    v_special := r.special;
+    v_linked := r.linked;
+    v_chains := r.chains;
+    IF r.runs IS NOT NULL THEN
+        v_pack.at_ms := p_now; v_pack.queue := p_queues[1]; v_pack.transition := 'complete'; v_pack.state := 'completed'; v_pack.attempt := 1;
+        v_pack.worker := p_session; v_pack.runs := r.runs; v_pack.ids := r.ids; v_pack.tasks := r.tasks; v_pack.priorities := r.priorities;
+        v_pack.run_ats := r.run_ats; v_pack.elapsed := r.times;
+        PERFORM holdfast.append_pack(v_pack);
+    END IF;
     SELECT EXISTS (SELECT 1 FROM holdfast.watch),
         EXISTS (SELECT 1 FROM holdfast.successor) OR EXISTS (SELECT 1 FROM holdfast.abort),
         EXISTS (SELECT 1 FROM holdfast.blocker WHERE state IS NULL)
@@ -86,7 +106,7 @@ BEGIN
         PERFORM holdfast.lock_chains(v_runs);
     END IF;
     IF v_chains IS NOT NULL THEN
-        PERFORM holdfast.continue_chains(p_now, v_chains, v_positions, v_nexts);
+        PERFORM holdfast.continue_chains(p_now, v_chains, r.positions, r.nexts);
     END IF;
     IF v_special THEN
         FOR j IN SELECT * FROM holdfast.job WHERE run = ANY (v_runs) ORDER BY run LOOP
@@ -106,5 +126,5 @@ BEGIN
             PERFORM holdfast.resolve_blockers(p_now, ARRAY(SELECT run FROM holdfast.job WHERE run = ANY (v_runs) AND chain IS NULL));
         END IF;
     END IF;
-    RETURN coalesce(v_done, '{}');
+    RETURN coalesce(r.done, '{}');
 END $$;

@@ -175,6 +175,7 @@ END $$;
 
 CREATE OR REPLACE FUNCTION holdfast.answer_for(j holdfast.job) RETURNS holdfast.answer LANGUAGE plpgsql AS $$
 BEGIN
+    j := holdfast.as_claimed(j);
     RETURN ROW(CASE WHEN holdfast.outcome(j) = 'completed' THEN 'completed' ELSE 'duplicate' END, j.id, j.run,
         holdfast.outcome(j), j.result, CASE WHEN holdfast.outcome(j) = 'failed' THEN j.error END)::holdfast.answer;
 END $$;

@@ -19,7 +19,8 @@ BEGIN
         v_aborts := holdfast.pending_aborts(p_session);
         -- What ended without the session's own word, it does not hold any more.
         DELETE FROM holdfast.grip g WHERE g.session = p_session AND NOT EXISTS (
-            SELECT 1 FROM holdfast.job j WHERE j.run = ANY (g.runs) AND j.state = 'active' AND j.grip = g.number OFFSET 0);
+            SELECT 1 FROM holdfast.job j WHERE j.run = ANY (g.runs) AND (j.state = 'active' AND j.grip = g.number
+                OR j.state = 'waiting' AND j.attempts = 0 AND g.claimed_at_ms IS NOT NULL) OFFSET 0);
     END IF;
 END $$;
 
