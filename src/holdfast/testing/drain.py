@@ -128,6 +128,11 @@ class _Recorded(Outcomes):
             queue=lease.queue, id=lease.id, run=lease.run, attempt=lease.attempt, task=claimed.task
         )
 
+    @property
+    def keeps_completions(self) -> bool:
+        """True: every end is recorded, whoever else is told of it."""
+        return True
+
     def remember(self, ended: Attempt | Claimed, settlement: Settlement | None = None) -> None:
         super().remember(ended, settlement)
         if isinstance(ended, Attempt):
