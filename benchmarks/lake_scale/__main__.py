@@ -16,10 +16,11 @@ from rich.console import Console
 from rich.table import Table
 
 from holdfast.spark import session
+from holdfast.spark.lake.opening import open_tables
 
 from .copies import add_copies
+from .log import grow
 from .meters import Figures, Meters
-from .simulated_lake import SimulatedLake
 from .world import World
 
 FLAT = 1.3
@@ -59,17 +60,15 @@ def make(
     """
     spark = _session(master, memory)
     world = World(seed=seed, shelves_per_day=shelves, first_day=days - block)
-    counts = sorted(int(text) for text in lengths.split(","))
+    counts = sorted({1, *map(int, lengths.split(","))})
     if counts[-1] * block > days:
         raise click.BadParameter(
             f"{counts[-1]} blocks of {block} days are more than {days} days", param_hint="--lengths"
         )
     first = _lake(path, block * counts[0])
-    lake = SimulatedLake(first, spark, world)
     for _ in range(steps):
-        click.echo(
-            f"{first.name}: {lake.grow(round(block * world.events_per_day / steps)):,} events by the lake's steps"
-        )
+        made = grow(first, spark, world, round(block * world.events_per_day / steps))
+        click.echo(f"{first.name}: {made:,} events by the lake's steps")
     for before, count in itertools.pairwise(counts):
         target = _lake(path, block * count)
         shutil.copytree(_lake(path, block * before), target)
@@ -120,13 +119,12 @@ def measure(
 def increment(spark: SparkSession, path: Path, world: World, events: int) -> Figures:
     """Return what it costs to open a lake and to add the next events to it."""
     with Meters(spark).running() as spent:
-        lake = SimulatedLake(path, spark, world)
-        lake.grow(events)
-    files = [table.files() for table in lake._tables]
+        grow(path, spark, world, events)
+    files = {name: table.actions() for name, table in open_tables(path).items()}
     return {
         **spent.figures,
-        "files": sum(map(len, files)),
-        "events": sum(file.rows for file in files[0]),
+        "files": sum(map(len, files.values())),
+        "events": sum(files["events"]["num_records"].to_pylist()),
         "log, MB": sum(file.stat().st_size for file in path.glob("*/_delta_log/*")) / 1e6,
     }
 

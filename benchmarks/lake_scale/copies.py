@@ -77,8 +77,9 @@ def add_copies(spark: SparkSession, lake: Path, world: World, days: int, first: 
 
 
 def copied_path(path: str, number: int) -> str:
-    """Return where the copy of a file lies, below the table's folder."""
-    return f"copy-{number:04}/{path}"
+    """Return where the copy of a file lies, below the table's folder. No two files have one name, as in any lake."""
+    folder, _, name = path.rpartition("/")
+    return f"copy-{number:04}/{folder}/{number:04}-{name}"
 
 
 def _moved(file: DataFile, number: int, shift: Shift, size: int) -> DataFile:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from holdfast.spark.lake import LogNews
+from holdfast.spark.lake import Lake, LogNews
 
 from .columns import batches_between, schema
 from .world import World
@@ -25,12 +26,10 @@ class SimulatedLog:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.wanted = 0
-        """How many events the next batch is to have, about; nothing is new with 0."""
 
-    def news(self, after: str | None, most: int) -> LogNews | None:
-        """Return where a batch of the wanted size ends."""
-        return LogNews(str(self._time(after) + self.world.window_ms(self.wanted))) if self.wanted else None
+    def news(self, after: str | None, most: int) -> LogNews:
+        """Return where a batch of so many events ends, about."""
+        return LogNews(str(self._time(after) + self.world.window_ms(most)))
 
     def frame(self, spark: SparkSession, after: str | None, upto: str) -> DataFrame:
         """Return the events after one position, up to and with another. Each task makes a part of that time."""
@@ -58,3 +57,10 @@ class SimulatedLog:
 
     def _time(self, position: str | None) -> int:
         return self.world.start_ms if position is None else int(position)
+
+
+def grow(path: Path, spark: SparkSession, world: World, events: int) -> int:
+    """Open a lake and bring about so many further events into it as one batch; return how many there were."""
+    done = Lake(path, SimulatedLog(world), spark, most=events).read_new()
+    assert done is not None
+    return done.events
