@@ -22,22 +22,28 @@ class SignalListeners:
 
     def __init__(self) -> None:
         self._listeners: list[OnSignal] = []
+        self._witnesses: list[OnSignal] = []
+        """Functions that hear signals and do nothing about them."""
         self._before: dict[int, Any] = {}
         self._gate = threading.RLock()  # a signal may come in the middle of anything, in this very thread
         self._handler = self._on_signal  # one object, to know it again
 
     @contextmanager
-    def heard(self, hears: OnSignal) -> Iterator[None]:
-        """Call `hears` with the number of each signal within the block, beside all the others."""
+    def heard(self, hears: OnSignal, *, acts: bool = True) -> Iterator[None]:
+        """Call `hears` with the number of each signal within the block, beside all the others.
+
+        While only those hear it that do not act, the old handler does what it would have done without them.
+        """
+        among = self._listeners if acts else self._witnesses
         with self._gate:
             self._listen()
-            self._listeners.append(hears)
+            among.append(hears)
         try:
             yield
         finally:
             with self._gate:
-                self._listeners.remove(hears)
-                if not self._listeners:
+                among.remove(hears)
+                if not self._listeners and not self._witnesses:
                     self._stop_listening()
 
     def _listen(self) -> None:
@@ -62,7 +68,7 @@ class SignalListeners:
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         listeners = tuple(self._listeners)
-        for hears in listeners:
+        for hears in (*listeners, *self._witnesses):
             hears(number)
         if not listeners:
             self._pass_on(number, frame)

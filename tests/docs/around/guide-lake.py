@@ -22,4 +22,6 @@ assert done is not None
 print(slow)
 # piece 2
 database.close()
+# piece 4
+assert "bucket" in str(place)
 session().stop()

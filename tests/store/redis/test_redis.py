@@ -184,7 +184,7 @@ async def test_a_connection_that_breaks_with_several_turns_under_way_costs_one_p
             await eventually(lambda: len(ran) >= 10)
             proxy.silent = True
             await asyncio.sleep(0.1)  # what the proxy had passed on before is read
-            await eventually(lambda: len(pending) == 4, "four turns are under way")
+            await eventually(lambda: len(pending) >= 2, "several turns are under way")
             proxy.silent = False
             proxy.cut()
             await eventually(lambda: len(ran) == 400, "every job runs")

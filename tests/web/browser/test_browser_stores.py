@@ -191,7 +191,7 @@ def test_a_worker_that_was_killed_is_told_of(page: Page, served: Served, worker:
     running(served, "widowed", 600)
     page.goto(served.url("/"))
     worker.send_signal(signal.SIGKILL)
-    expect(page.locator("#attention")).to_contain_text("worker errand-boy was last heard", timeout=15_000)
+    expect(page.locator("#attention")).to_contain_text("worker errand-boy was last heard", timeout=60_000)
     expect(page.locator("#attention")).to_contain_text("; it held ")
 
 

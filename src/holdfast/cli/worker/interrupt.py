@@ -21,7 +21,7 @@ def interrupts_told(running: Callable[[], str]) -> Iterator[None]:
         if number == signal.SIGINT:
             loop.call_soon_threadsafe(_tell, running(), len(before))
 
-    with heard(on_signal):
+    with heard(on_signal, acts=False):  # a signal that comes before the worker listens must not be lost
         yield
 
 
