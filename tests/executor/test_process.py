@@ -253,7 +253,7 @@ async def test_who_blocks_the_loop_pays_nothing_for_a_thread_that_hangs_beside_i
     tasks: ModuleType, ledger: Path
 ) -> None:
     async with working(tasks.app, pool=1, grace=0.4, drain=0.5):
-        late = await tasks.late.enqueue()
+        late = await tasks.late.options(timeout=3).enqueue()  # so that the other begins beside it
         await eventually(lambda: ledger_lines(ledger, "late"))
         computes = await tasks.computes.enqueue()
         assert await computes.result() == 2
