@@ -171,9 +171,9 @@ def test_failed_jobs_of_a_queue_are_requeued(url: str) -> None:
 def test_a_group_of_failures_is_requeued(url: str) -> None:
     with top(url, "--as", "ann") as terminal:
         terminal.press("3")
-        terminal.shows("ValueError", "forged")
+        terminal.shows("ValueError", "test_top.x")
         terminal.press("/", "ValueError", ENTER)
-        terminal.shows("filter: ValueError", gone=["forged"])
+        terminal.shows("filter: ValueError", gone=["test_top.x"])
         terminal.press("r")
         terminal.shows("requeue all dead letters like bad-", "y/n")
         terminal.press("y")
