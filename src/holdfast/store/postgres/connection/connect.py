@@ -64,7 +64,11 @@ async def connect(address: PostgresAddress) -> Connection:
         raise (Unreachable(str(ours)) if may_pass(error) else ours) from error
     except UnicodeError as error:  # of the look-up of the host
         raise ConfigError(f"{address}: this cannot be the name of a host ({error})") from None
-    await connection.set_isolation_level(psycopg.IsolationLevel.READ_COMMITTED)  # for `transaction()`
+    try:
+        await connection.set_isolation_level(psycopg.IsolationLevel.READ_COMMITTED)  # for `transaction()`
+    except BaseException:  # the caller is gone
+        await connection.close()
+        raise
     return connection
 
 
