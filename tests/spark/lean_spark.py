@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+
 _JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 LEAN = {
     "spark.driver.extraJavaOptions": _JAVA,
@@ -10,3 +13,9 @@ LEAN = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.shuffle.partitions": "2",
 }
+
+
+def lean_environment() -> dict[str, str]:
+    """Return the environment of a command that starts a Spark of its own."""
+    words = [word for name, value in LEAN.items() for word in ("--conf", f"{name}={value}")]
+    return {**os.environ, "PYSPARK_SUBMIT_ARGS": shlex.join([*words, "pyspark-shell"])}

@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 from history import History
 from lake_check import check, rows
+from lean_spark import lean_environment
 from pyspark.sql import SparkSession
 from rich.console import Console
 from support import eventually
@@ -55,6 +56,7 @@ def running(history: History, folder: Path, *how: str) -> Iterator[subprocess.Po
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        env=lean_environment(),
     )
     try:
         yield process
