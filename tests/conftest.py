@@ -19,12 +19,15 @@ LONGEST = 60.0
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--quick` runs the tests of `make quick`."""
+    """`--quick` runs the tests of `make quick`, `--chaos` those of `make chaos` as well."""
     parser.addoption("--quick", action="store_true", help="leave out what starts servers, Spark or many processes")
+    parser.addoption("--chaos", action="store_true", help="run what takes too long for the ordinary tests, too")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out whole folders: some take seconds to import."""
+    """Leave out whole folders and files: some take seconds to import."""
+    if not config.getoption("chaos") and selection.is_chaos(collection_path):
+        return True
     return True if config.getoption("quick") and selection.is_left_out(collection_path) else None
 
 

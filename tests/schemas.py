@@ -23,6 +23,16 @@ MOST_USES = 25
 _numbers = itertools.count(1)
 
 
+def drop(name: str) -> None:
+    """The schema is gone, as soon as the server has ended what a test has cancelled in it."""
+    with psycopg.connect(postgres().url().partition("?")[0], autocommit=True) as connection:
+        for _ in range(5):
+            with suppress(psycopg.errors.DeadlockDetected):
+                connection.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(name)))
+                return
+    raise AssertionError(f"somebody still works in the schema {name}")
+
+
 class Schema:
     """A schema, and what a new one has in its tables and sequences."""
 
@@ -61,7 +71,7 @@ class Schema:
 
     def drop(self) -> None:
         """The schema is gone."""
-        self._connection.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(self.name)))
+        drop(self.name)
 
 
 class Pool:

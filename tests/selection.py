@@ -14,6 +14,8 @@ CONTRACT_PARTS = 8
 """Into how many groups the contract suite of each store is cut."""
 WITHOUT_SPARK = ("test_executors", "test_scan", "test_spark_runs")
 """Files of Spark's tests that do not share the one session."""
+CHAOS = ("spark/test_executors.py", "spark/test_lake_chaos.py")
+"""Files that `make chaos` runs and `make test` leaves out: each takes a minute of the machine."""
 LEFT_OUT = (
     "chaos", "cli", "executor", "from", "spark", "supervisor", "store/redis", "store/postgres", "web/browser",
     "telemetry/metrics/test_prometheus.py",
@@ -60,6 +62,11 @@ def rank(item: pytest.Item) -> int:
     """Return how late the group of a test starts."""
     folder = _folder(item).partition("/")[0]
     return FIRST.index(folder) if folder in FIRST else len(FIRST)
+
+
+def is_chaos(path: Path) -> bool:
+    """Return whether `make chaos` alone runs a file."""
+    return str(path.relative_to(TESTS)) in CHAOS
 
 
 def is_left_out(path: Path) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 import psycopg
 import pytest
 from click.testing import CliRunner
+from schemas import drop
 from servers import PostgresServer, postgres
 from support import PATIENCE, WorkerProcess, burst, eventually, ledger_lines, processes, working
 from worker_process import make_app
@@ -43,8 +44,7 @@ def schema() -> str:
 @pytest.fixture
 def url(schema: str) -> Iterator[str]:
     yield postgres().url(schema)
-    with connect() as connection:
-        connection.execute(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE')
+    drop(schema)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 from callers import Asyncpg, Caller, Psycopg, PsycopgAsync, connected
+from schemas import drop
 from servers import postgres
 from support import burst, eventually, postgres_value, transitions, working
 
@@ -34,8 +35,7 @@ def place() -> str:
 def url(place: str) -> Iterator[str]:
     name = f"blocked_{os.getpid()}_{next(_numbers)}"
     yield postgres().url(name)
-    with psycopg.connect(place, autocommit=True) as connection:
-        connection.execute(f'DROP SCHEMA IF EXISTS "{name}" CASCADE')
+    drop(name)
 
 
 def declare(app: Holdfast) -> Any:

@@ -12,6 +12,7 @@ import psycopg
 import psycopg_pool
 import pytest
 from psycopg.rows import dict_row
+from schemas import drop
 from servers import postgres
 from support import PATIENCE, working
 
@@ -36,7 +37,7 @@ def run(*statements: str) -> list[Any]:
 def schema() -> Iterator[str]:
     name = f"linked_{os.getpid()}_{next(_numbers)}"
     yield name
-    run(f'DROP SCHEMA IF EXISTS "{name}" CASCADE')
+    drop(name)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from schemas import drop
 from servers import postgres
 
 from holdfast.core.action import OPERATE
@@ -29,9 +30,7 @@ _numbers = itertools.count(1)
 def url() -> Iterator[str]:
     schema = f"log_{os.getpid()}_{next(_numbers)}"
     yield postgres().url(schema)
-    with connect() as connection:
-        connection.autocommit = True
-        connection.execute(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE')
+    drop(schema)
 
 
 def connect() -> psycopg.Connection[Any]:

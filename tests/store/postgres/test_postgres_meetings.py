@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import psycopg
 import pytest
+from schemas import drop
 from servers import postgres
 from support import PATIENCE, eventually, postgres_value, transitions, until, working
 
@@ -35,8 +36,7 @@ def connect() -> psycopg.Connection[Any]:
 def schema() -> Iterator[str]:
     name = f"meeting_{os.getpid()}_{next(_numbers)}"
     yield name
-    with connect() as connection:
-        connection.execute(f'DROP SCHEMA IF EXISTS "{name}" CASCADE')
+    drop(name)
 
 
 @asynccontextmanager

@@ -8,9 +8,9 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import psycopg
 import pytest
 from pooler import pooler, poolers
+from schemas import drop
 from servers import postgres
 from support import working
 
@@ -30,8 +30,7 @@ async def behind(name: str) -> AsyncIterator[str]:
     schema = f"pooled_{os.getpid()}_{next(_numbers)}"
     async with pooler(name, direct.port) as port:
         yield direct.url(schema).replace(f":{direct.port}/", f":{port}/")
-    with psycopg.connect(direct.url().partition("?")[0], autocommit=True) as connection:
-        connection.execute(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE')
+    drop(schema)
 
 
 @each_pooler

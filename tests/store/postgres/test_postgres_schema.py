@@ -11,6 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 from click.testing import CliRunner
+from schemas import drop
 from servers import postgres
 from support import PATIENCE, working
 
@@ -28,7 +29,7 @@ _numbers = itertools.count(1)
 def schema() -> Iterator[str]:
     name = f"versions_{os.getpid()}_{next(_numbers)}"
     yield name
-    run(f'DROP SCHEMA IF EXISTS "{name}" CASCADE')
+    drop(name)
 
 
 def run(statement: str) -> list[Any]:

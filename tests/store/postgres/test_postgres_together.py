@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 from proxy import Proxy
+from schemas import drop
 from servers import postgres
 from support import eventually
 
@@ -24,8 +25,7 @@ _numbers = itertools.count(1)
 def schema() -> Iterator[str]:
     name = f"together_{os.getpid()}_{next(_numbers)}"
     yield name
-    with psycopg.connect(postgres().url().partition("?")[0], autocommit=True) as connection:
-        connection.execute(f'DROP SCHEMA IF EXISTS "{name}" CASCADE')
+    drop(name)
 
 
 def fresh(id: str, watcher: str | None = None) -> NewJob:

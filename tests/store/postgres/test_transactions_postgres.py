@@ -14,6 +14,7 @@ import psycopg
 import pytest
 import sqlalchemy
 from callers import POSTGRES, Asyncpg, Caller, Psycopg, PsycopgAsync, connected
+from schemas import drop
 from servers import postgres
 from support import eventually, postgres_value, run, transitions, working
 from transaction_case import READY, TransactionCase, declare
@@ -38,7 +39,7 @@ def execute(statement: str, name: str = "postgres") -> list[Any]:
 def schema() -> Iterator[str]:
     name = f"tx_{os.getpid()}_{next(_numbers)}"
     yield name
-    execute(f'DROP SCHEMA IF EXISTS "{name}" CASCADE')
+    drop(name)
 
 
 @pytest.fixture
