@@ -136,8 +136,9 @@ class Runner:
             self._outcomes.report.started += len(begun)
             if self._observer is not None:
                 self._observer.hears_completions()
-            run, pace = self._run()
-            self._tasks.start([each for each in begun if each.reserve(self.executors)], run, pace)
+            tracing = traces.tracing()
+            run, pace = self._run(tracing)
+            self._tasks.start([each for each in begun if each.reserve(self.executors)], run, pace, tracing)
             if self._observer is not None and self._observer.hears("started"):
                 self._observer.started([each.claimed for each in begun])
         self.note_drained()
@@ -164,13 +165,13 @@ class Runner:
             begun.append(attempt)
         return begun
 
-    def _run(self) -> tuple[Run, Pace]:
+    def _run(self, tracing: traces.Tracing | None) -> tuple[Run, Pace]:
         """Return what runs an attempt that is started now, and whether there is a quicker way for the usual ones."""
-        middleware, executors, tracing = self.registry.middleware, self.executors, traces.tracing()
+        middleware, executors = self.registry.middleware, self.executors
         if self._middleware:
             middleware = [*middleware, *self._middleware]
         pace: Pace = "each" if self._outcomes.keeps_completions else "together"
-        if middleware or tracing is not None or self._hooks.wants_ends:
+        if middleware or self._hooks.wants_ends:
             pace = "slowly"
         return lambda attempt: attempt.run(middleware, executors, tracing), pace
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import struct
 from contextlib import suppress
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.core.envelope import Envelope
 from holdfast.store.redis.keys import long, short
-from holdfast.store.redis.record.job import HEAD, UNREADABLE
+from holdfast.store.redis.record.job import HEAD, REST, UNREADABLE
 from holdfast.store.redis.record.plain import plain_claimed
 from holdfast.store.redis.record.view import claimed
 
@@ -21,10 +23,13 @@ ids = st.one_of(
 )
 
 
-def record(id: str, task: str, payload: bytes, letter: bytes = b"w", flags: int = 0) -> bytes:
+def record(
+    id: str, task: str, payload: bytes, letter: bytes = b"w", flags: int = 0, rest: dict[str, object] | None = None
+) -> bytes:
     stored, name = short(id), task.encode()
+    more = b"" if rest is None else msgspec.msgpack.encode(rest)
     head = HEAD.pack(letter, flags, len(stored), len(name), (10**12).to_bytes(6, "big"), len(payload))
-    return head + stored + name + payload
+    return head + (len(more).to_bytes(4, "big") + more if more else b"") + stored + name + payload
 
 
 @given(id=ids, task=st.text(max_size=20), payload=st.binary(max_size=50), timeout=st.integers(-1, 10**6))
@@ -34,6 +39,21 @@ def test_a_plain_job_is_read_as_by_the_long_way(id: str, task: str, payload: byt
     assert (found is None) == (not task)
     assert found is None or found == claimed("q", 7, raw, timeout, 10**12 + 5)
     assert found is None or found.lease.id == id
+
+
+@given(headers=st.dictionaries(st.text(max_size=9), st.text(max_size=9)), tags=st.lists(st.text(max_size=5)))
+def test_a_job_with_an_envelope_is_read_as_by_the_long_way(headers: dict[str, str], tags: list[str]) -> None:
+    envelope = Envelope(headers=headers, tags=tuple(tags)).encoded()
+    raw = record("id", "task", b"payload", flags=REST, rest={"envelope": (envelope or b"{}").decode()})
+    found = plain_claimed("q", 7, raw, 5, 10**12 + 5)
+    assert found is not None
+    assert found == claimed("q", 7, raw, 5, 10**12 + 5)
+    assert (found.envelope.headers, found.envelope.tags) == (headers, tuple(tags))
+
+
+@pytest.mark.parametrize("rest", [{"envelope": "{}", "key": "ann"}, {"failures": 1}, {"envelope": "no JSON"}, {}])
+def test_a_job_with_more_is_left_to_the_long_way(rest: dict[str, object]) -> None:
+    assert plain_claimed("q", 7, record("id", "task", b"payload", flags=REST, rest=rest), 5, 10**12 + 5) is None
 
 
 @given(raw=st.binary(max_size=80), flags=st.integers(0, 127), letter=st.sampled_from([b"w", b"a", b"?", b"s"]))

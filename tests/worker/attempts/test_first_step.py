@@ -7,9 +7,14 @@ from contextvars import ContextVar
 from typing import Any
 
 import pytest
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
+from opentelemetry.trace import get_current_span
+from spans import recording
 from support import burst
 
 from holdfast import Holdfast, JobRecord, Permanent, Retry, Snooze, current_job
+from holdfast.core.envelope import Envelope
+from holdfast.store.contract import NewJob
 from holdfast.worker.attempts import first_step as quick_way
 from holdfast.worker.attempts import shared_task
 
@@ -135,3 +140,41 @@ async def test_a_handler_that_is_aborted_while_it_waits_is_told_through_its_own_
         await slow.enqueue_many(slow.args(number) for number in range(3))
         report = await burst(app, slots=3)
     assert (sorted(told), report.failed) == (["0", "1", "2"], 3)
+
+
+SAMPLED, DROPPED = (f"00-{'1' * 32}-{'2' * 16}-{flags}" for flags in ("01", "00"))
+
+
+async def traced_ends(headers: dict[str, str]) -> tuple[list[object], list[str]]:
+    """What a handler saw of its trace and its headers, and the spans of its attempt."""
+    app, seen = Holdfast("memory://"), list[object]()
+
+    @app.task
+    async def look(number: int) -> None:
+        job, span = current_job(), get_current_span().get_span_context()
+        assert job is not None
+        parent = span.trace_id if "traceparent" in headers else None  # without one, each begins a trace of its own
+        seen.append((number, parent, span.trace_flags, dict(job.headers), job.tags))
+
+    with recording(ParentBased(ALWAYS_OFF)) as recorder:
+        async with app:
+            new = [
+                NewJob(id=str(n), task="look", payload=b'{"number":%d}' % n, envelope=carried(headers)) for n in (1, 2)
+            ]
+            await app.store.enqueue("default", new)
+            await burst(app, slots=10)
+    return seen, [span.name for span in recorder.ended if span.name.startswith("process")]
+
+
+def carried(headers: dict[str, str]) -> bytes | None:
+    return Envelope(headers=headers, tags=("red",)).encoded()
+
+
+@pytest.mark.parametrize("headers", [{}, {"tenant": "ann"}, {"traceparent": SAMPLED}, {"traceparent": DROPPED}])
+async def test_a_trace_is_handed_on_as_by_the_slow_way(
+    headers: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quickly = await traced_ends(headers)
+    assert quickly[1] == (["process default"] * 2 if SAMPLED in headers.values() else [])
+    monkeypatch.setattr(shared_task, "quick_call", lambda task: None)
+    assert await traced_ends(headers) == quickly

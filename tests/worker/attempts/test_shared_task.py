@@ -165,8 +165,8 @@ def told_before_they_begin(monkeypatch: pytest.MonkeyPatch, tell: Any) -> Iterat
     """Attempts hear something after they got their slots, and before their tasks had a step."""
     start = AttemptTasks.start
 
-    def late(self: AttemptTasks, attempts: list[Attempt], run: Any, pace: Any) -> None:
-        start(self, attempts, run, pace)
+    def late(self: AttemptTasks, attempts: list[Attempt], *how: Any) -> None:
+        start(self, attempts, *how)
         for attempt in attempts:
             tell(attempt)
 

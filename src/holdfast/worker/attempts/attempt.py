@@ -209,7 +209,7 @@ class Attempt(msgspec.Struct, eq=False):
         self.began = time.monotonic()
         if self._task is not None:
             self._start_timer()
-        if tracing is not None or claimed.envelope.headers:
+        if self._span is None and (tracing is not None or claimed.envelope.headers):
             self._span = traces.process(claimed, tracing)
         try:
             if self._cancelled:

@@ -12,11 +12,11 @@ from time import monotonic
 from types import CoroutineType
 from typing import Any
 
-from ...core.envelope import EMPTY
 from ...executor.call import is_awaitable
 from ...executor.quick_call import QuickCall
 from ...handler.job import _current
 from ...store.contract import Complete
+from ...telemetry import traces
 from .attempt import Attempt
 
 Rest = Coroutine[Any, Any, None]
@@ -24,15 +24,21 @@ Rest = Coroutine[Any, Any, None]
 
 
 def is_usual(attempt: Attempt) -> bool:
-    """Return whether nothing is known of an attempt that wants the slow way: headers, tags, or a reason to stop."""
-    claimed = attempt.claimed
-    return claimed.envelope is EMPTY and claimed.task is not None and attempt._reason is None and not attempt._cancelled
+    """Return whether nothing is known of an attempt that wants the slow way: no task, or a reason to stop."""
+    return attempt.claimed.task is not None and attempt._reason is None and not attempt._cancelled
 
 
-def first_step(attempt: Attempt, quick: QuickCall) -> Complete | Rest | None:
-    """Return how the job was completed; or what is left to do; `None` when nothing was done, for the slow way."""
+def first_step(attempt: Attempt, quick: QuickCall, tracing: traces.Tracing | None) -> Complete | Rest | None:
+    """Return how the job was completed; or what is left to do; `None` when no handler was called, for the slow way.
+
+    An attempt whose span is recorded goes the slow way, which ends the span.
+    """
     claimed = attempt.claimed
     _current.set(attempt.job)
+    if tracing is not None or claimed.envelope.headers:
+        attempt._span = traces.process(claimed, tracing)
+        if attempt._span is not None:
+            return None
     try:
         values = quick.values(claimed.payload)
     except Exception:

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from ...app.task import AnyTask
 from ...executor.quick_call import QuickCall, quick_call
 from ...store.contract import Complete
+from ...telemetry import traces
 from .attempt import Attempt
 from .first_step import first_step, is_usual
 
@@ -42,15 +43,17 @@ class AttemptTasks:
         """True while some handlers are known to keep their slots for longer than a step takes."""
         return bool(self._waits)
 
-    def start(self, attempts: Sequence[Attempt], run: Run, pace: Pace = "slowly") -> None:
-        """Start the handlers of these attempts, in this order."""
+    def start(
+        self, attempts: Sequence[Attempt], run: Run, pace: Pace = "slowly", tracing: traces.Tracing | None = None
+    ) -> None:
+        """Start the handlers of these attempts, in this order. `tracing` makes spans, if they are made."""
         loop = asyncio.get_running_loop()
         alone = len(attempts) == 1 and (pace == "slowly" or attempts[0].handler in self._waits)
         for part in attempts if alone else self._parts(attempts):
             if isinstance(part, Attempt):
                 part.begin_alone(loop, run(part))
             else:
-                loop.create_task(self._run_shared(part, run, pace))
+                loop.create_task(self._run_shared(part, run, pace, tracing))
 
     def _parts(self, attempts: Sequence[Attempt]) -> list[deque[Attempt] | Attempt]:
         """Return what shares a task, and what has one of its own."""
@@ -71,7 +74,7 @@ class AttemptTasks:
                 parts.append(attempt)
         return parts
 
-    async def _run_shared(self, attempts: deque[Attempt], run: Run, pace: Pace) -> None:
+    async def _run_shared(self, attempts: deque[Attempt], run: Run, pace: Pace, tracing: traces.Tracing | None) -> None:
         task, waits, returned = asyncio.current_task(), self._waits, ReturnedAttempts(self._completed)
         assert task is not None
         try:
@@ -79,7 +82,7 @@ class AttemptTasks:
                 attempt = attempts.popleft()
                 context = copy_context()
                 quick = self._quick_call(attempt) if pace != "slowly" else None
-                step = context.run(first_step, attempt, quick) if quick is not None else None
+                step = context.run(first_step, attempt, quick, tracing) if quick is not None else None
                 if isinstance(step, Complete):
                     returned.add(attempt, step)
                     if pace == "each":

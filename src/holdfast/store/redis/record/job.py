@@ -14,7 +14,7 @@ from ..keys import long
 HEAD = struct.Struct(">cBHB6sI")
 """State, flags, the sizes of id and task, when it was taken in, and the size of the payload."""
 _LIFE = struct.Struct(">I7s7s7s7sB")
-_RUN_AT, _PRIORITY, _LIFE_THERE, _RESULT, _REST, _LONG_TASK, _CHAIN = 1, 2, 4, 8, 16, 32, 64
+_RUN_AT, _PRIORITY, _LIFE_THERE, _RESULT, REST, _LONG_TASK, _CHAIN = 1, 2, 4, 8, 16, 32, 64
 LETTERS = {letter: state for state, letter in LETTER.items()}
 STATES = {letter.encode(): state for letter, state in LETTERS.items()}
 """By the letter that records, events and messages have for it: each state."""
@@ -101,7 +101,7 @@ def parse(raw: bytes) -> RedisRecord:
     if flags & _RESULT:
         result_size = _from_bytes(raw[at : at + 4], "big")
         at += 4
-    if flags & _REST:
+    if flags & REST:
         size = _from_bytes(raw[at : at + 4], "big")
         rest = _rest(raw[at + 4 : at + 4 + size])
         at += 4 + size
