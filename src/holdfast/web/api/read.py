@@ -13,6 +13,7 @@ from typing import Literal, TypeVar, get_args, get_origin
 import msgspec
 from starlette.requests import Request
 
+from ...json.decode import decode_json
 from ..problem import Problem
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -45,15 +46,13 @@ async def read_body(request: Request, kind: type[S]) -> S:
     if data and media != "application/json" and not media.endswith("+json"):
         raise Problem(415, "not-json", f"a body is JSON, with Content-Type: application/json, and not {media!r}")
     try:
-        return msgspec.json.decode(data or b"{}", type=kind)
+        return decode_json(data or b"{}", kind)
     except msgspec.ValidationError as error:
         known = list(_is_list(kind))
         words = f"the body: {error}{_choices(kind, str(error))}; known are {', '.join(known)}"
         raise Problem(400, "bad-body", words, known=known) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Problem(400, "bad-body", f"the body is not JSON: {error}") from None
-    except RecursionError:
-        raise Problem(400, "bad-body", "the body is nested too deeply: send flatter values, or a text") from None
 
 
 @cache
