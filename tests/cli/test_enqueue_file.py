@@ -99,6 +99,9 @@ def test_wrong_lines_are_told_by_number_and_nothing_is_enqueued(shop: Shop) -> N
     assert shop.json("jobs")["jobs"] == []
     done = shop.run("enqueue", "send", "--from", "-", input="nope\n")
     assert done.stderr.splitlines()[-1].startswith("holdfast: -: 1 of 1 lines are wrong, and nothing was enqueued")
+    deep = '{"to": ' + "[" * 100_000 + "]" * 100_000 + "}"
+    done = shop.run("enqueue", "send", "--from", "-", input=f"{deep}\n")
+    assert done.stderr.splitlines()[0] == "line 1: it is not JSON: it is nested too deeply"
 
 
 def test_wrong_lines_are_left_out_when_asked_for(shop: Shop) -> None:

@@ -67,6 +67,18 @@ def test_a_line_is_never_wider_than_the_screen() -> None:
     assert "wide" not in header.plain
 
 
+def test_a_column_of_wide_screens_goes_before_a_mark_is_cut() -> None:
+    columns = (Column("queue"), Column("blocked", True, 20), Column("workers", True, 30), Column("", False, 10, True))
+    row = ListRow(("k",), (text("mail"), text("7"), text("1"), text("no worker")), ("", 7, 1, ""))
+    titles = ["queue", "blocked", "workers", ""]
+    header, line = table_lines(columns, titles, [row], 34, None)
+    assert "workers" in header.plain
+    assert line.plain.endswith("no worker")
+    header, line = table_lines(columns, titles, [row], 33, None)
+    assert ("workers" in header.plain, "blocked" in header.plain) == (False, True)
+    assert line.plain.endswith("no worker")
+
+
 def test_a_cell_is_one_line_of_plain_text() -> None:
     assert text("a\x1b[2J\nb\u202e").plain == "a\\x1b[2J\\nb\\u202e"
     assert text("[red]x[/red]").plain == "[red]x[/red]"

@@ -201,6 +201,23 @@ async def test_what_is_wrong_with_a_job_is_said(url: str, form: dict[str, Any], 
         assert said in answer.json()["detail"]
 
 
+def nested(depth: int) -> bytes:
+    """Return a list in a list, so many times, as JSON."""
+    return b"[" * depth + b"]" * depth
+
+
+async def test_a_word_that_cannot_be_is_refused_with_those_that_can(url: str) -> None:
+    async with serving(url) as client:
+        states = "blocked, scheduled, waiting, active, completed, failed, cancelled"
+        wrong = await client.get("/jobs", params={"state": "dead"})
+        assert wrong.status_code == 400
+        assert wrong.json()["detail"].endswith(f"at `$.state`; it can be {states}")
+        wrong = await client.post("/operations", json={"action": "cancel", "filter": {"state": "dead"}})
+        assert f"at `$.filter.state`; it can be {states}; known are" in wrong.json()["detail"]
+        wrong = await client.post("/jobs/bulk", json={"jobs": [{"queue": "q", "payload": 1, "on_conflict": "merge"}]})
+        assert "it can be keep, update" in wrong.json()["detail"]
+
+
 async def test_bodies_that_are_no_json_are_refused(url: str) -> None:
     async with serving(url) as client:
         for body, media, kind in (
@@ -209,6 +226,8 @@ async def test_bodies_that_are_no_json_are_refused(url: str) -> None:
             (b"[1]", "application/json", "bad-body"),
             (b'{"queue": "q", "payload": 123456789012345678901234567890}', "application/json", "payload-invalid"),
             (b'{"queue": "q", "payload": 1}', "text/plain", "not-json"),
+            (b'{"queue": "q", "payload": %s}' % nested(500), "application/json", "payload-invalid"),
+            (b'{"queue": "q", "payload": %s}' % nested(100_000), "application/json", "bad-body"),
         ):
             answer = await client.post("/jobs", content=body, headers={"content-type": media})
             assert answer.status_code in (400, 415, 422), answer.text

@@ -22,6 +22,13 @@ def test_every_route_is_in_the_document(url: str) -> None:
     assert found == described
 
 
+async def test_a_method_that_an_address_does_not_take_is_refused_with_those_that_it_takes(url: str) -> None:
+    async with serving(url) as client:
+        wrong = await client.put("/jobs")
+        assert wrong.status_code == 405
+        assert set(wrong.headers["allow"].split(", ")) == {"GET", "HEAD", "POST"}
+
+
 def test_every_operation_is_described_and_has_a_name_of_its_own() -> None:
     names = [endpoint.name for endpoint in api.ENDPOINTS]
     assert len(names) == len(set(names))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 
 import httpx
+import pytest
 import servers
 from probe import Scrape
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
@@ -13,7 +15,7 @@ from test_serve import served
 from web_case import OPERATOR, TOKEN, asking, kind_of, serving
 
 from holdfast import Holdfast
-from holdfast.web import create_app
+from holdfast.web import create_app, probes
 
 HERE = "http://localhost"
 
@@ -56,7 +58,19 @@ async def test_a_store_that_is_away_is_a_measure_and_makes_the_server_unready() 
         assert Scrape((await client.get(f"{HERE}/metrics")).text).value("holdfast_store_up") == 0
         assert (await client.get(f"{HERE}/live")).status_code == 200
         unready = await client.get(f"{HERE}/ready")
-        assert (unready.status_code, unready.json()["ready"]) == (503, False)
+        reasons = ["the store cannot be used (StoreError)"]
+        assert (unready.status_code, unready.json()) == (503, {"ready": False, "reasons": reasons})
+
+
+async def test_a_store_that_hangs_makes_the_server_unready(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = Holdfast(url)
+    monkeypatch.setattr(probes, "PATIENCE", 0.01)
+    async with asking(create_app(app)) as client:
+        assert (await client.get(f"{HERE}/live")).status_code == 200
+        await client.get("/queues")  # the app is open
+        monkeypatch.setattr(app.store, "now_ms", asyncio.Event().wait)
+        unready = await client.get(f"{HERE}/ready")
+        assert (unready.status_code, unready.json()["reasons"]) == (503, ["the store has not answered for 0.01 s"])
 
 
 async def test_a_server_that_stops_is_not_ready(url: str) -> None:

@@ -256,7 +256,9 @@ async def test_gaps_and_another_log_are_told(url: str) -> None:
             assert heard.names()[0] == "reset"
     async with asking(create_app(url)) as client:
         wrong = await client.get("/events/stream", headers={"last-event-id": '{"of": "redis"}'})
-        assert wrong.status_code == 400
+        assert (wrong.status_code, wrong.json()["type"]) == (400, "urn:holdfast:problem:bad-position")
+        wrong = await client.get("/events", params={"after": '{"of": "redis"}'})
+        assert (wrong.status_code, wrong.json()["type"]) == (400, "urn:holdfast:problem:bad-position")
 
 
 async def test_what_is_no_longer_at_hand_when_a_stream_begins_is_read_from_the_log(

@@ -12,6 +12,7 @@ import msgspec
 from ..core.duration import written_seconds
 from ..core.limit import Rate
 from ..errors import ConfigError
+from ..json.decode import decode_json
 
 _RATE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)/((?:\d+(?:\.\d*)?|\.\d+)?(?:ms|s|m|h|d))(?:,burst=(\d+))?")
 
@@ -40,7 +41,7 @@ def rate(text: str, name: str = "rate") -> Rate:
 def json_or_text(text: str) -> object:
     """Return a word as JSON where it is JSON, else as text."""
     try:
-        return msgspec.json.decode(text)
+        return decode_json(text)
     except (msgspec.DecodeError, UnicodeEncodeError):
         return text
 

@@ -31,8 +31,10 @@ async def ready(request: Request) -> Response:
     try:
         async with asyncio.timeout(PATIENCE):
             await (await site.opened()).store.now_ms()
-    except (HoldfastError, TimeoutError) as error:
-        return _unready(type(error).__name__)
+    except TimeoutError:
+        return _unready(f"the store has not answered for {PATIENCE:g} s")
+    except HoldfastError as error:  # no more than its kind: anyone may ask
+        return _unready(f"the store cannot be used ({type(error).__name__})")
     return JSONResponse({"ready": True, "reasons": []})
 
 

@@ -15,6 +15,7 @@ from ...client import Handle
 from ...errors import ConfigError
 from ...json import form as json_form
 from ...json.call import typed_arguments, typed_payload
+from ...json.decode import decode_json
 from ...json.form import JsonObject
 from ..command import Command, OptionValue, Source, json_option, source_options
 from ..complete import complete_queues, complete_tasks
@@ -236,6 +237,6 @@ def _fitting(annotation: type, text: str) -> object:
 
 def _json(text: str, what: str) -> JsonValue:
     try:
-        return msgspec.json.decode(text)
+        return decode_json(text)
     except msgspec.DecodeError as error:
         raise ConfigError(f"{what}: {text!r} is not JSON ({error})") from None

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from ...errors import ConfigError
+from ...json.decode import decode_json
 
 Format = Literal["jsonl", "csv"]
 ENDINGS: dict[str, Format] = {
@@ -57,7 +58,7 @@ def _json_rows(lines: Iterable[bytes]) -> Iterator[Row | WrongRow]:
         if not text.strip():
             continue
         try:
-            yield Row(number, msgspec.json.decode(text))
+            yield Row(number, decode_json(text))
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             yield WrongRow(number, f"it is not JSON: {error}")
 

@@ -31,9 +31,9 @@ def table_lines(
     columns: Sequence[Column], titles: Sequence[str], rows: Sequence[ListRow], room: int, selected: int | None
 ) -> list[Text]:
     """Return a header and rows as lines of at most so many characters."""
-    shown = [at for at, column in enumerate(columns) if room >= column.from_width]
-    natural = [max([len(titles[at]), *(row.cells[at].cell_len for row in rows)]) for at in shown]
-    fitted = widths(natural, [not (columns[at].number or columns[at].fixed) for at in shown], room)
+    wanted = [max([len(title), *(row.cells[at].cell_len for row in rows)]) for at, title in enumerate(titles)]
+    shown = _shown(columns, wanted, room)
+    fitted = widths([wanted[at] for at in shown], [_may_shrink(columns[at]) for at in shown], room)
     header = _line([Text(titles[at], style="bold") for at in shown], columns, shown, fitted)
     lines = [_line([row.cells[at] for at in shown], columns, shown, fitted) for row in rows]
     for index, line in enumerate(lines):
@@ -42,6 +42,25 @@ def table_lines(
             line.pad_right(max(0, room - line.cell_len))
             line.stylize("reverse")
     return [header, *lines]
+
+
+def _shown(columns: Sequence[Column], wanted: Sequence[int], room: int) -> list[int]:
+    """Return the columns that fit. Those that only wide screens have go first; a mark, which has no title, stays."""
+    shown = [at for at, column in enumerate(columns) if room >= column.from_width]
+    while sum(_least(columns[at], wanted[at]) + GAP for at in shown) - GAP > room:
+        spare = [at for at in shown if columns[at].from_width and columns[at].title]
+        if not spare:
+            break
+        shown.remove(max(spare, key=lambda at: columns[at].from_width))
+    return shown
+
+
+def _least(column: Column, wanted: int) -> int:
+    return min(wanted, NARROWEST) if _may_shrink(column) else wanted
+
+
+def _may_shrink(column: Column) -> bool:
+    return not (column.number or column.fixed)
 
 
 def _line(cells: Sequence[Text], columns: Sequence[Column], shown: Sequence[int], fitted: Sequence[int]) -> Text:

@@ -19,7 +19,7 @@ from . import (
     tasks,
     workers,
 )
-from .endpoint import Endpoint
+from .endpoint import Endpoint, route_of
 
 GROUPS = (
     index, jobs, job_links, enqueue, job_actions, operations, queues, tasks, schedules, workers, chains,
@@ -31,4 +31,7 @@ ENDPOINTS: tuple[Endpoint, ...] = tuple(endpoint for each in GROUPS for endpoint
 
 def routes() -> list[BaseRoute]:
     """Return the routes of the API."""
-    return [endpoint.route() for endpoint in ENDPOINTS]
+    paths: dict[str, list[Endpoint]] = {}
+    for endpoint in ENDPOINTS:
+        paths.setdefault(endpoint.path, []).append(endpoint)
+    return [route_of(path, endpoints) for path, endpoints in paths.items()]

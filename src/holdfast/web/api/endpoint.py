@@ -68,11 +68,8 @@ class Endpoint:
         """True when it is for operators."""
         return self.method not in ("GET", "HEAD")
 
-    def route(self) -> Route:
-        """Return the route that serves it."""
-        return Route(ROOT + self.path, self._serve, methods=[self.method], name=self.name)
-
-    async def _serve(self, request: Request) -> Response:
+    async def serve(self, request: Request) -> Response:
+        """Answer a request of its path and method."""
         site, identity = site_of(request), caller_of(request)
         query = read_query(request, self.query)
         body = None if self.body is None else await read_body(request, self.body)
@@ -82,6 +79,16 @@ class Endpoint:
         found = await self.handler(call)
         site.glance.forget()
         return _response(found)
+
+
+def route_of(path: str, endpoints: list[Endpoint]) -> Route:
+    """Return the route of a path, which knows all of its methods and names them to those who use another."""
+    by_method = {each.method: each for each in endpoints}
+
+    async def serve(request: Request) -> Response:
+        return await by_method["GET" if request.method == "HEAD" else request.method].serve(request)
+
+    return Route(ROOT + path, serve, methods=list(by_method))
 
 
 class EndpointGroup:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated
 
 import msgspec
@@ -9,6 +11,7 @@ from msgspec import Meta
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
+from ...errors import ConfigError
 from ...json.form import JsonObject
 from ..problem import Problem
 from ..stream.frames import position_of
@@ -52,7 +55,8 @@ async def list_events(call: ApiCall[EventsQuery, None]) -> JsonObject:
     query = call.query
     _check(query.queue, query.id)
     after = None if query.after is None else position_of(query.after)
-    page = await call.app.store.events(after, queue=query.queue, id=query.id, limit=query.limit)
+    with _told_of(after):
+        page = await call.app.store.events(after, queue=query.queue, id=query.id, limit=query.limit)
     events = [call.site.shown.event(event) for event in page.events]
     return {"events": events, "position": page.position, "gap": page.gap, "reset": page.reset}
 
@@ -72,7 +76,9 @@ async def stream_events(call: ApiCall[StreamQuery, None]) -> StreamingResponse:
         raise Problem(503, "too-many-streams", f"{MOST_STREAMS} streams are open", headers={"Retry-After": "5"})
     subscriber = Subscriber(query.queue, query.id, events=query.events, pulse=query.pulse, rate=query.rate)
     live = LiveStream(site.stream, call.app.store, site.shown.event, subscriber)
-    await live.start(_after(call.request, query))
+    after = _after(call.request, query)
+    with _told_of(after):
+        await live.start(after)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(live.messages(), headers=headers, media_type="text/event-stream")
 
@@ -81,6 +87,15 @@ def _after(request: Request, query: StreamQuery) -> str | None:
     last = request.headers.get("last-event-id")
     given = query.after if not last else last.encode("latin-1").decode("utf-8", "replace")
     return None if given is None else position_of(given)
+
+
+@contextmanager
+def _told_of(after: str | None) -> Iterator[None]:
+    """A position that the log of this store did not give is told as such: who has it begins anew."""
+    try:
+        yield
+    except ConfigError as error:
+        raise error if after is None else Problem(400, "bad-position", str(error)) from None
 
 
 def _check(queue: str | None, id: str | None) -> None:

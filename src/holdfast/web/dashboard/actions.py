@@ -14,6 +14,7 @@ from ...core.schedule import CatchUp, Overlap
 from ...core.tick import Cron, Every, Spec
 from ...core.transition import Reply
 from ...errors import ConfigError
+from ...json.decode import decode_json
 from ...store.contract import Running
 from .shell import Note
 
@@ -60,7 +61,7 @@ async def delete(app: Holdfast, fields: Fields) -> Note:
 async def complete(app: Holdfast, fields: Fields) -> Note:
     """Complete a chain from outside, with a value that was typed."""
     try:
-        value = msgspec.json.decode(fields.get("result", "").encode())
+        value = decode_json(fields.get("result", "").encode())
     except (msgspec.DecodeError, UnicodeEncodeError) as error:
         return Note(f'The result is no JSON ({error}): write true, 42, "text", {{"a": 1}} or null', "bad")
     run = fields.get("run", "")

@@ -22,6 +22,7 @@ from ...site import Site, site_of
 from ..data import ShownData, shown_data
 from ..draw.chart import bar
 from ..draw.graph import draw_graph
+from ..filters import check_filters
 from ..shell import show
 from ..view.graph import Box, JobGraph, Name, grouped
 from .job import JobAddress
@@ -45,6 +46,7 @@ ORDER = (
 async def chains(request: Request) -> Response:
     """Show chains of more than one job."""
     site = site_of(request)
+    check_filters(request.query_params, [])
     cursor = request.query_params.get("cursor")
     page = await site.app.chains(limit=CHAINS_SHOWN, cursor=cursor)
     queues, _ = await site.glance.queues()

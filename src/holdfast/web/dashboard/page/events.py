@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -10,11 +11,15 @@ from starlette.responses import Response
 from ....core.event import Event
 from ....core.transition import TRANSITIONS
 from ...site import Site, site_of
+from ..filters import check_filters, check_word
 from ..shell import show
 
 SHOWN = 100
 LOOKED_AT = 1000
 """Of so many of the latest events those are shown that match."""
+
+TOLD = [name for name, transition in TRANSITIONS.items() if transition.event]
+"""The transitions that have events."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,15 @@ class EventQuery:
     id: str = ""
     transition: str = ""
     task: str = ""
+
+    @classmethod
+    def of_address(cls, given: Mapping[str, str]) -> EventQuery:
+        """Return what an address asks for; raise for what is no filter."""
+        names = [each.name for each in fields(cls)]
+        check_filters(given, names)
+        query = cls(*(given.get(name, "").strip() for name in names))
+        check_word("transition", query.transition, TOLD)
+        return query
 
     def matches(self, event: Event) -> bool:
         """Return whether an event is wanted."""
@@ -39,14 +53,12 @@ class EventQuery:
 async def events(request: Request) -> Response:
     """Show the latest events."""
     site = site_of(request)
-    given = request.query_params
-    query = EventQuery(*(given.get(name, "").strip() for name in ("queue", "id", "transition", "task")))
+    query = EventQuery.of_address(request.query_params)
     found = [event for event in await _latest(site, query) if query.matches(event)]
     queues, _ = await site.glance.queues()
-    names = [name for name, transition in TRANSITIONS.items() if transition.event]
     return await show(
         request, "events", "events.html", events=found[::-1][:SHOWN], chosen=query, looked_at=LOOKED_AT,
-        transitions=names, one_job=False, queue_names=sorted(each.name for each in queues),
+        transitions=TOLD, one_job=False, queue_names=sorted(each.name for each in queues),
     )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from ....telemetry.recent import FailureGroup
 from ...site import site_of
 from ..draw.chart import sparkline
+from ..filters import check_filters
 from ..shell import show
 
 MOST_GROUPS = 100
@@ -32,10 +33,11 @@ class FailureRow:
 async def failures(request: Request) -> Response:
     """Show what fails, by signature."""
     recent = site_of(request).recent
-    queue = request.query_params.get("queue")
-    groups = [each for each in recent.failures() if queue is None or queue in each.queues]
+    check_filters(request.query_params, ["queue"])
+    queue = request.query_params.get("queue", "")
+    groups = [each for each in recent.failures() if not queue or queue in each.queues]
     rows = [
         FailureRow(each, sparkline(each.trend, "failed", f"{sum(each.trend)} errors in the last hour"))
         for each in groups[:MOST_GROUPS]
     ]
-    return await show(request, "failures", "failures.html", groups=rows, follow=recent.state())
+    return await show(request, "failures", "failures.html", groups=rows, queue=queue, follow=recent.state())

@@ -13,6 +13,7 @@ from ....core.duration import to_datetime
 from ....core.state import State
 from ....errors import ConfigError
 from ....store.contract import Filter
+from ..filters import check_filters, check_word
 
 ROWS = 50
 MOST_ROWS = 200
@@ -56,8 +57,7 @@ class JobQuery:
         query = replace(query, after=_with_time(query.after), before=_with_time(query.before))
         if query.state:
             _state(query.state)
-        if query.time not in ("", *TIMES):
-            raise ConfigError(f"time={query.time!r} is none; known are {', '.join(TIMES)}")
+        check_word("time", query.time, TIMES)
         _instant(query.after, "after")
         _instant(query.before, "before")
         return replace(query, time="") if query.time == TIMES[0] or not (query.after or query.before) else query
@@ -66,9 +66,7 @@ class JobQuery:
     def of_address(cls, given: Mapping[str, str]) -> JobQuery:
         """Return what the address of a list asks for; raise also for a name that is no filter, which would find all."""
         known = [each.name for each in fields(cls)]
-        for name in given:
-            if name not in (*known, "cursor"):
-                raise ConfigError(f"{name!r} is no filter of this list; known are {', '.join(known)}")
+        check_filters(given, known)
         return cls.of(given)
 
     def parameters(self, **changes: str) -> dict[str, str]:
