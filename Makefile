@@ -89,10 +89,10 @@ spark: ## Test one Spark with one Python: make spark SPARK=4.2 PYTHON=python3.12
 bench: $(VENV)/.dev ## Measure on every store, beside other queues, and write docs/benchmarks.md (ARGS=--quick: some minutes)
 	@$(BIN)/python -m benchmarks --page $(ARGS)
 
-chaos: $(VENV)/.dev ## Torture every store (ARGS="--seconds 600" for longer), and run the tests that kill workers
+chaos: $(VENV)/.dev ## Torture every store (ARGS="--seconds 600" for longer), and run the tests that kill workers and Spark
 	@$(BIN)/python tests/debian.py
 	@PYTHONPATH=tests/chaos $(BIN)/python -m torture $(ARGS)
-	@CHAOS_SECONDS=60 $(BIN)/python -m pytest tests/chaos
+	@CHAOS_SECONDS=60 $(BIN)/python -m pytest tests/chaos tests/spark/test_driver_kill.py
 
 # Its tools have an environment of their own: they are for releases alone.
 dist: $(VENV)/.dist ## Build wheel and sdist, check them, try the README on the wheel in an empty environment, list what it needs
