@@ -6,7 +6,6 @@ import itertools
 import json
 import shutil
 import statistics
-import subprocess
 import sys
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from .world import World
 
 FLAT = 1.3
 """The most that an increment may cost on the longest history, times what it costs on the shortest."""
+UNKNOWN = float("nan")
 _master = click.option("--master", default="local[2]", show_default=True, help="Spark's master.")
 _memory = click.option("--memory", default="3g", show_default=True, help="The memory of the driver's JVM.")
 _days = click.option("--days", type=click.IntRange(8), default=400, show_default=True, help="The longest history.")
@@ -53,7 +53,7 @@ def main() -> None:
 def make(
     path: Path, days: int, shelves: int, seed: int, master: str, memory: str, block: int, steps: int, lengths: str
 ) -> None:
-    """Make a lake for each length, all with the same newest days.
+    """Make a lake for each length, all with the same newest days. The same command goes on where it was stopped.
 
     The newest block goes through the lake's own steps, and earlier ones are copies of it, moved back in time. With
     `--block` equal to `--days` and `--lengths 1` everything goes through the lake's own steps.
@@ -66,16 +66,37 @@ def make(
             f"{counts[-1]} blocks of {block} days are more than {days} days", param_hint="--lengths"
         )
     first = _lake(path, block * counts[0])
-    for _ in range(steps):
-        made = grow(first, spark, world, round(block * world.events_per_day / steps))
-        click.echo(f"{first.name}: {made:,} events by the lake's steps")
+    if not first.exists():
+        begun = _begun(first)
+        shutil.rmtree(begun, ignore_errors=True)
+        for _ in range(steps):
+            made = grow(begun, spark, world, round(block * world.events_per_day / steps))
+            click.echo(f"{first.name}: {made:,} events by the lake's steps")
+        begun.rename(first)
+    (path / "world.json").write_text(json.dumps({"seed": seed, "shelves": shelves, "first_day": days - block}))
     for before, count in itertools.pairwise(counts):
         target = _lake(path, block * count)
-        shutil.copytree(_lake(path, block * before), target)
-        add_copies(spark, target, world, block, before, count - 1)
+        if not target.exists():
+            begun = _copied(_lake(path, block * before), _begun(target))
+            add_copies(spark, begun, world, block, before, count - 1)
+            begun.rename(target)
         click.echo(f"{target.name}: {count} blocks")
-    (path / "world.json").write_text(json.dumps({"seed": seed, "shelves": shelves, "first_day": days - block}))
     spark.stop()
+
+
+def _begun(lake: Path) -> Path:
+    """Return where a lake lies until it is whole."""
+    return lake.with_name(f"begun-{lake.name}")
+
+
+def _copied(source: Path, target: Path) -> Path:
+    """Return a copy of a lake, the one that is there if it was begun before."""
+    if not target.exists():
+        whole = target.with_name(f"copy-of-{source.name}")
+        shutil.rmtree(whole, ignore_errors=True)
+        shutil.copytree(source, whole)
+        whole.rename(target)
+    return target
 
 
 def _lake(path: Path, days: int) -> Path:
@@ -89,29 +110,41 @@ def _lake(path: Path, days: int) -> Path:
 @click.option("--events", type=click.IntRange(1000), default=100_000, show_default=True, help="Of an increment.")
 @click.option("--rounds", type=click.IntRange(1), default=5, show_default=True)
 @click.option("--warm-up", type=click.IntRange(0), default=2, show_default=True, help="Rounds that do not count.")
-@click.option("--json", "target", type=click.Path(path_type=Path), help="Write all figures to this file, too.")
-@click.option("--check", is_flag=True, help="Exit with 1 when increments are not flat.")
-def measure(
-    path: Path, master: str, memory: str, events: int, rounds: int, warm_up: int, target: Path | None, check: bool
-) -> None:
-    """Add the same increments to every lake in turn, and show the medians. The lakes grow by them."""
+def measure(path: Path, master: str, memory: str, events: int, rounds: int, warm_up: int) -> None:
+    """Add the same increments to every lake in turn, and write down what they cost. The lakes grow by them.
+
+    Figures are kept in `figures.jsonl` at once, so that this may be stopped and called again; `show` has the medians.
+    """
     spark = _session(master, memory)
     lakes = sorted(path.glob("days-*"))
-    found: dict[str, list[Figures]] = {lake.name: [] for lake in lakes}
     for number in range(warm_up + rounds):
         for lake in lakes if number % 2 else reversed(lakes):
             figures = increment(spark, lake, _world(path), events)
             click.echo(f"round {number}: {lake.name}: {json.dumps(figures)}", err=True)
             if number >= warm_up:
-                found[lake.name].append(figures)
+                _keep(path, lake.name, events, figures)
     spark.stop()
+
+
+def _keep(path: Path, lake: str, events: int, figures: Figures) -> None:
+    with (path / "figures.jsonl").open("a") as file:
+        file.write(json.dumps({"lake": lake, "increment": events, "figures": figures}) + "\n")
+
+
+@main.command()
+@_path
+@click.option("--events", type=click.IntRange(1000), default=100_000, show_default=True, help="Of an increment.")
+@click.option("--check", is_flag=True, help="Exit with 1 when increments are not flat.")
+def show(path: Path, events: int, check: bool) -> None:
+    """Show the medians of what was measured."""
+    kept = [json.loads(line) for line in (path / "figures.jsonl").read_text().splitlines()]
+    found: dict[str, dict[str, list[float]]] = {}
+    for each in sorted((each for each in kept if each["increment"] == events), key=lambda each: str(each["lake"])):
+        for key, value in each["figures"].items():
+            found.setdefault(each["lake"], {}).setdefault(key, []).append(value)
     medians = {
-        name: {key: statistics.median(each[key] for each in rows) for key in rows[0]} for name, rows in found.items()
+        lake: {key: statistics.median(values) for key, values in figures.items()} for lake, figures in found.items()
     }
-    for lake in lakes:
-        medians[lake.name] |= _apart("memory", path, lake.name, master, memory, events)
-    if target is not None:
-        target.write_text(json.dumps({"rounds": found, "medians": medians}, indent=2))
     ratio = _show(medians, events)
     sys.exit(1 if check and ratio > FLAT else 0)
 
@@ -136,19 +169,11 @@ def increment(spark: SparkSession, path: Path, world: World, events: int) -> Fig
 @click.option("--lake", required=True, help="Its name.")
 @click.option("--events", type=click.IntRange(1000), default=100_000, show_default=True)
 def memory(path: Path, master: str, memory: str, lake: str, events: int) -> None:
-    """Say what the driver of a process of its own holds when it adds one increment to a lake."""
+    """Write down what the driver, in a process of its own, holds when it adds one increment to a lake."""
     spark = _session(master, memory)
     figures = increment(spark, path / lake, _world(path), events)
-    peak = {"driver's peak, MB": figures["driver's peak, MB"], **Meters(spark).jvm_figures()}
-    click.echo(json.dumps(peak))
+    _keep(path, lake, events, {"alone: driver's peak, MB": figures["driver's peak, MB"], **Meters(spark).jvm_figures()})
     spark.stop()
-
-
-def _apart(verb: str, path: Path, lake: str, master: str, memory: str, events: int) -> Figures:
-    words = [verb, "--path", str(path), "--lake", lake, "--master", master, "--memory", memory, "--events", str(events)]
-    done = subprocess.run([sys.executable, "-m", __package__, *words], check=True, stdout=subprocess.PIPE, text=True)
-    figures: Figures = json.loads(done.stdout.splitlines()[-1])
-    return figures
 
 
 def _world(path: Path) -> World:
@@ -169,8 +194,8 @@ def _show(medians: dict[str, Figures], events: int) -> float:
     table.add_column("ratio", justify="right")
     first, last = next(iter(medians.values())), list(medians.values())[-1]
     for key in first:
-        ratio = last[key] / first[key] if first[key] else float("nan")
-        table.add_row(key, *(f"{each[key]:,.2f}" for each in medians.values()), f"{ratio:.2f}")
+        ratio = last.get(key, UNKNOWN) / first[key] if first[key] else UNKNOWN
+        table.add_row(key, *(f"{each.get(key, UNKNOWN):,.2f}" for each in medians.values()), f"{ratio:.2f}")
     processor = [sum(value for key, value in each.items() if "processor" in key) for each in (first, last)]
     console = Console()
     console.print(table)

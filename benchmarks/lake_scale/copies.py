@@ -27,6 +27,8 @@ from .world import DAY_MS, SHELF, World
 COPIED = (EVENTS, ATTEMPTS, JOBS, MINUTES, TENANTS, ERRORS, WORKERS)
 AT_ONCE = 64
 """So many files are one task."""
+STRETCH = 10
+"""So many copies are made before they are added: who is stopped has lost no more."""
 
 
 @dataclass(frozen=True)
@@ -65,15 +67,24 @@ class Shift:
 
 
 def add_copies(spark: SparkSession, lake: Path, world: World, days: int, first: int, last: int) -> None:
-    """Add copies number `first` to `last` of the newest `days` of a lake, each so many days before the one before."""
+    """Add copies number `first` to `last` of the newest `days` of a lake, each so many days before the one before.
+
+    Copies that are there are not made again, so that the same call goes on where it was stopped.
+    """
     for schema in COPIED:
         table = LakeTable(lake, schema)
-        originals = [file for file in table.files() if "copy" not in file.path]
-        shifts = {number: Shift(number * days, number * days * world.jobs_per_day) for number in range(first, last + 1)}
-        sizes = _written(spark, Path(table.location.uri), [file.path for file in originals], shifts)
-        for number, shift in shifts.items():
-            added = [_moved(file, number, shift, sizes[number, file.path]) for file in originals]
-            table.commit(table.batch, added)
+        originals = [file for file in table.files() if not file.path.startswith("copy-")]
+        there = {file.path.partition("/")[0] for file in table.files()}
+        lacking = [
+            number for number in range(first, last + 1) if copied_path("", number).partition("/")[0] not in there
+        ]
+        for start in range(0, len(lacking), STRETCH):
+            numbers = lacking[start : start + STRETCH]
+            shifts = {number: Shift(number * days, number * days * world.jobs_per_day) for number in numbers}
+            sizes = _written(spark, Path(table.location.uri), [file.path for file in originals], shifts)
+            for number, shift in shifts.items():
+                added = [_moved(file, number, shift, sizes[number, file.path]) for file in originals]
+                table.commit(table.batch, added)
 
 
 def copied_path(path: str, number: int) -> str:

@@ -20,6 +20,7 @@ from holdfast.core.state import State
 from holdfast.errors import ConfigError, StoreError
 from holdfast.spark import fleet, refuse_remote
 from holdfast.spark.fleet.fleet import Fleet
+from holdfast.spark.fleet.worker import listen_seconds
 
 PATIENCE = 60.0
 
@@ -113,3 +114,7 @@ def test_a_store_that_is_not_there_is_told_before_spark_starts(
     with pytest.raises(StoreError, match=f"127.0.0.1:{closed} cannot be reached"):
         fleet(shop.target)
     shop.close()
+
+
+def test_a_small_fleet_asks_often_whether_to_stop_and_a_large_one_spares_the_store() -> None:
+    assert [listen_seconds(workers) for workers in (1, 2, 5, 10, 1000)] == [0.1, 0.1, 0.25, 0.5, 0.5]

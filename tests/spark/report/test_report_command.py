@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,11 +14,12 @@ import pytest
 from click.testing import CliRunner
 from deltalake import DeltaTable
 from drawn_history import DrawnHistory, DrawnQueue
-from plain_lake import write_lake
+from plain_lake import write_lake, write_table
 
 from holdfast import ConfigError, ErrorRecord, Event
 from holdfast.cli.root import cli
 from holdfast.spark.lake.report.views import VIEWS
+from holdfast.spark.lake.schemas import ATTEMPTS
 
 BEGIN = datetime(2026, 11, 10, 7, 0, tzinfo=UTC)
 PERIOD = ("--since", "2026-11-10T11:00", "--until", "2026-11-10T14:00")
@@ -107,6 +110,19 @@ def test_a_lake_of_an_older_version_has_a_report_too(tmp_path: Path) -> None:
         path.unlink() if path.is_file() else path.rmdir()
     assert "OSError" in run("lake", "report", "--path", lake)
     assert not DeltaTable.is_deltatable(str(lake / "messages")), "who only reads makes no tables"
+
+
+def test_a_report_adds_no_columns_to_a_lake_that_lacks_them(drawn: tuple[Path, list[Event]], tmp_path: Path) -> None:
+    lake = shutil.copytree(drawn[0], tmp_path / "lake")
+    rows = DeltaTable(str(lake / "attempts")).to_pyarrow_table().to_pylist()
+    older = replace(ATTEMPTS, columns=tuple(column for column in ATTEMPTS.columns if column[0] != "wait_ms"))
+    shutil.rmtree(lake / "attempts")
+    write_table(lake, older, rows)
+    before = {path: path.stat().st_mtime_ns for path in lake.rglob("*")}
+    whole, shown = (json.loads(run("lake", "report", "--path", each, "--json")) for each in (drawn[0], lake))
+    assert {path: path.stat().st_mtime_ns for path in lake.rglob("*")} == before, "who only reads writes nothing"
+    assert [row["wait_p50_ms"] for row in shown["queues"]] == [None] * len(whole["queues"]), "what is lacking is null"
+    assert [row["run_p50_ms"] for row in shown["queues"]] == [row["run_p50_ms"] for row in whole["queues"]]
 
 
 def test_views_are_printed(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from ..records import delete_record, write_record
 from ..session.master import is_local, refuse_connect
 from ..session.session import session as any_session
 from ..store_url import refuse_remote
-from .worker import FleetSettings, FleetSignal, TaskReply, run_worker
+from .worker import FleetSettings, FleetSignal, TaskReply, listen_seconds, run_worker
 
 log = logging.getLogger("holdfast")
 POLL = 0.5
@@ -232,8 +232,8 @@ def fleet(
         settings = FleetSettings(
             app=absolute_path(app), fleet=name or f"fleet-{uuid4().hex[:8]}", queues=worker.queues, slots=slots,
             lease=None if lease is None else to_ms(lease, "lease") / 1000, drain=to_ms(drain, "drain") / 1000,
-            folder=os.getcwd(), local=is_local(session.sparkContext.master), log_jobs=log_jobs,
-            log_level=log_level, log_format=log_format,
+            folder=os.getcwd(), local=is_local(session.sparkContext.master), listen=listen_seconds(workers),
+            log_jobs=log_jobs, log_level=log_level, log_format=log_format,
         )  # fmt: skip
         made = Fleet(session, loop, settings, workers)
         opened.pop_all()  # the fleet closes the loop itself, when it has ended

@@ -20,8 +20,10 @@ from ..records import read_record
 from ..store_url import scheme_of
 
 log = logging.getLogger("holdfast")
-LISTEN = 0.5
-"""How often, in seconds, a worker asks whether its fleet is to stop."""
+LISTEN = (0.1, 0.5)
+"""How often, in seconds, a worker asks whether its fleet is to stop: the least and the most, by the fleet's size."""
+ASKED = 20
+"""About so often in a second the workers of a small fleet ask, all together."""
 
 
 class FleetSignal(msgspec.Struct):
@@ -45,6 +47,8 @@ class FleetSettings:
     drain: float
     folder: str
     local: bool
+    listen: float
+    """How often, in seconds, a worker asks whether the fleet is to stop."""
     log_jobs: bool = True
     log_level: str | None = None
     """From which level on its workers log to the stderr of their executor; `None` leaves logs as they are there."""
@@ -63,6 +67,12 @@ class TaskReply(msgspec.Struct, kw_only=True):
     host: str = ""
     did: Report | None = None
     error: str | None = None
+
+
+def listen_seconds(workers: int) -> float:
+    """Return how often a worker of so large a fleet asks: a small one stops soon, a large one spares the store."""
+    least, most = LISTEN
+    return min(most, max(least, workers / ASKED))
 
 
 def run_worker(settings: FleetSettings, number: int) -> Iterator[bytes]:
@@ -108,7 +118,7 @@ async def _listen(app: Holdfast, worker: Worker, settings: FleetSettings) -> Non
     """Stop the worker once the record says so or is gone; stop it without a drain when the record says hurry."""
     asked = False
     while True:
-        await asyncio.sleep(LISTEN)
+        await asyncio.sleep(settings.listen)
         try:
             signal = await _signal(app, settings)
         except StoreError as error:

@@ -18,8 +18,8 @@ from .storage.data_file import DataFile, Value
 from .storage.location import LakeLocation
 from .storage.parquet_writer import TOLD, WriteTarget, file_writer
 from .storage.storage_errors import plain_storage_errors
-from .table_schema import TableSchema
-from .table_version import PROPERTIES, bring_up_to_date
+from .table_schema import QUERIED, TableSchema
+from .table_version import PROPERTIES, bring_up_to_date, missing_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -31,10 +31,11 @@ Files = Callable[[pa.Table], pc.Expression]
 
 
 class LakeTable:
-    """A table of the lake, made when it is first opened."""
+    """A table of the lake, made when it is first opened, or given the columns that it lacks; not with `read_only`."""
 
-    def __init__(self, lake: LakeLocation | Path, schema: TableSchema) -> None:
+    def __init__(self, lake: LakeLocation | Path, schema: TableSchema, *, read_only: bool = False) -> None:
         self.schema = schema
+        self._read_only = read_only
         self.lake = LakeLocation.of(lake)
         self.location = self.lake / schema.name
         self._delta: DeltaTable | None = None
@@ -53,13 +54,21 @@ class LakeTable:
         try:
             found = DeltaTable(uri, storage_options=options)
         except TableNotFoundError:
+            if self._read_only:
+                raise
             return DeltaTable.create(
                 uri, self.schema.arrow, mode="ignore", partition_by=list(self.schema.partition),
                 storage_options=options, name=self.schema.name, description=self.schema.meaning,
                 configuration=dict(PROPERTIES), raise_if_key_not_exists=False,
             )  # fmt: skip
-        bring_up_to_date(found, self.schema, self.lake)
+        if not self._read_only:
+            bring_up_to_date(found, self.schema, self.lake)
         return found
+
+    @property
+    def missing(self) -> list[str]:
+        """The columns that an older Holdfast did not write, and that one who only reads does not add."""
+        return missing_columns(self.delta, self.schema, self.lake) if self._read_only else []
 
     @property
     def exists(self) -> bool:
@@ -182,9 +191,22 @@ def query(tables: Mapping[str, LakeTable], sql: str) -> pa.Table:
     """Return the rows of a SELECT over tables by these names. Neither Spark nor Java is needed."""
     builder = QueryBuilder()
     for name, table in tables.items():
-        builder.register(name, table.delta)
+        _register(builder, name, table)
     # Not `pa.table`, which imports pandas: that takes longer than a whole report.
     return pa.RecordBatchReader.from_stream(builder.execute(sql)).read_all()
+
+
+def _register(builder: QueryBuilder, name: str, table: LakeTable) -> None:
+    """Give a query a table by this name, with null in the columns that the table lacks."""
+    missing = table.missing
+    if not missing:
+        builder.register(name, table.delta)
+        return
+    builder.register(f"stored_{name}", table.delta)
+    types = {each: QUERIED[table.schema.arrow.field(each).type] for each in missing}
+    nulls = ", ".join(f"arrow_cast(NULL, '{type}') AS {each}" for each, type in types.items())
+    made = builder.execute(f"CREATE VIEW {name} AS SELECT *, {nulls} FROM stored_{name}")
+    pa.RecordBatchReader.from_stream(made).read_all()
 
 
 def once_for(batch: int) -> CommitProperties:

@@ -26,12 +26,15 @@ def require_lake(location: LakeLocation) -> None:
 
 
 def open_tables(
-    path: str | Path | LakeLocation, storage_options: Mapping[str, str] | None = None
+    path: str | Path | LakeLocation,
+    storage_options: Mapping[str, str] | None = None,
+    *,
+    read_only: bool = False,
 ) -> dict[str, LakeTable]:
-    """Return the tables of an existing lake."""
+    """Return the tables of an existing lake; with `read_only`, for one who may not or need not write to them."""
     location = LakeLocation.of(path, storage_options)
     with plain_storage_errors(location):
         is_lake = "_delta_log" in (location / BATCHES.name).names()
     if not is_lake:
         raise ConfigError(f"{location} is no lake: name its folder with --path, or make one with holdfast lake run")
-    return {schema.name: LakeTable(location, schema) for schema in LAKE_TABLES}
+    return {schema.name: LakeTable(location, schema, read_only=read_only) for schema in LAKE_TABLES}

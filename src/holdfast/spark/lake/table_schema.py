@@ -9,6 +9,11 @@ import pyarrow as pa
 TEXT, WHOLE, COUNT, REAL = pa.string(), pa.int64(), pa.int32(), pa.float64()
 TIME, DAY, BYTES = pa.timestamp("us", "UTC"), pa.date32(), pa.binary()
 WORDS = pa.list_(TEXT)
+QUERIED = {
+    TEXT: "Utf8", WHOLE: "Int64", COUNT: "Int32", REAL: "Float64", TIME: 'Timestamp(Microsecond, Some("UTC"))',
+    DAY: "Date32", BYTES: "Binary", WORDS: "List(Utf8)", pa.bool_(): "Boolean",
+}  # fmt: skip
+"""What queries call the types of the lake's columns."""
 
 Column = tuple[str, pa.DataType, str]
 

@@ -20,8 +20,8 @@ PROPERTIES = {
 """Of every table: its log is short to read, and does not grow for ever."""
 
 
-def bring_up_to_date(delta: DeltaTable, schema: TableSchema, lake: LakeLocation) -> None:
-    """Add the columns that a table of an older Holdfast lacks; raise for a table of a newer one."""
+def missing_columns(delta: DeltaTable, schema: TableSchema, lake: LakeLocation) -> list[str]:
+    """Return the columns that a table of an older Holdfast lacks; raise for a table of a newer one."""
     found = int(delta.metadata().configuration.get(_NAME) or VERSION)
     there = {field.name for field in delta.schema().fields}
     unknown = there - set(schema.names)
@@ -30,7 +30,12 @@ def bring_up_to_date(delta: DeltaTable, schema: TableSchema, lake: LakeLocation)
         raise LakeTooNew(
             f"{lake} was written by a newer Holdfast: its table {schema.name} {what}; upgrade this one to write to it"
         )
-    missing = [name for name in schema.names if name not in there]
+    return [name for name in schema.names if name not in there]
+
+
+def bring_up_to_date(delta: DeltaTable, schema: TableSchema, lake: LakeLocation) -> None:
+    """Add the columns that a table of an older Holdfast lacks; raise for a table of a newer one."""
+    missing = missing_columns(delta, schema, lake)
     if missing:
         whole = Schema.from_arrow(schema.arrow)
         fields: list[Field] = [field for field in whole.fields if field.name in missing]

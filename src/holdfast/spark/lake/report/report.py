@@ -61,7 +61,7 @@ def make_report(
 ) -> LakeReport:
     """Return what happened in a stretch of time and in some queues, or all of it."""
     begin, end = asked(since, until)
-    figures = Figures(open_tables(path), tuple(queues))
+    figures = Figures(open_tables(path, read_only=True), tuple(queues))
     first, last = figures.span(begin, end)
     read_at = figures.read_at()
     found = (begin, end, tuple(queues), first, last)
