@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from holdfast import Holdfast
+from holdfast.demo import command
 from holdfast.demo import dashboard as demo_dashboard
 from holdfast.demo.dashboard import dashboard
 
@@ -42,3 +43,21 @@ async def test_without_the_extra_the_demo_does_without(tmp_path: Path, monkeypat
     async with dashboard(tmp_path, Console(file=said)) as address:
         assert address is None
     assert "pip install 'holdfast-queue[cli,web]'" in said.getvalue()
+
+
+async def test_an_interrupt_while_the_lake_is_filled_takes_nothing_from_the_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def nothing(*_: object) -> None: ...
+
+    def interrupted(*_: object) -> bool:
+        raise InterruptedError
+
+    monkeypatch.setattr(command, "_run", nothing)
+    monkeypatch.setattr(command, "audit", nothing)
+    monkeypatch.setattr(command, "_report", lambda *_: True)
+    monkeypatch.setattr(command, "show_lake", interrupted)
+    given = command.DemoRun(tmp_path, command._size(1, True), Console(), True)
+    with pytest.raises(InterruptedError):
+        await command._play(given)
+    assert given.adds_up

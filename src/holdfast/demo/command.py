@@ -88,7 +88,7 @@ async def _play_and_stay(given: DemoRun) -> bool:
     from .shop import app
 
     async with app, dashboard(given.folder, given.console) as address:
-        given.adds_up = await _play(given)
+        await _play(given)
         if address is not None and given.console.is_terminal:
             given.console.print(f"Dashboard: {address}", highlight=False)
             await keep_open(given.folder, given.console)
@@ -102,10 +102,10 @@ async def _play(given: DemoRun) -> bool:
         await _run(given.folder, given.size, view)
     except BaseExceptionGroup as group:
         raise _first(group, given.folder) from group
-    adds_up = _report(await audit(given.folder), given.console)
+    given.adds_up = _report(await audit(given.folder), given.console)
     has_lake = given.lake and await asyncio.to_thread(show_lake, given.folder, given.console)
     _farewell(given.folder, given.console, has_lake)
-    return adds_up
+    return given.adds_up
 
 
 def _leave(adds_up: bool) -> None:
