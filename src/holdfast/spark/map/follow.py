@@ -27,7 +27,7 @@ class RunFollower:
         self.failed = 0
 
     def follow(self, left: OpenRuns, pause: Callable[[], None]) -> Iterator[int]:
-        """Yield how many runs are left until none is; call `pause` after each page that is not full."""
+        """Yield how many runs are left until none is; call `pause` when there are no new events."""
         for run in self._chained:
             left.discard(run)
         while left:
@@ -38,7 +38,7 @@ class RunFollower:
             if page.gap or page.reset:
                 self._loop.run(_recount(self._loop.store, self.queue, left))
             yield len(left)
-            if len(page.events) < PAGE and left:
+            if not page.events and left:
                 pause()
         # A chain's end is not an event of its first job.
         while count := len(self._loop.run(open_chains(self._loop.store, self.queue, left))):

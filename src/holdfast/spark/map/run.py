@@ -20,8 +20,7 @@ from ..write.write import save
 from .follow import RunFollower, open_chains
 
 log = logging.getLogger("holdfast")
-PAUSE = 0.1
-"""Between two looks at the log: results come in their thousands a second, and each look is a call to the store."""
+PAUSE = 0.25
 LEAST_BATCH_SECONDS = 1.0
 """Between two batches of a stream: each costs Spark a reading of the rows."""
 
