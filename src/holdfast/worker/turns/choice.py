@@ -182,6 +182,7 @@ class ClaimChoice:
         self.handlers_wait = True
         """Whether handlers keep their slots for longer than a turn takes."""
         self._priority: dict[str, int] = {}
+        self._priorities: frozenset[int] = frozenset()
         self._served: dict[str, int] = {}
         self._ordered: Sequence[str] | None = None
         """The queues whose order is known, and the order; of a thousand it is not made anew for each question."""
@@ -226,7 +227,7 @@ class ClaimChoice:
         """Note which queues were served just now: within their priority they come last."""
         for queue in queues:
             self._served[queue] = self._turns
-        if len({self._priority.get(queue, 0) for queue in self._order}) > 1:
+        if len(self._priorities) > 1:
             self._ordered = None
             return
         first = [queue for queue in self._order if queue not in queues]
@@ -264,6 +265,7 @@ class ClaimChoice:
         if turn.settings is not self._settings:
             self._settings = turn.settings
             self._priority = {name: settings.priority for name, settings in turn.settings.items()}
+            self._priorities = frozenset((0, *self._priority.values()))  # 0: of one that is not told yet
             self.paused = {name for name, settings in turn.settings.items() if settings.paused}
             self._ordered = None
         if turn.claimed:
