@@ -17,7 +17,7 @@ from typing import Any
 
 from benchmarks import store as places
 from benchmarks.app import SLOTS, run
-from benchmarks.processor import children, of_session, of_tree
+from benchmarks.processor import of_session, of_tree
 from benchmarks.scale.app import COUNTS, SHAPE, URL, calls, counted, made
 
 LOOK = 0.005
@@ -66,13 +66,10 @@ def work(store: str, shape: str, processes: int, jobs: int) -> Cost:
         run(_fill(jobs))
         with _workers(processes) as fleet:
             _until(lambda: run(_alive()) == processes, "all worker processes are ready")
-            pids = children(fleet.pid)
-            for pid in pids:
-                os.kill(pid, signal.SIGSTOP)
+            os.killpg(fleet.pid, signal.SIGSTOP)  # one process is the worker itself, more are its children
             run(_resume())
             before, began = _spent(fleet.pid, url), time.perf_counter()
-            for pid in pids:
-                os.kill(pid, signal.SIGCONT)
+            os.killpg(fleet.pid, signal.SIGCONT)
             _until(lambda: counted(counts) >= jobs, "all jobs are done")
             seconds = time.perf_counter() - began
             own, server = (after - start for after, start in zip(_spent(fleet.pid, url), before, strict=True))

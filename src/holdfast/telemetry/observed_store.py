@@ -116,6 +116,7 @@ class _Replies:
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
         self._settings: dict[str, QueueSettings] = {}
+        self._told: Mapping[str, QueueSettings] | None = None
         self._policies: dict[str, Mapping[str, Policy]] = {}
 
     def of(self, name: str, args: tuple[Any, ...], reply: object) -> None:
@@ -136,6 +137,9 @@ class _Replies:
             self._note_policies(args[0], cast(Mapping[str, Policy], reply))
 
     def _note_settings(self, settings: Mapping[str, QueueSettings]) -> None:
+        if settings is self._told:  # a store may have a thousand queues to tell of, and say that nothing changed
+            return
+        self._told = settings
         for queue, after in settings.items():
             before = self._settings.get(queue)
             if before is after:

@@ -265,6 +265,9 @@ class Pump:
 
     async def _find_hungry(self, session: Session) -> None:
         """Find out which queues have jobs waiting that are too large for the room of the moment."""
+        if self._capacity.is_one_slot(session.queues):
+            self._round.hungry = []
+            return
         served = [queue for queue in self._served(session) if queue not in self._choice.paused]
         blocked = self._capacity.blocked(self._choice.order(served), self._runner.free)
         self._round.hungry = [queue for queue in blocked if await self._has_waiting(queue)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
@@ -13,6 +14,8 @@ from .connection.server import Server
 from .keys import Keys
 
 R = TypeVar("R")
+AT_ONCE = 64
+"""How many calls of a session with many queues are on their way at once."""
 
 
 def rid(run: int) -> bytes:
@@ -75,6 +78,16 @@ class RedisCaller:
     async def word(self, queue: str, entry: ServerCall[bytes]) -> Reply:
         """The same for one that answers with a word of the contract."""
         return Reply((await self.call(queue, entry)).decode())
+
+    async def at_once(self, calls: Sequence[Coroutine[Any, Any, R]]) -> list[R]:
+        """Return what calls answer that share packets; raise the first error once all of them are over."""
+        found: list[R | BaseException] = []
+        for first in range(0, len(calls), AT_ONCE):
+            found += await asyncio.gather(*calls[first : first + AT_ONCE], return_exceptions=True)
+        for each in found:
+            if isinstance(each, BaseException):
+                raise each
+        return [each for each in found if not isinstance(each, BaseException)]
 
     async def know(self, *queues: str) -> None:
         """Put queues into the list of queues. Those that are there need no memory, of which there may be none left."""

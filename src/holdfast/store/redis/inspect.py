@@ -156,6 +156,7 @@ class RedisInspect:
 def _joined(one: SessionFields, other: SessionFields) -> SessionFields:
     """Return a session from what two of its queues say of it."""
     return one._replace(
+        info=max(one.info, other.info, key=len),  # of a session with many queues one knows all of it
         started_at=min(one.started_at, other.started_at),
         heard_at=max(one.heard_at, other.heard_at),
         expires_at=min(one.expires_at, other.expires_at),

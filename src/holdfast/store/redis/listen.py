@@ -31,6 +31,7 @@ from .connection.wire import RedisWire
 from .handover import HandOver
 from .keys import long, short
 from .record.job import STATES
+from .visits import Visits
 
 log = logging.getLogger("holdfast")
 QUIET = 15.0
@@ -39,7 +40,7 @@ LONGEST_PAUSE = 2.0
 
 
 _NEWS = struct.Struct(">c6sHI")
-_MESSAGE = re.compile(rb"(\d+)([=!]?)").match
+_MESSAGE = re.compile(rb"(\d+)([=!@]?)").match
 
 
 def finished_in(text: bytes) -> Iterator[Finished]:
@@ -67,6 +68,8 @@ class Subscription:
         self.on_finished = on_finished
         self.handed_over: HandOver | None = None
         """What is handed over to the session that listens here."""
+        self.visits: Visits | None = None
+        """What is known of the queues of the session that listens here, if there are many."""
 
     def close(self) -> None:
         """Hear nothing more."""
@@ -168,6 +171,8 @@ class RedisListener:
                 away = time.monotonic() - self._away_since
                 log.warning("listener_back: wake-ups of %s arrive again after %.1f s", self._server.address, away)
                 for subscription in list(self.subscriptions.values()):
+                    if subscription.visits is not None:
+                        subscription.visits.ring(None)
                     subscription.on_wake()  # what was published meanwhile was missed
             self._before = True
             self._subscribed.set()
@@ -178,7 +183,7 @@ class RedisListener:
         return self.subscriptions.get(int(number)) if channel == self.channel and number.isdigit() else None
 
     def _hand_on(self, message: bytes) -> None:
-        """Hand a message on: the number of a subscription, a mark, and nothing (wake up), news or a hand-over."""
+        """Hand a message on: the number of a subscription, a mark, and a queue (wake up), news or a hand-over."""
         found = _MESSAGE(message)
         subscription = self.subscriptions.get(int(found[1])) if found else None
         if found is None or subscription is None:
@@ -189,6 +194,8 @@ class RedisListener:
             return
         if found[2] == b"!" and subscription.handed_over is not None:
             subscription.handed_over.receive(message[found.end() :])
+        elif subscription.visits is not None:
+            subscription.visits.ring(message[found.end() :].decode() or None)
         subscription.on_wake()
 
     async def close(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Mapping, Sequence
 
@@ -16,6 +15,7 @@ from .caller import RedisCaller
 from .handover import HandOver
 from .outage import Outages
 from .record.view import claimed_all
+from .visits import AT_ONCE, Visits
 
 MOST_SETTINGS = 1000
 _STALE = SETTLED[b"stale"]
@@ -50,11 +50,15 @@ class PartialTurn:
         self.settings: dict[str, QueueSettings] = {}
         self.aborts: dict[str, list[tuple[Lease, Abort]]] = {}
         self.waiting: dict[str, bool] = {}
+        self.dry: set[str] = set()
+        """Queues that had fewer jobs than they were asked for, and in which the session of many queues is parked."""
         self.posted: list[tuple[str, Flat]] = []
         """Queues with messages for others, and the first of these."""
         self.now = 0
         self.suspects: list[str] = []
         self.late = self.more = self.evicted = self.unsure = False
+        self.visits: Visits | None = None
+        """What the session knows of its queues, if it has so many that it visits some of them."""
 
     @property
     def held(self) -> int:
@@ -77,7 +81,7 @@ class PartialTurn:
             claimed=given + self.claimed,
             next_at_ms=min(instants) if instants else None,
             now_ms=self.now,
-            settings=self.settings,
+            settings=self.settings if self.visits is None else self.visits.settings,
             more=self.more,
             suspects=tuple(self.suspects),
             aborts=[each for found in self.aborts.values() for each in found],
@@ -95,21 +99,64 @@ class RedisTurns:
         self._settings: dict[bytes, QueueSettings] = {}
 
     async def make(self, turn: PartialTurn, park: bool, handed: HandOver | None, idle: bool) -> None:
-        """Settle and claim in all queues of the session."""
-        if self._in_cluster and len(turn.session.queues) > 1:
-            await self._one_by_one(turn, park)
+        """Settle and claim in the queues of the session; where it has many, in those that may have something."""
+        if turn.visits is not None:
+            await self._in_parts(turn, turn.visits, "dry" if park else "none")
+        elif self._in_cluster and len(turn.session.queues) > 1:
+            await self._one_by_one(turn, turn.session.queues, turn.order, "park" if park else "")
         else:
-            ranks = dict(zip(turn.order, range(1, len(turn.order) + 1), strict=True))
-            await self._together(turn, turn.session.queues, ranks, park, handed, idle)
+            parks = "" if not park else "idle" if idle and handed is not None else "park"
+            await self._together(turn, turn.session.queues, _ranks(turn.order), parks, handed)
+        if turn.evicted and (turn.visits is not None or self._in_cluster):
+            # Dead in one queue is dead in all: what was claimed elsewhere must not wait for the lease.
+            leave = LeaveCall(session=turn.session.id)
+            await self._caller.at_once([self._caller.call(queue, leave) for queue in turn.session.queues])
+
+    async def _in_parts(self, turn: PartialTurn, visits: Visits, parks: str) -> None:
+        """Settle, then go on to claim from the queues that may have jobs until there is no room.
+
+        Every queue is visited once in a third of the lease, so that turns renew it.
+        """
+        due, settling = visits.due(), list(turn.entries)
+        wanted = visits.open(turn.order)
+        must = dict.fromkeys((*settling, *due))
+        others = [queue for queue in wanted if queue not in must]
+        part = [*must, *others[: visits.width]] or [visits.longest_ago]  # one at least: it must hear if it is alive
+        behind = others[visits.width :]
+        while part and not turn.evicted:
+            rings, chosen = visits.rings, frozenset(part)
+            order = [queue for queue in wanted if queue in chosen] if turn.room > 0 else []
+            if self._in_cluster:
+                await self._one_by_one(turn, part, order, parks)
+            else:
+                await self._together(turn, part, _ranks(order), parks)
+            if not turn.evicted:
+                self._note_visits(turn, visits, part, rings)
+            if turn.room > 0 and behind:
+                visits.width = min(2 * visits.width, AT_ONCE)
+                part, behind = behind[: visits.width], behind[visits.width :]
+            else:
+                part, wanted = visits.stale()[:AT_ONCE], []
+        if turn.room <= 0 and turn.claimed:
+            visits.width = min(len({job.lease.queue for job in turn.claimed}) + 1, AT_ONCE)
+        turn.next_at.update(visits.next_at)
+        asked = frozenset(turn.order) if visits.suspects else frozenset()
+        turn.suspects = [queue for queue in visits.suspects if queue in asked]
+
+    def _note_visits(self, turn: PartialTurn, visits: Visits, queues: Sequence[str], rings: int) -> None:
+        left = frozenset(turn.suspects)
+        for queue in queues:
+            visits.visited(queue, rings, queue in turn.dry, turn.next_at.get(queue, -1), queue in left)
+        visits.told(turn.settings, turn.now)
+        turn.settings, turn.suspects, turn.dry = {}, [], set()
 
     async def _together(
         self,
         turn: PartialTurn,
         queues: Sequence[str],
         ranks: Mapping[str, int],
-        park: bool,
+        parks: str,
         handed: HandOver | None = None,
-        idle: bool = False,
     ) -> None:
         """Settle these queues in one call, and claim from them in the order of their ranks."""
         session, caller = turn.session, self._caller
@@ -120,7 +167,7 @@ class RedisTurns:
             room=turn.room,
             held=turn.held,
             only_suspects=turn.only_suspects,
-            parks="" if not park else "idle" if idle and handed is not None else "park",
+            parks=parks,
             seed=random.randrange(1, 2**31),
             received=None if handed is None else handed.received,
         )
@@ -180,6 +227,7 @@ class RedisTurns:
         turn.settings[queue] = self._decoded(queue, part.settings)
         turn.aborts[queue] = aborts_of(queue, part.aborts)
         turn.waiting[queue] = bool(part.waiting)
+        (turn.dry.add if part.waiting == 0 else turn.dry.discard)(queue)
         if part.posted:
             turn.posted.append((queue, part.posted))
 
@@ -191,22 +239,19 @@ class RedisTurns:
             settings = self._settings[text] = readable_settings(queue, text)
         return settings
 
-    async def _one_by_one(self, turn: PartialTurn, park: bool) -> None:
+    async def _one_by_one(self, turn: PartialTurn, queues: Sequence[str], order: Sequence[str], parks: str) -> None:
         """The same in a cluster: all queues settle at once, and those that have something are claimed from in order."""
-        ranks = dict.fromkeys(turn.order, -1) if turn.room else {}
-        first = turn.order[0] if ranks else None
+        ranks = dict.fromkeys(order, -1) if turn.room else {}
+        first = order[0] if ranks else None
         if first is not None:
-            await self._together(turn, [first], {first: 1}, park)
-        others = [queue for queue in turn.session.queues if queue != first]
-        results = await asyncio.gather(
-            *(self._together(turn, [queue], ranks, park) for queue in others), return_exceptions=True
-        )
-        for problem in results:
-            if isinstance(problem, BaseException):
-                raise problem
-        for queue in turn.order[1:]:
+            await self._together(turn, [first], {first: 1}, parks)
+        others = [queue for queue in queues if queue != first]
+        await self._caller.at_once([self._together(turn, [queue], ranks, parks) for queue in others])
+        for queue in order[1:]:
             if turn.room > 0 and turn.waiting.get(queue) and not turn.evicted:
-                await self._together(turn, [queue], {queue: 1}, park)
-        if turn.evicted:  # dead in one queue is dead in all: what was claimed elsewhere must not wait for the lease
-            for queue in turn.session.queues:
-                await self._caller.call(queue, LeaveCall(session=turn.session.id))
+                await self._together(turn, [queue], {queue: 1}, parks)
+
+
+def _ranks(order: Sequence[str]) -> dict[str, int]:
+    """Return the places of queues from which to claim."""
+    return dict(zip(order, range(1, len(order) + 1), strict=True))

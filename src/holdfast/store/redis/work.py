@@ -33,6 +33,7 @@ from .outage import Outages
 from .outbox import RedisOutbox
 from .record.view import claimed_all
 from .turn import PartialTurn, RedisTurns
+from .visits import FEW, Visits
 
 _json = msgspec.json.encode
 HEARD_WITHIN_MS = 50
@@ -50,6 +51,8 @@ class RedisWork:
         self._turns = RedisTurns(caller, self._outages)
         self.handed_over: dict[str, HandOver] = {}
         """By session: the jobs that came with wake-ups."""
+        self._visits: dict[str, Visits | None] = {}
+        """By session: what it knows of its queues, if they are many."""
         self._connections: dict[str, int] = {}
         """By session: how often anything had been connected when it was last sure of what it holds."""
 
@@ -64,19 +67,28 @@ class RedisWork:
         ends_hand_over = len(session.queues) > 1 and self.handed_over.pop(session.id, None) is not None
         if subscription is not None and ends_hand_over:
             subscription.handed_over = None
-        for queue in session.queues:
-            call = RegisterCall(
-                shift=self._outages.shift,
-                queue=queue,
-                session=session.id,
-                lease_ms=session.lease_ms,
-                info=_json(session),
-                address=session.address,
-            )
-            await self._caller.call(queue, call)
+        many = len(session.queues) > FEW
+        visits = self._visits[session.id] = Visits(session, self._caller.clock) if many and subscription else None
+        if subscription is not None:
+            subscription.visits = visits
+        await self._caller.at_once([self._register(session, queue) for queue in session.queues])
         self._outages.note_lease(session.lease_ms)
         # With more queues nothing is handed over any more; what was until its next turn, it has to ask for.
         self._connections[session.id] = -1 if ends_hand_over else self._caller.server.connections
+
+    async def _register(self, session: Session, queue: str) -> None:
+        info = session
+        if len(session.queues) > FEW and queue != session.queues[0]:  # a thousand would know of each other thousand
+            info = msgspec.structs.replace(session, queues=(queue,), tasks=None)
+        call = RegisterCall(
+            shift=self._outages.shift,
+            queue=queue,
+            session=session.id,
+            lease_ms=session.lease_ms,
+            info=_json(info),
+            address=session.address,
+        )
+        await self._caller.call(queue, call)
 
     async def settle_and_claim(
         self,
@@ -119,11 +131,16 @@ class RedisWork:
         if not self._outages.was_heard_lately(HEARD_WITHIN_MS):
             await self._outages.hear(session.lease_ms)
         back = handed.give_back() if handed is not None else []
-        served = frozenset(session.queues)  # a session may have a thousand
+        visits = self._visits.get(session.id)
+        served = frozenset(session.queues) if visits is None else visits.queues  # a session may have a thousand
         wanted = [queue for queue in queues if queue in served]
         if handed is not None:
             held += handed.taken - before
         partial = PartialTurn(session, [*settlements, *back], wanted, room - len(given), held, only_suspects)
+        if visits is not None and visits.connections != self._caller.server.connections:
+            visits.connections = self._caller.server.connections
+            visits.forget()  # a server that was not there may have forgotten who is parked
+        partial.visits = visits
         await self._turns.make(partial, park, handed, idle)
         if partial.evicted:
             self._forget(session)
@@ -141,6 +158,7 @@ class RedisWork:
         """Forget a session that is over."""
         self.handed_over.pop(session.id, None)
         self._connections.pop(session.id, None)
+        self._visits.pop(session.id, None)
 
     def _is_unsure(self, session: Session) -> bool:
         """True once after anything was connected anew: that server may have forgotten what this session settled."""
@@ -204,8 +222,9 @@ class RedisWork:
     async def held(self, session: Session) -> list[Claimed]:
         """Return what the store thinks that the session is working on."""
         found: list[Claimed] = []
-        for queue in session.queues:
-            reply = await self._caller.call(queue, HeldCall(session=session.id))
+        call = HeldCall(session=session.id)
+        replies = await self._caller.at_once([self._caller.call(queue, call) for queue in session.queues])
+        for queue, reply in zip(session.queues, replies, strict=True):
             if reply.claimed is None:
                 return []
             jobs, broken = claimed_all(queue, reply.claimed, 0)
@@ -223,8 +242,9 @@ class RedisWork:
             await self.settle_and_claim(session, (), (), 0)
             if not handed.waiting:
                 self.handed_over.pop(session.id, None)
-        for queue in session.queues:
-            await self._caller.call(queue, LeaveCall(session=session.id))
+        call = LeaveCall(session=session.id)
+        await self._caller.at_once([self._caller.call(queue, call) for queue in session.queues])
+        self._forget(session)
 
     async def reap(self, queue: str, limit: int, but: str | None) -> Reaped:
         """Reap the jobs of expired sessions, but of the one that asks, at most `limit` of them."""

@@ -80,18 +80,26 @@ class Capacity:
         self.registry = registry
         self._units = units
         self._demands: dict[str, Demand] = {}
+        self._one_slot: set[str] = set()
+        """Queues whose jobs take one slot each, as far as they were asked for."""
         self._known = -1
 
     def demand(self, queue: str) -> Demand:
         """Return what jobs of a queue may take, by the tasks that this app knows."""
         if self._known != self.registry.changes:
-            self._demands, self._known = {}, self.registry.changes
+            self._demands, self._one_slot, self._known = {}, set(), self.registry.changes
         if queue not in self._demands:
             tasks = self._runners(queue)
             needs = {need_of(task) for task in tasks if task.in_process}
             slots = max((task.slots for task in tasks), default=1)
-            self._demands[queue] = Demand(slots, tuple(needs))
+            demand = self._demands[queue] = Demand(slots, tuple(needs))
+            if not demand.needs and slots == 1:
+                self._one_slot.add(queue)
         return self._demands[queue]
+
+    def is_one_slot(self, queues: Sequence[str]) -> bool:
+        """Return whether jobs of all these queues take one slot each, as those of most workers do; `False`: perhaps."""
+        return not queues or (not self.demand(queues[0]).needs and self._one_slot.issuperset(queues))
 
     def _runners(self, queue: str) -> list[AnyTask]:
         try:
@@ -111,6 +119,8 @@ class Capacity:
         For the first queue of `hungry` that does not fit, a process is kept free of the jobs of those behind it; or, if
         it lacks slots, those behind it get none.
         """
+        if self.is_one_slot(order):
+            return [] if free <= 0 or not order or is_dry(SLOTS) else [ClaimRequest(SLOTS, tuple(order), free)]
         found: list[ClaimRequest] = []
         one_slot = OneSlotGroup()
         kept: int | None = None

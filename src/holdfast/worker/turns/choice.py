@@ -11,10 +11,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from ...core.limit import QueueSettings
 from ...store.contract import Settlement, Turn
 from .capacity import SLOTS, Capacity, ClaimRequest
 
@@ -181,7 +182,12 @@ class ClaimChoice:
         self.handlers_wait = True
         """Whether handlers keep their slots for longer than a turn takes."""
         self._priority: dict[str, int] = {}
+        self._priorities: frozenset[int] = frozenset()
         self._served: dict[str, int] = {}
+        self._ordered: Sequence[str] | None = None
+        """The queues whose order is known, and the order; of a thousand it is not made anew for each question."""
+        self._order: tuple[str, ...] = ()
+        self._settings: Mapping[str, QueueSettings] | None = None
         self._turns = 0
         self._slots_at = self._pool_at = 0
         """The latest turn of each lane."""
@@ -212,7 +218,20 @@ class ClaimChoice:
         """Return the queues by priority, the highest first, then by which was served least recently."""
         if len(queues) == 1:
             return queues
-        return sorted(queues, key=lambda queue: (-self._priority.get(queue, 0), self._served.get(queue, 0)))
+        if self._ordered is not queues:
+            found = sorted(queues, key=lambda queue: (-self._priority.get(queue, 0), self._served.get(queue, 0)))
+            self._ordered, self._order = queues, tuple(found)
+        return self._order
+
+    def _note_served(self, queues: set[str]) -> None:
+        """Note which queues were served just now: within their priority they come last."""
+        for queue in queues:
+            self._served[queue] = self._turns
+        if len(self._priorities) > 1:
+            self._ordered = None
+            return
+        first = [queue for queue in self._order if queue not in queues]
+        self._order = (*first, *(queue for queue in self._order if queue in queues))
 
     def _cut(self, request: ClaimRequest) -> ClaimRequest:
         if request.pool:
@@ -243,11 +262,14 @@ class ClaimChoice:
 
     def answered(self, request: ClaimRequest, turn: Turn) -> None:
         """Note what a turn brought."""
-        self._priority = {name: settings.priority for name, settings in turn.settings.items()}
-        self.paused = {name for name, settings in turn.settings.items() if settings.paused}
-        for claimed in turn.claimed:
-            self._served[claimed.lease.queue] = self._turns
+        if turn.settings is not self._settings:
+            self._settings = turn.settings
+            self._priority = {name: settings.priority for name, settings in turn.settings.items()}
+            self._priorities = frozenset((0, *self._priority.values()))  # 0: of one that is not told yet
+            self.paused = {name for name, settings in turn.settings.items() if settings.paused}
+            self._ordered = None
         if turn.claimed:
+            self._note_served({claimed.lease.queue for claimed in turn.claimed})
             self.round.brought()
         if len(turn.claimed) < request.room:
             self.round.had_less(request.group, turn)

@@ -116,8 +116,9 @@ class GivenFields(NamedTuple):
 class TurnCall(ServerCall[RedisTurnReply]):
     """Settle attempts that ended, in all queues of a session, and claim jobs.
 
-    `parks` is empty, "park", or "idle" for a worker that jobs may be handed over to. `received` is the number of the
-    latest hand-over that it knows of.
+    `parks` is empty, "park", or "idle" for a worker that jobs may be handed over to. A session that visits some of its
+    many queues parks in those that are "dry", or in "none". `received` is the number of the latest hand-over that it
+    knows of.
     """
 
     reply, flag, takes = RedisTurnReply, DRAINS, (QueueArguments, SettlementArguments, NearArguments)

@@ -1,13 +1,17 @@
--- Wake-ups: a hint to one listener of one process. One that is lost costs a poll.
+-- Wake-ups: a hint to one listener of one process, with the name of the queue. One that is lost costs a poll.
 
 function H.ring(address, message)
   local channel, number = string.match(address, '^(.*)#(%d+)$')
   if channel then redis.call('PUBLISH', channel, number .. (message or '')) end
 end
 
+local function ring_for(q, session)
+  if session.address then H.ring(session.address, '@' .. (q.name or '')) end
+end
+
 function H.ring_session(q, session)
   local found = H.session(q, session)
-  if found and found.address then H.ring(found.address) end
+  if found then ring_for(q, found) end
 end
 
 -- The caller is not parked meanwhile; return whether it was. Not done before another worker is to be woken, or
@@ -34,7 +38,7 @@ function H.wake(q, jobs, hand_over)
     local room, session = math.floor(score), H.session(q, id)
     if session then
       local given = hand_over and H.may_hand_over(score) and H.hand_over_to(q, id, session, math.min(jobs, room), room)
-      if not given and session.address then H.ring(session.address) end
+      if not given then ring_for(q, session) end
     end
     jobs = jobs - room
     woken = woken + 1

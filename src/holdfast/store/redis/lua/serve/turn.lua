@@ -107,12 +107,43 @@ local function decline(q, offered)
   end
 end
 
+-- What a session that visits some of its many queues says of parking.
+local PARTLY = { dry = true, none = true }
+
+-- The same for a worker that stays parked in queues which its turns do not visit, so that it is also woken when it is full,
+-- whatever the queue's limits are, and for more than it has room for.
+local function pass_over(q)
+  if not q.dry and not H.unpark(q) and redis.call('EXISTS', q.key.parked) == 1 and H.is_waiting(q) then H.wake(q, 1) end
+end
+
+-- Such a session parks where it found too few jobs, and stays parked where it did not ask for any. The reply says where it
+-- has nothing to look for: a job that ended may have made room for another.
+local function park_where_dry(call, q, room, reply)
+  local asked = q.offered or q.only_look
+  local parked = q.dry
+  if not asked then parked = H.unpark(q) end
+  if not parked then return H.unpark(q) end
+  redis.call('ZADD', q.key.parked, math.max(1, room), call.session)
+  if asked or #q.entries == 0 then reply.waiting = 0 end
+end
+
+local function park(call, q, room, reply)
+  if call.parks == 'dry' then
+    park_where_dry(call, q, room, reply)
+  elseif room > 0 and (call.parks == 'park' or call.parks == 'idle') then
+    redis.call('ZADD', q.key.parked, call.parks == 'idle' and room + 0.5 or room, call.session)
+  else
+    H.unpark(q)
+  end
+end
+
 -- Whether a claim would find something, for a worker that may not claim here yet (the queues of a cluster).
 local function look(q, reply)
   local next_at = not H.setting(q, 'paused') and H.next_at(q)
   reply.next_at = next_at or -1
   local found = next_at and next_at <= q.now or H.is_waiting(q)
   reply.waiting = found and not H.setting(q, 'paused') and 1
+  q.dry = not reply.waiting
 end
 
 -- Attempts that ended in each queue, as far as its group says how many; and in which order to claim.
@@ -152,7 +183,7 @@ local function claim_all(call, queues, replies, order, room, held)
       room, held = offer.room, held + offer.count
       reply.claimed, reply.next_at = offer.claimed, offer.next_at or -1
       reply.more, reply.suspects = offer.more and 1, offer.suspects and 1
-      q.offered = true
+      q.offered, q.dry = true, room > 0
     end
   end
   return room
@@ -201,17 +232,13 @@ H.serve('turn', function(call, keys, args, at)
   if given then room, held = room - #given.claimed / 3, CROWD end
   room = claim_all(call, queues, replies, order, room, held)
   for index, q in ipairs(queues) do
-    pass_on(q, #q.entries)
-    decline(q, q.offered)
-    if call.parks ~= '' and room > 0 then
-      redis.call('ZADD', q.key.parked, call.parks == 'idle' and room + 0.5 or room, id)
-    else
-      H.unpark(q)
-    end
     local reply = replies[index]
+    if q.only_look then look(q, reply) end
+    pass_on(q, #q.entries)
+    if PARTLY[call.parks] then pass_over(q) else decline(q, q.offered) end
+    park(call, q, room, reply)
     reply.aborts = H.aborts(q, id)
     if q.posted then reply.posted = H.undelivered(q) end
-    if q.only_look then look(q, reply) end
     replies[index] = REPLY.queue_turn(reply)
   end
   return REPLY.turn({
