@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 from cli_shop import Shop, in_shop
 from click.testing import CliRunner
 
 from holdfast import __version__
 from holdfast.cli import cli
+from holdfast.cli.root import MODULES
 
 
 @pytest.fixture
@@ -30,13 +34,25 @@ def test_alone_it_shows_its_commands(shop: Shop) -> None:
 
 def test_every_command_has_help_with_examples() -> None:
     runner = CliRunner()
-    for name, command in cli.commands.items():
+    context = click.Context(cli)
+    for name in MODULES:
+        command = cli.get_command(context, name)
         words = [[name], *([name, each] for each in getattr(command, "commands", {}))]
         for each in words:
             told = runner.invoke(cli, [*each, "--help"])
             assert told.exit_code == 0
             assert "Example" in told.stdout, each
             assert f"holdfast {each[0]}" in told.stdout, each
+
+
+def test_a_command_imports_no_other() -> None:
+    code = (
+        "import sys; from holdfast.cli import cli\n"
+        "cli(['jobs', 'list', '--help'], standalone_mode=False)\n"
+        "print([name for name in sys.modules if name.startswith(('holdfast.worker', 'holdfast.cli.top'))])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert ran.stdout.splitlines()[-1] == "[]"
 
 
 def test_the_demo_is_a_command() -> None:

@@ -32,6 +32,10 @@ class NotDone(HoldfastError):
     """A correct request that could not be done."""
 
 
+class Halfway(HoldfastError):
+    """A command was interrupted between two of its steps. It says what it did, and how to go on."""
+
+
 class Command(click.Command):
     """A command with `--debug`, and `-h` as well as `--help`."""
 

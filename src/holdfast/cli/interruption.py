@@ -10,12 +10,7 @@ from contextlib import contextmanager
 
 import click
 
-from ..errors import HoldfastError
 from ..worker.signals import heard
-
-
-class Halfway(HoldfastError):
-    """A command was interrupted between two of its steps. It says what it did, and how to go on."""
 
 
 class Interruption:

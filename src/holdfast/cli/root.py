@@ -16,30 +16,39 @@ import click
 from .. import __version__
 from ..core.visible import visible_lines
 from ..errors import ConfigError, HoldfastError, PayloadError, ScheduleMissing
-from .chains import chains
-from .command import CommandGroup, one_line
-from .develop.completion import completion
-from .develop.init import init
-from .doctor import doctor
-from .events import events
-from .interruption import Halfway
-from .job.actions import cancel, delete, promote, requeue
-from .job.enqueue import enqueue
-from .job.jobs import jobs
-from .job.watch import watch
-from .lake.lake import lake
-from .maintain import migrate, upkeep
+from .command import CommandGroup, Halfway, one_line
 from .output import say
-from .queues import pause, queues, resume
-from .schedules import schedules
-from .serve import serve
-from .tasks import declare, settings, tasks
-from .telemetry.metrics import metrics
-from .top.top import top
-from .worker.worker import worker
-from .worker.workers import workers
 
 USAGE, TROUBLE, INTERRUPTED = 2, 1, 130
+MODULES = {
+    "worker": "worker.worker",
+    "enqueue": "job.enqueue",
+    "jobs": "job.jobs",
+    "chains": "chains",
+    "queues": "queues",
+    "tasks": "tasks",
+    "schedules": "schedules",
+    "workers": "worker.workers",
+    "top": "top.top",
+    "events": "events",
+    "cancel": "job.actions",
+    "requeue": "job.actions",
+    "promote": "job.actions",
+    "delete": "job.actions",
+    "pause": "queues",
+    "resume": "queues",
+    "settings": "tasks",
+    "declare": "tasks",
+    "doctor": "doctor",
+    "metrics": "telemetry.metrics",
+    "upkeep": "maintain",
+    "migrate": "maintain",
+    "serve": "serve",
+    "lake": "lake.lake",
+    "init": "develop.init",
+    "completion": "develop.completion",
+}
+"""The module of each command, those first that people need first. A command is a function of its own name there."""
 
 
 class RootGroup(CommandGroup):
@@ -47,15 +56,18 @@ class RootGroup(CommandGroup):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return every command, those first that people need first."""
-        return [*self.commands, *(["demo"] if find_spec("holdfast.demo") else [])]
+        return [*MODULES, *(["demo"] if find_spec("holdfast.demo") else [])]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command by name; `demo` is imported only when it is asked for."""
+        """Return a command by name. Its module is imported only now: all of them take longer than most commands."""
+        if cmd_name in MODULES:
+            found: click.Command = getattr(import_module(f".{MODULES[cmd_name]}", __package__), cmd_name)
+            return found
         if cmd_name == "demo" and find_spec("holdfast.demo"):
             with contextlib.suppress(ImportError, AttributeError):
                 demo: click.Command = import_module("holdfast.demo").demo
                 return demo
-        return super().get_command(ctx, cmd_name)
+        return None
 
     def main(
         self,
@@ -125,14 +137,6 @@ def cli(ctx: click.Context) -> None:
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
-
-
-for _command in (
-    worker, enqueue, jobs, chains, queues, tasks, schedules, workers, top, events, cancel, requeue, promote, delete,
-    pause, resume, settings, declare, doctor, metrics, upkeep, migrate, serve, lake, init, completion,
-):  # fmt: skip
-    cli.add_command(_command)
-jobs.add_command(watch)
 
 
 def main() -> None:

@@ -17,9 +17,9 @@ from ...app.queue import AnyQueue
 from ...core.transition import Reply
 from ...errors import ConfigError
 from ...store.contract import CancelResult, Filter
-from ..command import Command, NotDone, OptionValue, Source, acting_options, json_option
+from ..command import Command, Halfway, NotDone, OptionValue, Source, acting_options, json_option
 from ..complete import complete_queues, complete_tasks
-from ..interruption import Halfway, command_again, interruptible
+from ..interruption import command_again, interruptible
 from ..output import console, json_out, say, table
 from ..parse import as_instant, by_option
 

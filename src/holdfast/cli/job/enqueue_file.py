@@ -18,8 +18,8 @@ from ...app.bulk import Call, EnqueueCounts
 from ...core.bound import ASKED_AT_ONCE
 from ...errors import ConfigError
 from ...json.form import JsonObject
-from ..command import Source
-from ..interruption import Halfway, command_again, interruptible
+from ..command import Halfway, Source
+from ..interruption import command_again, interruptible
 from ..output import console, json_out, say, say_note
 from .row_calls import Given, RowCalls, call_of
 from .rows import Format, Row, WrongRow, format_of, opened, rows_of

@@ -20,6 +20,7 @@ from ..command import CommandGroup, OptionValue, Source, json_option, source_opt
 from ..complete import complete_queues, complete_tasks
 from ..output import console, duration, json_out, json_text, say_more, table
 from ..parse import as_instant, by_option
+from .watch import watch
 
 T = TypeVar("T")
 
@@ -35,6 +36,9 @@ def jobs() -> None:
       holdfast jobs show mail mail-1 --app shop:app
       holdfast jobs watch mail mail-1 --app shop:app
     """
+
+
+jobs.add_command(watch)
 
 
 @jobs.command("list")
