@@ -73,9 +73,5 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 def new_runner() -> asyncio.Runner:
-    """On uvloop where it is installed, as `holdfast-queue[fast]` does."""
-    try:
-        from uvloop import new_event_loop
-    except ImportError:
-        return asyncio.Runner()
-    return asyncio.Runner(loop_factory=new_event_loop)
+    """Return the loop of a measured program: asyncio's own, as `holdfast worker` has it."""
+    return asyncio.Runner()
