@@ -107,7 +107,7 @@ class RedisTurns:
         else:
             parks = "" if not park else "idle" if idle and handed is not None else "park"
             await self._together(turn, turn.session.queues, _ranks(turn.order), parks, handed)
-        if turn.evicted and (turn.visits is not None or self._in_cluster):
+        if turn.evicted and len(turn.session.queues) > 1 and (turn.visits is not None or self._in_cluster):
             # Dead in one queue is dead in all: what was claimed elsewhere must not wait for the lease.
             leave = LeaveCall(session=turn.session.id)
             await self._caller.at_once([self._caller.call(queue, leave) for queue in turn.session.queues])
