@@ -31,6 +31,7 @@ demo: $(VENV)/.spark ## A shop at work, with its dashboard: three workers, one k
 
 test: lint types imports ## The one gate: format, lint, types, imports, and all tests on real servers
 	@$(BIN)/python tests/debian.py
+	@$(BIN)/python tests/spark_classes.py
 	@$(PYTEST) $(ARGS)
 
 # It leaves out whatever starts a server, Spark or many processes: tests/selection.py has the list.

@@ -32,13 +32,18 @@ def url(kind: str, tmp_path: Path) -> str:
     return url_of(kind, tmp_path)
 
 
+@pytest.fixture(autouse=True)
+def other_threads() -> Iterator[None]:
+    others.update(threads_named_home())
+    yield
+    others.clear()
+
+
 @pytest.fixture
 def app(url: str) -> Iterator[Holdfast]:
-    others.update(threads_named_home())
     made = Holdfast(url)
     yield made
     made.sync.close()
-    others.clear()
 
 
 @pytest.fixture
