@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import signal
 import time
 from collections import Counter
@@ -21,7 +22,7 @@ from holdfast.errors import ConfigError, MissingExtra, StoreClosed, StoreError, 
 from holdfast.store import open_store
 from holdfast.store.contract import Complete, NewJob, Session
 from holdfast.store.redis import RedisStore
-from holdfast.store.redis.connection import library
+from holdfast.store.redis.connection import library, link
 from holdfast.store.redis.keys import Keys, long, short
 from holdfast.worker.recovery import FIRST_PAUSE
 
@@ -267,6 +268,21 @@ async def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
     store = open_store(f"redis://127.0.0.1:{servers.free_port()}?retry_for=0.05")
     with pytest.raises(StoreError, match="cannot be reached"):
         await store.open()
+
+
+async def test_a_connection_for_which_no_descriptor_is_left_is_trouble_of_the_store(
+    server: servers.RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """redis-py reads a file of its own to make a connection: a handler that asks the store is not to blame for that."""
+
+    def lame(**options: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files", "METADATA")
+
+    store = RedisStore(f"{server.url}?retry_for=0.1")
+    monkeypatch.setattr(link, "Connection", lame)
+    with pytest.raises(StoreError, match="Too many open files"):
+        await store.open()
+    await store.close()
 
 
 async def test_a_server_that_hangs_is_given_up(server: servers.RedisServer) -> None:

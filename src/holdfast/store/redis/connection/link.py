@@ -48,7 +48,10 @@ async def connect(address: RedisAddress, host: str, port: int) -> AbstractConnec
         "protocol": 2,
         **address.settings,
     }
-    connection = _made(address, options)
+    try:
+        connection = _made(address, options)
+    except OSError as error:  # redis-py reads a file of its own to tell its version
+        raise Unsent(str(error)) from error
     try:
         async with asyncio.timeout(patience) as limit:  # a server that hangs takes connections, and does not greet
             await connection.connect()  # type: ignore[no-untyped-call]
