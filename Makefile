@@ -19,7 +19,7 @@ VERSION ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick format lint types imports docs links peers publish django spark bench chaos dist clean
+.PHONY: help demo test quick format lint types imports servers docs links peers publish django spark bench chaos dist clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -29,10 +29,14 @@ help: ## Show this list
 demo: $(VENV)/.spark ## A shop at work, with its dashboard: three workers, one killed half-way, a ledger and a lake
 	@$(BIN)/python -m holdfast demo --dashboard $(ARGS)
 
-test: lint types imports ## The one gate: format, lint, types, imports, and all tests on real servers
+# Checks and servers take a core each before the tests need both.
+test: $(VENV)/.dev ## The one gate: format, lint, types, imports, and all tests on real servers
+	@$(MAKE) --no-print-directory -j 2 lint servers types imports
+	@$(PYTEST) $(ARGS)
+
+servers: $(VENV)/.dev
 	@$(BIN)/python tests/debian.py
 	@$(BIN)/python tests/spark_classes.py
-	@$(PYTEST) $(ARGS)
 
 # It leaves out whatever starts a server, Spark or many processes: tests/selection.py has the list.
 quick: lint types imports ## The inner loop, under 90 seconds: the same checks, and the tests on SQLite and in memory
