@@ -71,6 +71,7 @@ class ManageHoldfast(BaseCommand):
         from holdfast.cli import cli
 
         os.environ.setdefault(SETUP, "django:setup")
+        name += "" if alias == DEFAULT else f" --alias {alias}"  # for usage and hints, which can be copied
         before = os.environ.get(APP)
         os.environ[APP] = f"holdfast.contrib.django.project:{alias}"
         try:
