@@ -126,6 +126,14 @@ class Source:
         """Whether a store is named."""
         return any(self._chosen())
 
+    @property
+    def worker_command(self) -> str:
+        """How to start a worker of this app, by the name of the command that runs: `manage.py holdfast worker`."""
+        target, _ = self._chosen()
+        name = click.get_current_context().find_root().info_name or "holdfast"
+        known = "" if target and not self.target else f" {self.target or 'module:app'}"
+        return f"{name} worker{known}"
+
     def run(self, work: Callable[[Holdfast], Awaitable[T]], *, create: bool = False) -> T:
         """Open the app, await the work and return its result; without `create`, the store must exist already."""
         app = self.app()
