@@ -50,7 +50,7 @@ def _little(url: str) -> str:
     """Return what can be said of a text that is no URL, or not surely the one that it looks like."""
     if scheme := _SCHEME.match(url):
         return f"{scheme[0]}://{HIDDEN}"
-    return url if _PATH.fullmatch(url) else HIDDEN
+    return url if not url or _PATH.fullmatch(url) else HIDDEN
 
 
 def _login(found: re.Match[str]) -> str:
