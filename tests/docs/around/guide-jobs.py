@@ -1,6 +1,6 @@
 import asyncio
 
-from holdfast import HookEvent, Holdfast
+from holdfast import Holdfast, HookEvent
 from holdfast.testing import ManualClock, drain, isolate
 
 app = Holdfast("memory://")
