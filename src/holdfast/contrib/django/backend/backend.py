@@ -74,7 +74,8 @@ class HoldfastBackend(BaseTaskBackend):
     def _call(self, task: Task) -> AnyTask:
         """Return it with the options of one call, in the queue that the call names."""
         known = self._known(task)
-        call = known.options(priority=task.priority, run_at=task.run_after, **self._options_over(known))
+        given: JobOptions = {**self._options_over(known), "priority": task.priority, "run_at": task.run_after}
+        call = known.options(**given)
         call.queue = task.queue_name
         return call
 
