@@ -114,7 +114,7 @@ class Source:
             raise ConfigError(
                 "which store? Give --app module:app or --url sqlite:///jobs.db, or set HOLDFAST_APP or HOLDFAST_URL"
             )
-        if not app.store.shared:
+        if not app.store.shared and not getattr(app.store, "lent", False):
             raise ConfigError(
                 f"{shown(app.store.url)} is one process's own memory, and this is another process: "
                 "use a store that both reach, such as sqlite:///jobs.db"
