@@ -58,7 +58,7 @@ async def view(who: str, amount: int) -> str:
 def main() -> None:
     print([asyncio.run(view(who, amount)) for who, amount in (("acme", 30), ("bits", 70), ("acme", 40))])
     print("threads:", [each.name for each in threading.enumerate() if each.name == "holdfast-sync"])
-    report = asyncio.run(app.worker(log_jobs=False).run(burst=True))  # it opens the app where it runs
+    report = asyncio.run(app.worker(slots=1, log_jobs=False).run(burst=True))  # it opens the app where it runs
     print("completed", report.completed)
     print("acme has booked", app.sync(book.result("acme-40")))
     app.sync.close()
