@@ -140,7 +140,7 @@ LOOKS = (
 def test_whoever_looks_makes_no_store(shop: Shop, words: list[str]) -> None:
     store = shop.folder / "jobs.db"
     store.unlink()
-    told = "there is no store at jobs.db: check the URL and the working directory (holdfast worker, enqueue, "
+    told = f"there is no store at jobs.db: check the URL and the working directory, {Path.cwd()} (holdfast worker, "
     assert shop.error(*words).startswith(told)
     assert not store.exists()
 

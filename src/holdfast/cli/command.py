@@ -159,8 +159,9 @@ class Source:
 async def must_exist(app: Holdfast) -> None:
     """Raise when there is no store: opening would make one, perhaps under a mistyped name."""
     if place := await app.store.absent():
+        here = "" if "://" in place or os.path.isabs(place) else f", {os.getcwd()}"
         raise ConfigError(
-            f"there is no store at {place}: check the URL and the working directory (holdfast worker, enqueue, "
+            f"there is no store at {place}: check the URL and the working directory{here} (holdfast worker, enqueue, "
             "schedules add and migrate make a new one)"
         )
 
