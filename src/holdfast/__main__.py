@@ -1,5 +1,6 @@
 """`holdfast`, and `python -m holdfast`: an interrupt ends it in one line from its first moment."""
 
+import gc
 import os
 import signal
 import sys
@@ -15,8 +16,11 @@ def main() -> None:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _end)
     _need_extra()
+    gc.disable()  # modules stay: to look for garbage among them, again and again, takes a tenth of a short command
     from .cli import main as run  # which takes a fifth of a second
 
+    gc.freeze()
+    gc.enable()
     if signal.getsignal(signal.SIGINT) is _end:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
@@ -25,6 +29,7 @@ def main() -> None:
         from .cli.worker.exit import end_soon
 
         end_soon()
+        gc.freeze()  # the interpreter looks through everything once more before it ends
 
 
 def _need_extra() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Annotated, Any
 
 import pytest
@@ -43,6 +44,17 @@ def test_only_resources_and_jobs_can_be_depended_on() -> None:
 
     with pytest.raises(ConfigError, match=r"Depends\(get_db\): give a resource, or Job; a function becomes a resource"):
         Depends(get_db)  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("decorate", [contextmanager, asynccontextmanager])
+def test_a_resource_is_no_context_manager(decorate: Callable[..., Any]) -> None:
+    """Handlers would be given the context manager in place of what it yields."""
+    with pytest.raises(ConfigError, match=r"resource 'pool': leave out @contextmanager or @asynccontextmanager; a fu"):
+
+        @app.resource
+        @decorate
+        def pool() -> Any:
+            yield 1
 
 
 def test_a_resource_is_a_function_of_known_scope() -> None:

@@ -157,6 +157,7 @@ def test_the_command_line_tells_no_secret(url: str, words: list[str]) -> None:
         ("sqlite:///x.db?key=S3", "'sqlite:///x.db?key=***': key=*** is not an option here"),
         ("redis://S3@h:x", "'redis://***': host and port"),
         ("password=S3 host=h", "'***' is not a store URL; try sqlite:///jobs.db or memory://"),
+        ("", "'' is not a store URL; try sqlite:///jobs.db or memory://"),
     ],
 )
 def test_what_is_wrong_is_told_all_the_same(url: str, message: str) -> None:

@@ -79,12 +79,17 @@ def test_an_app_is_found_by_module_by_file_and_by_default_name(shop: Shop) -> No
         ("nope:app", "'nope:app': there is no module 'nope' here ({cwd}) or installed"),
         ("nope.py:app", "'nope.py:app': there is no file {cwd}/nope.py"),
         ("shop.py:nope", "'shop.py:nope': the module shop has no 'nope'; it has app"),
-        ("shop.py:send", "'shop.py:send': the module shop has a Task in 'send', not a Holdfast app; it has app"),
+        ("shop.py:send", "'shop.py:send': the module shop has 'send', a Task and no app; it has app"),
         (
             "broken.py",
             "'broken.py' cannot be imported: ZeroDivisionError: division by zero ({cwd}/broken.py, line 2)",
         ),
-        ("needy.py", "'needy.py' cannot be imported: ModuleNotFoundError: No module named 'nowhere_at_all'"),
+        (
+            "needy.py",
+            "'needy.py' cannot be imported: No module named 'nowhere_at_all' ({cwd}/needy.py, line 1)",
+        ),
+        ("typo.py", "'typo.py' cannot be imported: SyntaxError: invalid syntax (typo.py, line 1)"),
+        ("typo:app", "'typo:app' cannot be imported: SyntaxError: invalid syntax (typo.py, line 1)"),
         ("empty.py", "'empty.py': the module empty has no 'app'; it makes no Holdfast(...)"),
         ("shop:a b", "'shop:a b' names no app; write module:app or path/to/file.py:app"),
     ],
@@ -93,14 +98,16 @@ def test_an_app_that_is_not_there_is_one_line(shop: Shop, target: str, told: str
     (shop.folder / "broken.py").write_text("import sys\n1 / 0\n")
     (shop.folder / "needy.py").write_text("import nowhere_at_all\n")
     (shop.folder / "empty.py").write_text("")
-    assert shop.error("queues", "--app", target).startswith(told.format(cwd=shop.folder.resolve()))
-    assert shop.error("worker", target).startswith(told.format(cwd=shop.folder.resolve()))
+    (shop.folder / "typo.py").write_text("def f(:\n")
+    assert shop.error("queues", "--app", target) == told.format(cwd=shop.folder.resolve())
+    assert shop.error("worker", target) == told.format(cwd=shop.folder.resolve())
 
 
 def test_a_module_that_lacks_another_says_which(shop: Shop) -> None:
     (shop.folder / "needful.py").write_text("import nowhere_at_all\n")
+    line = f"{shop.folder.resolve()}/needful.py, line 1"
     assert shop.error("queues", "--app", "needful:app") == (
-        "'needful:app' cannot be imported: No module named 'nowhere_at_all'"
+        f"'needful:app' cannot be imported: No module named 'nowhere_at_all' ({line})"
     )
 
 
@@ -133,7 +140,7 @@ LOOKS = (
 def test_whoever_looks_makes_no_store(shop: Shop, words: list[str]) -> None:
     store = shop.folder / "jobs.db"
     store.unlink()
-    told = "there is no store at jobs.db: check the URL and the working directory (holdfast worker, enqueue, "
+    told = f"there is no store at jobs.db: check the URL and the working directory, {Path.cwd()} (holdfast worker, "
     assert shop.error(*words).startswith(told)
     assert not store.exists()
 

@@ -463,7 +463,9 @@ def test_the_doctor_finds_jobs_that_nobody_serves_and_jobs_that_are_stuck(shop: 
     assert "1 held by workers that are gone, such as mail/a" in result.stdout
     assert "run a worker for mail, or holdfast upkeep: it takes them back within seconds" in result.stdout
     assert "1 jobs wait, and no worker serves it" in result.stdout
-    assert "holdfast worker module:app --queues orders" in result.stdout
+    assert "holdfast worker --queues orders" in result.stdout  # the environment names the app
+    assert "holdfast worker shop.py:app --queues orders" in shop.run("doctor", "--app", "shop.py:app").stdout
+    assert "holdfast worker module:app --queues orders" in shop.run("doctor", "--url", "sqlite:///jobs.db").stdout
 
 
 def test_the_doctor_says_what_is_wrong_with_a_file(shop: Shop) -> None:

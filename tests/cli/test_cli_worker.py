@@ -62,6 +62,16 @@ def test_a_burst_does_all_there_is_and_says_so(shop: Shop, start: Start) -> None
     ]
 
 
+@pytest.mark.parametrize("level", ["info", "error"])
+def test_a_terminal_shows_each_line_once(shop: Shop, level: str) -> None:
+    words = ["worker", "--burst", "--name", "w", "--log-level", level]
+    done = subprocess.run(
+        [sys.executable, "-m", "holdfast", *words], cwd=shop.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        env={**os.environ, "HOLDFAST_APP": "shop:app"}, text=True, check=True,
+    )  # fmt: skip
+    assert (done.stdout.count("w serves"), done.stdout.count("no job came")) == (1, 1), done.stdout
+
+
 def test_only_the_queues_that_are_named_are_served(shop: Shop, start: Start) -> None:
     shop.ok("enqueue", "send", "to=ann", "--id", "a")
     shop.ok("enqueue", "buy", 'order={"sku": "7"}', "--id", "b")

@@ -70,7 +70,9 @@ def test_redis_without_an_append_only_file_is_a_warning() -> None:
 
 
 def test_a_file_that_is_not_written_through_is_a_warning(tmp_path: Path) -> None:
-    check = diagnosed(f"sqlite:///{tmp_path}/jobs.db?synchronous=off", code=0)["store: durability"]
+    checks = diagnosed(f"sqlite:///{tmp_path}/jobs.db?synchronous=off", code=0)
+    check = checks["store: durability"]
+    assert checks["store: file"]["detail"] == f"{tmp_path}/jobs.db"
     assert (check["warning"], check["detail"]) == (True, "synchronous OFF: a power cut may damage the file")
 
 

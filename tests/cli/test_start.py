@@ -84,3 +84,11 @@ def test_python_m_looks_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
         [sys.executable, "-X", "importtime", "-m", "holdfast", "--version"], capture_output=True, text=True
     )
     assert (done.stdout, "holdfast_queue" in done.stderr) == (f"holdfast {__version__}\n", True)
+
+
+def test_a_command_collects_garbage_but_not_among_its_modules(tmp_path: Path) -> None:
+    probe = "import gc\nfrom holdfast import Holdfast\nprint(gc.isenabled(), gc.get_freeze_count() > 10_000)\n"
+    (tmp_path / "probe.py").write_text(probe + "app = Holdfast('sqlite:///jobs.db')\n")
+    command = [sys.executable, "-m", "holdfast", "settings", "probe:app"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.startswith("True True\n"), done.stdout

@@ -84,6 +84,8 @@ def test_every_command_knows_the_app_of_the_settings(tmp_path: Path) -> None:
     site = DjangoSite("sqlite", tmp_path)
     site.manage("migrate", "--verbosity", "0")
     assert "queued" in site.manage("holdfast", "--alias=mail", "enqueue", "send", "to=ann")
+    hint = "manage.py holdfast --alias mail worker --queues"
+    assert hint in site.manage("holdfast", "--alias=mail", "doctor", code=1)
     assert "default" in site.manage("holdfast", "--settings=site_settings", "worker", "--burst")
     assert "Usage: manage.py holdfast" in site.manage("holdfast", "--help")
     assert "HOLDFAST has no alias 'nobody'" in site.manage("holdfast", "--alias", "nobody", "tasks", code=2)

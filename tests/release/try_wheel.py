@@ -76,12 +76,17 @@ class Place:
         """Start a command of the README."""
         return subprocess.Popen(
             self._words(command), cwd=self.folder, env=self.environment, start_new_session=True,
-            stdin=terminal, stdout=terminal, stderr=terminal,
+            stdin=terminal, stdout=terminal, stderr=terminal, preexec_fn=_hear_interrupts,
         )  # fmt: skip
 
     def _words(self, command: str) -> list[str]:
         program, *rest = shlex.split(command, comments=True)
         return [str(self.bin / program), *rest]
+
+
+def _hear_interrupts() -> None:
+    """Undo what a shell does to programs that it starts in the background: they do not hear Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _drain(terminal: int) -> None:

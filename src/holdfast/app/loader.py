@@ -7,6 +7,7 @@ import sys
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from traceback import extract_tb
 from types import ModuleType
 
 from ..errors import ConfigError
@@ -62,7 +63,7 @@ def _from_path(target: str, module: str) -> ModuleType:
             raise ConfigError(
                 f"{target!r}: there is no module {error.name!r} here ({os.getcwd()}) or installed"
             ) from None
-        raise ConfigError(f"{target!r} cannot be imported: {error}") from error
+        raise ConfigError(f"{target!r} cannot be imported: {_where(error)}") from error
     except Exception as error:
         raise ConfigError(f"{target!r} cannot be imported: {_where(error)}") from error
 
@@ -99,16 +100,16 @@ def _run(target: str, name: str, path: Path) -> ModuleType:
 
 
 def _where(error: BaseException) -> str:
-    """Return the error and the line that raised it."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    place = f" ({trace.tb_frame.f_code.co_filename}, line {trace.tb_lineno})" if trace else ""
-    return f"{type(error).__name__}: {error}{place}"
+    """Return the error and the line of somebody's code that raised it."""
+    kind = "" if isinstance(error, ModuleNotFoundError) else f"{type(error).__name__}: "
+    if isinstance(error, SyntaxError):  # which names its line
+        return f"{kind}{error}"
+    lines = [each for each in extract_tb(error.__traceback__) if not each.filename.startswith("<frozen")]
+    return f"{kind}{error} ({lines[-1].filename}, line {lines[-1].lineno})"
 
 
 def _not_an_app(target: str, module: ModuleType, name: str, found: object) -> str:
     apps = [each for each, value in vars(module).items() if isinstance(value, Holdfast)]
     known = f"it has {', '.join(apps)}" if apps else "it makes no Holdfast(...)"
-    wrong = f"has no {name!r}" if found is None else f"has a {type(found).__name__} in {name!r}, not a Holdfast app"
+    wrong = f"has no {name!r}" if found is None else f"has {name!r}, a {type(found).__name__} and no app"
     return f"{target!r}: the module {module.__name__} {wrong}; {known}"

@@ -30,6 +30,8 @@ SEEN_BY: dict[str, tuple[str, ...]] = {
     "attempt": ("worker", "process", "attempt"),
 }
 """What is open whenever a resource of this scope is, so that it may depend on it."""
+_DECORATED = (contextmanager(iter).__code__, asynccontextmanager(aiter).__code__)
+"""The code of what these make of any function."""
 _of_attempt: ContextVar[Mapping[Resource[Any], Any] | None] = ContextVar("holdfast_resources", default=None)
 
 
@@ -42,6 +44,11 @@ class Resource(Generic[T]):
         self.__name__ = fn.__name__
         self.__doc__ = fn.__doc__
         self.__wrapped__ = fn
+        if _makes_context_manager(fn):
+            raise ConfigError(
+                f"resource {self.__name__!r}: leave out @contextmanager or @asynccontextmanager; a function that "
+                "yields once is all that @app.resource wants"
+            )
         if scope not in get_args(ResourceScope):
             raise ConfigError(f'resource {self.__name__!r}: scope={scope!r}: "worker", "process" or "attempt"')
         self._fn = fn
@@ -203,6 +210,11 @@ def filled_in(fn: Callable[..., Any], args: Sequence[object], kwargs: Mapping[st
     for name in (name for name, source in missing.items() if source is Job and current_job() is None):
         raise TypeError(f"{fn.__name__}() is called here without {name!r}, the job, which only a worker has: pass one")
     return {name: source() if isinstance(source, Resource) else current_job() for name, source in missing.items()}
+
+
+def _makes_context_manager(fn: Callable[..., object]) -> bool:
+    """Return whether `contextlib` has decorated the function, so that handlers would be given a context manager."""
+    return getattr(fn, "__code__", None) in _DECORATED
 
 
 def _needs_of(fn: Callable[..., Any], name: str) -> dict[str, Source]:

@@ -114,7 +114,7 @@ class Source:
             raise ConfigError(
                 "which store? Give --app module:app or --url sqlite:///jobs.db, or set HOLDFAST_APP or HOLDFAST_URL"
             )
-        if not app.store.shared:
+        if not app.store.shared and not getattr(app.store, "lent", False):
             raise ConfigError(
                 f"{shown(app.store.url)} is one process's own memory, and this is another process: "
                 "use a store that both reach, such as sqlite:///jobs.db"
@@ -125,6 +125,14 @@ class Source:
     def given(self) -> bool:
         """Whether a store is named."""
         return any(self._chosen())
+
+    @property
+    def worker_command(self) -> str:
+        """How to start a worker of this app, by the name of the command that runs: `manage.py holdfast worker`."""
+        target, _ = self._chosen()
+        name = click.get_current_context().find_root().info_name or "holdfast"
+        known = "" if target and not self.target else f" {self.target or 'module:app'}"
+        return f"{name} worker{known}"
 
     def run(self, work: Callable[[Holdfast], Awaitable[T]], *, create: bool = False) -> T:
         """Open the app, await the work and return its result; without `create`, the store must exist already."""
@@ -151,8 +159,9 @@ class Source:
 async def must_exist(app: Holdfast) -> None:
     """Raise when there is no store: opening would make one, perhaps under a mistyped name."""
     if place := await app.store.absent():
+        here = "" if "://" in place or os.path.isabs(place) else f", {os.getcwd()}"
         raise ConfigError(
-            f"there is no store at {place}: check the URL and the working directory (holdfast worker, enqueue, "
+            f"there is no store at {place}: check the URL and the working directory{here} (holdfast worker, enqueue, "
             "schedules add and migrate make a new one)"
         )
 

@@ -66,7 +66,7 @@ def doctor(source: Source, as_json: bool) -> None:
     """
     checks = [_python(), _package()]
     if source.given:
-        checks += asyncio.run(_collect(source.app()))
+        checks += asyncio.run(_collect(source.app(), source.worker_command))
     else:
         checks.append(
             DoctorCheck("store", None, "no store was named", "give --app module:app or --url sqlite:///jobs.db")
@@ -82,8 +82,8 @@ def doctor(source: Source, as_json: bool) -> None:
         click.get_current_context().exit(1)
 
 
-async def _collect(app: Holdfast) -> list[DoctorCheck]:
-    return [check async for check in _store(app)]
+async def _collect(app: Holdfast, worker: str) -> list[DoctorCheck]:
+    return [check async for check in _store(app, worker)]
 
 
 def _python() -> DoctorCheck:
@@ -99,8 +99,8 @@ def _package() -> DoctorCheck:
     return DoctorCheck("package", True, f"{DISTRIBUTION} {VERSION}, in {place}")
 
 
-async def _store(app: Holdfast) -> AsyncIterator[DoctorCheck]:
-    """Yield the checks of a store, up to the first that raises."""
+async def _store(app: Holdfast, worker: str) -> AsyncIterator[DoctorCheck]:
+    """Yield the checks of a store, up to the first that raises; `worker` is the command that starts one."""
     try:
         await must_exist(app)
         async with app:
@@ -112,7 +112,7 @@ async def _store(app: Holdfast) -> AsyncIterator[DoctorCheck]:
             sessions, queues = await app.workers(), await app.queues()
             yield _workers(sessions, await app.store.now_ms())
             yield await _stuck(app, sessions)
-            for check in _unserved(queues, sessions):
+            for check in _unserved(queues, sessions, worker):
                 yield check
             for info in queues:
                 for check in await _unknown(app, info, sessions):
@@ -149,13 +149,13 @@ async def _stuck(app: Holdfast, sessions: list[SessionInfo]) -> DoctorCheck:
     )  # fmt: skip
 
 
-def _unserved(queues: list[QueueInfo], sessions: list[SessionInfo]) -> list[DoctorCheck]:
+def _unserved(queues: list[QueueInfo], sessions: list[SessionInfo], worker: str) -> list[DoctorCheck]:
     """Return a check for each queue in which jobs wait and that no live worker serves."""
     served = {queue for each in sessions if each.alive for queue in each.session.queues}
     return [
         DoctorCheck(
             f"queue {info.name}", False, f"{info.counts['waiting']} jobs wait, and no worker serves it",
-            f"holdfast worker module:app --queues {info.name}",
+            f"{worker} --queues {info.name}",
         )
         for info in queues
         if info.counts.get("waiting") and not info.settings.paused and info.name not in served

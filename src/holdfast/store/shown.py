@@ -14,7 +14,7 @@ ESCAPES = "in a login / ? # @ % & are written %2F %3F %23 %40 %25 %26"
 _SHOWN = frozenset({
     "schema", "namespace", "history", "timeout", "retry_for", "wait_aof", "wait_replicas", "verify", "sentinel_tls",
     "pool", "listen", "prepare", "patience", "synchronous", "busy_timeout", "wal_limit", "sslmode", "connect_timeout",
-    "target_session_attrs", "user",
+    "target_session_attrs", "user", "client_encoding",
 })  # fmt: skip
 """Options whose values are no secrets."""
 _HOST = r"(?:\[[0-9A-Fa-f:.]*\]|(?:[\w.~-]|%[0-9A-Fa-f]{2})*)(?::[0-9]*)?"
@@ -50,7 +50,7 @@ def _little(url: str) -> str:
     """Return what can be said of a text that is no URL, or not surely the one that it looks like."""
     if scheme := _SCHEME.match(url):
         return f"{scheme[0]}://{HIDDEN}"
-    return url if _PATH.fullmatch(url) else HIDDEN
+    return url if not url or _PATH.fullmatch(url) else HIDDEN
 
 
 def _login(found: re.Match[str]) -> str:

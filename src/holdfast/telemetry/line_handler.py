@@ -30,6 +30,8 @@ class LineHandler(logging.Handler):
         super().__init__()
         self.form = form
         self.setFormatter(form)
+        self.stream = stream
+        """Where lines go, by the name that `logging.StreamHandler` has for it."""
         self._outlet = Outlet(stream, self._dropped)
         self._waiting: list[str] = []
         """Lines that wait for others."""

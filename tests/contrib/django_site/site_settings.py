@@ -73,6 +73,7 @@ TASKS = {
         "BACKEND": "holdfast.contrib.django.backend.HoldfastBackend",
         "QUEUES": ["default", "slow"],
     },
+    "any": {"BACKEND": "holdfast.contrib.django.backend.HoldfastBackend", "QUEUES": []},
     "retrying": {
         "BACKEND": "holdfast.contrib.django.backend.HoldfastBackend",
         "OPTIONS": {"retry": Retry(failures=2, initial=0)},

@@ -3,6 +3,7 @@
 import re
 from html import unescape
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from django.contrib.auth.models import Permission, User
@@ -11,6 +12,7 @@ from notes.tasks import fail, ping, write
 
 from holdfast.contrib.django import get_app
 from holdfast.contrib.django.testing import JobsMixin, run_jobs
+from holdfast.errors import StoreBusy
 
 LIST, JOB = "/admin/holdfast/adminjob/", "/admin/holdfast/adminjob/job/"
 pytestmark = pytest.mark.django_db
@@ -108,6 +110,24 @@ class AdminTests(JobsMixin, TestCase):
         client = client_of("view_job")
         assert client.get(JOB, {"queue": "default", "id": "nobody", "alias": self.alias}).status_code == 404
         assert client.get(LIST, {"alias": "nobody"}).status_code == 404
+
+    def test_a_form_or_an_address_that_no_page_gave_is_no_error_of_the_server(self) -> None:
+        client = client_of("view_job", "delete_job")
+        answer = client.post(f"{LIST}?alias={self.alias}", {"action": "delete", "job": "nonsense"}, follow=True)
+        assert "Delete: JSON is malformed" in unescape(answer.content.decode())
+        assert client.get(JOB, {"queue": "a\0", "id": "\0", "alias": self.alias}).status_code == 404
+
+    def test_a_store_that_is_away_is_told(self) -> None:
+        client = client_of("view_job", "delete_job")
+        away = StoreBusy("nobody answers")
+        app = get_app(self.alias)
+        with (
+            patch.object(app, "queue", side_effect=away), patch.object(app, "jobs", side_effect=away),
+            patch.object(app, "status", side_effect=away),
+        ):  # fmt: skip
+            assert "Delete: nobody answers" in act(client, "delete", ("default", "x"), alias=self.alias)
+            answer = client.get(JOB, {"queue": "default", "id": "x", "alias": self.alias}, follow=True)
+            assert (answer.status_code, "nobody answers" in answer.content.decode().lower()) == (200, True)
 
     def test_a_wrong_cursor_is_told(self) -> None:
         assert "Cursor 'what' is not one that a list of jobs gave" in page(

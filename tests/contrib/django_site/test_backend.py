@@ -127,6 +127,16 @@ class Cases:
         assert [ran.id for ran in run_jobs(queues=["slow"])] == [result.id, other.id]
         assert (give_back.get_result(result.id).task.queue_name, result.task.priority) == ("slow", 7)
 
+    def test_without_a_list_of_queues_a_task_runs_in_any(self) -> None:
+        result = note.using(backend="any", queue_name="not-listed").enqueue("a")
+        run_jobs()
+        assert task_backends["any"].get_result(result.id).return_value == Note.objects.get().pk
+
+    def test_a_task_runs_as_the_backend_says_that_enqueued_it(self) -> None:
+        result = nested_error.using(backend="retrying").enqueue()
+        assert [ran.outcome for ran in run_jobs()] == ["retried", "failed"]
+        assert task_backends["retrying"].get_result(result.id).status == FAILED
+
     def test_a_task_runs_after_its_time(self) -> None:
         soon, later = timezone.now() - timedelta(hours=1), timezone.now() + timedelta(hours=1)
         result = note.using(run_after=later).enqueue("later")

@@ -12,7 +12,7 @@ from notes.tasks import write
 
 from holdfast import ConfigError
 from holdfast.contrib.django import get_app
-from holdfast.contrib.django.checks import check_schemas, check_settings
+from holdfast.contrib.django.checks import check_schemas, check_search_paths, check_settings
 from holdfast.contrib.django.schema import schemas_in
 
 
@@ -100,6 +100,29 @@ def test_a_schema_that_is_missing_is_named_and_migrate_makes_it(monkeypatch: pyt
     assert list(check_schemas(databases=["default"])) == []
     call_command("migrate", verbosity=0)
     assert list(check_schemas(databases=["default"])) == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_schema_that_would_take_the_tables_of_the_project_is_refused() -> None:
+    """PostgreSQL makes tables in the schema that is named like the role: so does `migrate`, once ours is there."""
+    with connections["default"].cursor() as cursor:
+        if not settings.ON_POSTGRES:
+            assert list(check_search_paths(databases=["default"])) == []
+            return
+        cursor.execute("SELECT current_user")
+        (role,) = cursor.fetchone()
+        with override_settings(HOLDFAST={"default": {"DATABASE": "default", "NAMESPACE": role}}):
+            (error,) = check_search_paths(databases=["default"])
+            assert (error.id, error.hint) == (
+                "holdfast.E013",
+                'Give this alias another name: "NAMESPACE": "jobs".',
+            )
+            cursor.execute(f'CREATE SCHEMA "{role}"')
+            (warning,) = check_search_paths(databases=["default"])
+            cursor.execute(f'DROP SCHEMA "{role}"')
+            assert warning.id == "holdfast.W014"
+            assert "PostgreSQL would make new tables of your project in that schema" in warning.msg
+        assert list(check_search_paths(databases=["default"])) == []
 
 
 @pytest.mark.django_db(transaction=True)

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from django.core.management import CommandError, call_command
 from django.db import transaction
 from django.test import AsyncClient, Client, TestCase, TransactionTestCase
 from notes.models import Note
@@ -63,6 +64,14 @@ class Cases:
         assert [ran.task for ran in run_jobs()] == ["write_and_follow", "write"]
         assert texts() == ["first", "after first"]
 
+    def test_a_command_is_a_part_of_the_test(self) -> None:
+        call_command("holdfast", "enqueue", "write", "text=by command", "--id", "of-this-test")
+        call_command("holdfast", "jobs", "--json")
+        with pytest.raises(CommandError, match=r"holdfast jobs show default x ended with exit code \d"):
+            call_command("holdfast", "jobs", "show", "default", "x")
+        assert [ran.id for ran in run_jobs()] == ["of-this-test"]
+        assert Note.objects.get().text == "by command"
+
     def test_a_failure_is_recorded_or_raised(self) -> None:
         handle = get_app().sync(fail.enqueue("a"))
         (ran,) = run_jobs()
@@ -110,6 +119,10 @@ class Cases:
 
 class InTestCase(Cases, TestCase):
     """In a transaction that is rolled back."""
+
+    def test_a_worker_has_no_place_in_a_transaction(self) -> None:
+        with pytest.raises(CommandError, match=r"the threads of a worker do not see .*: call run_jobs\(\) of"):
+            call_command("holdfast", "worker", "--burst")
 
 
 class InTransactionTestCase(Cases, TransactionTestCase):

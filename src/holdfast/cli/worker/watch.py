@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
@@ -68,6 +69,10 @@ def changes(files: CodeFiles) -> AsyncIterator[set[str]]:
 
 async def _told(files: CodeFiles) -> AsyncIterator[set[str]]:
     from watchfiles import awatch
+
+    watcher = logging.getLogger("watchfiles")
+    if watcher.level == logging.NOTSET:  # it logs how many files changed, and we say which
+        watcher.setLevel(logging.WARNING)
 
     def wants(change: object, path: str) -> bool:
         return files.wants(path)

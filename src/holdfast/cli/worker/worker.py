@@ -21,7 +21,7 @@ from ...telemetry.health.systemd import Systemd
 from ...worker.outcomes import Report
 from ...worker.worker import Worker
 from ..command import Command, OptionValue
-from ..logs import log_format_option, set_up_logs
+from ..logs import is_logged_here, log_format_option, set_up_logs
 from ..output import json_line, say
 from ..parse import as_bytes, as_names, as_port, as_seconds
 from .exit import close
@@ -222,7 +222,7 @@ def _say_started(command: WorkerCommand, app: Holdfast, worker: Worker) -> None:
         told = {"worker": worker.name, "pid": os.getpid(), "url": shown(app.store.url), "queues": list(worker.queues)}
         ports = {"ports": list(worker.urls)} if worker.urls else {}
         json_line({"event": "started", **told, "slots": command.slots, **ports})
-    else:
+    elif not is_logged_here():
         queues = ", ".join(worker.queues)
         say(f"worker {worker.name} serves {queues} with {command.slots} slots on {shown(app.store.url)}")
     sys.stdout.flush()
@@ -234,7 +234,7 @@ def _say_stopped(command: WorkerCommand, worker: Worker, report: Report) -> None
     counts = msgspec.to_builtins(report)
     if command.as_json:
         json_line({"event": "stopped", "worker": worker.name, "pid": os.getpid(), **counts})
-    else:
+    elif not is_logged_here():
         counts["left"] = len(report.left)
         out = counts.pop("out")
         done = ", ".join(f"{count} {word}" for word, count in counts.items() if count)

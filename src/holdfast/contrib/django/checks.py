@@ -16,7 +16,7 @@ from ...errors import HoldfastError
 from ...store import open_store, same_jobs
 from .configuration import EXAMPLE, AliasSettings, alias_settings, aliases
 from .database_url import url_of, vendor_of
-from .schema import schema_of
+from .schema import schema_of, takes_tables_of_others
 from .test_mode import in_tests
 
 CONFIGURE = f"In settings.py, write {EXAMPLE}; see docs/guide/django.md."
@@ -150,6 +150,28 @@ def check_schemas(
             )
 
 
+def check_search_paths(
+    app_configs: Sequence[AppConfig] | None = None, databases: Sequence[str] | None = None, **kwargs: object
+) -> Iterable[CheckMessage]:
+    """Check that PostgreSQL does not put the project's own tables into the schema of an alias."""
+    for alias in _readable():
+        known = alias_settings(alias)
+        if known.database not in (databases or ()) or vendor_of(known) != "postgresql":
+            continue
+        try:
+            taken = takes_tables_of_others(known)
+        except DatabaseError:
+            continue  # which is told of the schema
+        if taken:
+            yield (Error if taken == "from now on" else Warning)(
+                f"HOLDFAST[{alias!r}]: the schema {known.namespace!r} is named like the role that connects to the "
+                f"database {known.database!r}, or is in its search_path: PostgreSQL would make new tables of your "
+                "project in that schema.",
+                hint='Give this alias another name: "NAMESPACE": "jobs".',
+                id="holdfast.E013" if taken == "from now on" else "holdfast.W014",
+            )
+
+
 def _readable() -> list[str]:
     """Return the aliases whose settings can be read; the others have their own check."""
     try:
@@ -160,3 +182,4 @@ def _readable() -> list[str]:
 
 register(check_settings)
 register(check_schemas, Tags.database)
+register(check_search_paths, Tags.database)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from django.apps import AppConfig
 from django.db import connections, transaction
@@ -54,6 +54,24 @@ def schema_of(known: AliasSettings) -> Schema:
     if vendor_of(known) == "sqlite":
         return SqliteSchema(wrapper, known.namespace)
     return PostgresSchema(wrapper, known.namespace)
+
+
+def takes_tables_of_others(known: AliasSettings) -> Literal["", "already", "from now on"]:
+    """Return whether PostgreSQL makes tables without a schema in that of an alias, or will once it is there.
+
+    By default it makes them in the schema that is named like the role, where there is one, and else in `public`.
+    """
+    with connections[known.database or ""].cursor() as cursor:
+        cursor.execute(
+            "SELECT current_setting('search_path'), current_user, to_regnamespace(%s) IS NOT NULL",
+            (f'"{known.namespace}"',),
+        )
+        path, role, there = cursor.fetchone()
+    names = [role if (name := each.strip().strip('"')) == "$user" else name for each in path.split(",")]
+    before_public = names[: names.index("public")] if "public" in names else names
+    if known.namespace not in before_public:
+        return ""
+    return "already" if there else "from now on"
 
 
 def after_migrate(sender: AppConfig, using: str, **sent: Any) -> None:

@@ -49,6 +49,11 @@ class AliasStore:
             self._place = place
         return self._store
 
+    @property
+    def lent(self) -> bool:
+        """Whether it is on the connection of a test, so that commands of this process reach it, and no others."""
+        return in_tests()
+
     def twin(self) -> Store:
         """Return a store for another event loop; this one, where the store is for all of them."""
         store = self.current()

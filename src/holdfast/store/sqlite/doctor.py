@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 
 from ..contract import Corrupt, Finding
@@ -32,6 +33,7 @@ def _findings(connection: sqlite3.Connection, address: SqliteAddress, corrupt: l
     check = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
     mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
     return [
+        Finding("file", "ok", "in memory" if address.path is None else os.path.abspath(address.path)),
         Finding("integrity", "ok" if check == "ok" else "problem", check, "restore the file from a backup"),
         Finding(
             "journal",

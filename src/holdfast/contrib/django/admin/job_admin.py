@@ -6,8 +6,9 @@ page of its own that reads by the contract of stores and pages by its cursors.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
@@ -17,7 +18,7 @@ from django.urls import path, reverse
 
 from ....app.app import Holdfast
 from ....core.bound import MOST_NAME_BYTES
-from ....errors import HoldfastError, JobMissing
+from ....errors import ConfigError, HoldfastError, JobMissing
 from ..aliases import get_app
 from ..configuration import aliases
 from ..models import AdminJob
@@ -82,7 +83,7 @@ class JobAdmin(admin.ModelAdmin):
         app = self._app(request)
         if request.method == "POST":
             self._act(request, app)
-            return HttpResponseRedirect(f"{reverse(f'{self.admin_site.name}:{LIST}')}?{request.GET.urlencode()}")
+            return HttpResponseRedirect(self._list(request.GET.dict()))
         wanted = ListedFilter.of(request.GET)
         found: AdminJobList | None = None
         try:
@@ -101,10 +102,16 @@ class JobAdmin(admin.ModelAdmin):
             return HttpResponseRedirect(request.get_full_path())
         try:
             found: AdminJobDetail = app.sync(job_detail(app, queue, id, int(run) if run.isdecimal() else None))
-        except JobMissing as error:
+        except (JobMissing, ConfigError) as error:  # there is none, or the address cannot be a job's
             raise Http404(str(error)) from error
+        except HoldfastError:  # a store that is away: the list says so
+            return HttpResponseRedirect(self._list({"alias": request.GET.get("alias", "default")}))
         sees = request.user.has_perm("holdfast.view_payload")
         return self._page(request, "job_detail", id, found=found, sees_payload=sees, key=key_of(queue, id))
+
+    def _list(self, words: Mapping[str, str]) -> str:
+        """Return the address of the list with these filters."""
+        return f"{reverse(f'{self.admin_site.name}:{LIST}')}?{urlencode(words)}"
 
     def _page(self, request: HttpRequest, template: str, title: str, **context: object) -> HttpResponse:
         whole = {
@@ -134,8 +141,13 @@ class JobAdmin(admin.ModelAdmin):
             raise PermissionDenied
         act, otherwise = ACTIONS[action]
         actor = f"django:{request.user.get_username()}".encode()[:MOST_NAME_BYTES].decode(errors="ignore")
-        with app.acting_as(actor):
-            done = sum(app.sync(act(app, *named(key))) for key in keys)
+        try:
+            jobs = [named(key) for key in keys]
+            with app.acting_as(actor):
+                done = sum(app.sync(act(app, queue, id)) for queue, id in jobs)
+        except (HoldfastError, ValueError) as error:  # a store that is away, or a form that is not of this page
+            self.message_user(request, f"{action}: {error}", messages.ERROR)
+            return
         left = len(keys) - done
         told = f"{action}: {done} of {len(keys)} jobs" + (f"; {otherwise}" if left else "")
         self.message_user(request, told, messages.WARNING if left else messages.SUCCESS)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from django.core.checks import CheckMessage, Error
 from django.utils import timezone
 
 from ....app.app import Holdfast
 from ....app.task import AnyTask
+from ....client.options import JobOptions
 from ....core.policy import Retry
 from ....errors import ConfigError
 from ..aliases import get_app
 from ..configuration import DEFAULT, aliases
-from .handler import handler_of
+from .handler import BACKEND, HEADER, handler_of
 from .interface import (
     BaseTaskBackend,
     Task,
@@ -27,6 +28,8 @@ from .result import result_of
 
 ONCE = Retry(failures=1)
 """What Django says: a task that raises has failed."""
+OF_JOBS = ("retry", "timeout", "result_ttl")
+"""Options of a task that a single job may have instead."""
 
 
 class HoldfastBackend(BaseTaskBackend):
@@ -58,6 +61,7 @@ class HoldfastBackend(BaseTaskBackend):
         """Raise for a task that cannot be one, and let workers know one that can: Django calls this at declaration."""
         super().validate_task(task)
         self._known(task)
+        self.app.registry.queue(task.queue_name)  # with `QUEUES` empty, Django allows any
 
     def _known(self, task: Task) -> AnyTask:
         """Return the task of Holdfast's that runs one of Django's."""
@@ -69,9 +73,18 @@ class HoldfastBackend(BaseTaskBackend):
 
     def _call(self, task: Task) -> AnyTask:
         """Return it with the options of one call, in the queue that the call names."""
-        call = self._known(task).options(priority=task.priority, run_at=task.run_after)
+        known = self._known(task)
+        given: JobOptions = {**self._options_over(known), "priority": task.priority, "run_at": task.run_after}
+        call = known.options(**given)
         call.queue = task.queue_name
         return call
+
+    def _options_over(self, known: AnyTask) -> JobOptions:
+        """Return what a job must carry so that it runs as this backend says, where its task belongs to another."""
+        if getattr(known.__wrapped__, BACKEND, self.alias) == self.alias:
+            return {}
+        own = {name: self.task_options[name] for name in OF_JOBS if name in self.task_options}
+        return cast(JobOptions, {**own, "headers": {HEADER: self.alias}})
 
     def enqueue(self, task: Task, args: Sequence[Any], kwargs: Mapping[str, Any]) -> TaskResult:
         """Enqueue a job, and return its result, which is not there yet; in `atomic`, it is part of the transaction."""

@@ -19,9 +19,15 @@ from .interface import (
     TaskResult,
     TaskResultStatus,
     normalize_json,
+    task_backends,
     task_finished,
     task_started,
 )
+
+BACKEND = "holdfast_backend"
+"""Where a handler has the alias of the backend that declared it."""
+HEADER = "django-backend"
+"""Where a job has the alias of the backend that enqueued it, if that is another."""
 
 
 def handler_of(task: Task, backend: BaseTaskBackend) -> Callable[..., Any]:
@@ -30,6 +36,7 @@ def handler_of(task: Task, backend: BaseTaskBackend) -> Callable[..., Any]:
     handler = make(task, backend)
     handler.__module__, handler.__qualname__ = task.func.__module__, task.func.__qualname__
     handler.__doc__ = task.func.__doc__
+    setattr(handler, BACKEND, backend.alias)
     return handler
 
 
@@ -78,6 +85,8 @@ class TaskAttempt:
 
     def __init__(self, task: Task, backend: BaseTaskBackend, job: Job, args: list[Any], kwargs: dict[str, Any]) -> None:
         self._job = job
+        if alias := job.headers.get(HEADER):
+            task, backend = task.using(backend=alias, queue_name=job.queue), task_backends[alias]
         now = timezone.now()
         self.result = TaskResult(
             task=task.using(queue_name=job.queue, priority=job.priority), id=job.id, status=TaskResultStatus.RUNNING,

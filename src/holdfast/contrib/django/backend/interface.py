@@ -5,6 +5,7 @@ from __future__ import annotations
 from ....errors import MissingExtra
 
 try:
+    from django.tasks import task_backends
     from django.tasks.backends.base import BaseTaskBackend
     from django.tasks.base import Task, TaskContext, TaskError, TaskResult, TaskResultStatus
     from django.tasks.exceptions import TaskResultDoesNotExist
@@ -12,6 +13,7 @@ try:
     from django.utils.json import normalize_json
 except ImportError:
     try:
+        from django_tasks import task_backends
         from django_tasks.backends.base import BaseTaskBackend
         from django_tasks.base import Task, TaskContext, TaskError, TaskResult, TaskResultStatus
         from django_tasks.exceptions import TaskResultDoesNotExist
@@ -32,6 +34,7 @@ __all__ = [
     "TaskResultDoesNotExist",
     "TaskResultStatus",
     "normalize_json",
+    "task_backends",
     "task_enqueued",
     "task_finished",
     "task_started",

@@ -7,9 +7,12 @@ import sys
 from argparse import REMAINDER, ArgumentParser
 from typing import Any
 
+from asgiref.sync import async_to_sync, sync_to_async
 from django.core.management.base import BaseCommand, CommandError
+from django.db import connections
 
 from holdfast.contrib.django.configuration import DEFAULT
+from holdfast.contrib.django.test_mode import in_tests
 from holdfast.executor.call import SETUP
 
 APP = "HOLDFAST_APP"
@@ -59,18 +62,34 @@ class ManageHoldfast(BaseCommand):
 
     def handle(self, *args: Any, words: list[str], alias: str = DEFAULT, **options: Any) -> None:
         """Run a command for `call_command`; raise `CommandError` where it ends with another code than 0."""
+        code = (self._run_in_test if in_tests() else self._code)(alias, list(words))
+        if code:
+            raise CommandError(f"holdfast {' '.join(words)} ended with exit code {code}", returncode=code)
+
+    def _code(self, alias: str, words: list[str]) -> int:
+        """Run a command, and return its exit code."""
         try:
-            self._run(alias, list(words), "manage.py holdfast")
+            self._run(alias, words, "manage.py holdfast")
         except SystemExit as ended:
-            if ended.code:
-                raise CommandError(
-                    f"holdfast {' '.join(words)} ended with exit code {ended.code}", returncode=int(ended.code)
-                ) from ended
+            return int(ended.code or 0)
+        return 0
+
+    def _run_in_test(self, alias: str, words: list[str]) -> int:
+        """Run a command in another thread, while this one, whose transaction is the test's, does its queries."""
+        if words[:1] != ["worker"]:
+            return async_to_sync(sync_to_async(self._code, thread_sensitive=False))(alias, words)
+        if any(each.in_atomic_block for each in connections.all(initialized_only=True)):
+            raise CommandError(
+                "the threads of a worker do not see the transaction of a TestCase: call run_jobs() of "
+                "holdfast.contrib.django.testing, or derive from TransactionTestCase"
+            )
+        return self._code(alias, words)
 
     def _run(self, alias: str, words: list[str], name: str) -> None:
         from holdfast.cli import cli
 
         os.environ.setdefault(SETUP, "django:setup")
+        name += "" if alias == DEFAULT else f" --alias {alias}"  # for usage and hints, which can be copied
         before = os.environ.get(APP)
         os.environ[APP] = f"holdfast.contrib.django.project:{alias}"
         try:
