@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from spans import Recorder, recording
 from support import burst, eventually, run, working
 
 from holdfast import Holdfast
@@ -51,6 +52,30 @@ def test_records_of_any_library_have_the_fields_of_the_job(
         "job_id": "a", "run": 1, "attempt": 1, "task": "do", "queue": "work", "trace_id": TRACE,
     }  # fmt: skip
     assert fields(outside) == {}
+
+
+@pytest.mark.parametrize("executor", ["inline", "thread"])
+def test_the_trace_of_a_record_is_the_one_that_its_handler_runs_in(
+    made: Any, caplog: pytest.LogCaptureFixture, executor: Any
+) -> None:
+    app = Holdfast("memory://")
+
+    @app.task(name="do", queue="work", executor=executor)
+    def do(number: int) -> None:
+        log.warning("inside")
+
+    async def steps(spans: Recorder) -> None:
+        async with app:
+            await do.enqueue_many(do.args(number) for number in range(101))
+            await do.options(headers={"own": "1"}).enqueue(101)
+            await burst(app)
+
+    with recording() as spans:
+        run(steps(spans))
+        ids = {span.context.trace_id for span in spans.named("process work") if span.context}
+    records = [record for record in caplog.records if record.name == "a.library"]
+    assert len(records) == len(ids) == 102, "jobs of a large bulk have traces of their own"
+    assert {record.trace_id for record in records} == {f"{id:032x}" for id in ids}  # type: ignore[attr-defined]
 
 
 def test_what_a_program_gives_itself_stands(made: Any, caplog: pytest.LogCaptureFixture) -> None:
