@@ -61,12 +61,12 @@ def fields_of(job: LoggedJob) -> dict[str, object]:
     }  # fmt: skip
 
 
-def fields_of_claimed(claimed: Claimed) -> dict[str, object]:
-    """Return the fields of a record that belongs to a job that was given to this worker."""
+def fields_of_claimed(claimed: Claimed, trace: Mapping[str, str] | None = None) -> dict[str, object]:
+    """Return the fields of a record that belongs to a job that was given to this worker, and runs in this trace."""
     lease = claimed.lease
     return {
         "job_id": lease.id, "run": lease.run, "attempt": lease.attempt, "task": claimed.task, "queue": lease.queue,
-        "trace_id": trace_id(claimed.envelope.headers),
+        "trace_id": (trace_id(trace) if trace else None) or trace_id(claimed.envelope.headers),
     }  # fmt: skip
 
 
