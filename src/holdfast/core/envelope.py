@@ -20,7 +20,7 @@ MOST_TAGS = 50
 """How many tags a job may have."""
 
 
-class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):  # nothing in it refers back
     """The words that travel with a job: small, readable as JSON, and opaque to stores."""
 
     headers: dict[str, str] = {}
