@@ -245,6 +245,12 @@ class Attempt(msgspec.Struct, eq=False):
         """End an attempt whose handler raised before it waited for anything."""
         self._end(await self._undone(error))
 
+    def end_span(self, settlement: Settlement | None) -> None:
+        """End the span, which is recorded, of an attempt that ends so."""
+        assert self._span is not None
+        self._span.end(settlement, self._reason, settled=self.done is not None)
+        self._span = None
+
     async def _returned(self, result: object) -> Settlement | None:
         """Return the settlement for what the handler returned."""
         if self._transaction is not None:
@@ -331,8 +337,7 @@ class Attempt(msgspec.Struct, eq=False):
             self._timer.cancel()
             self._timer = None
         if self._span is not None:
-            self._span.end(settlement, self._reason, settled=self.done is not None)
-            self._span = None
+            self.end_span(settlement)
         self._ended(self, settlement)
         # Each of these leads back here, and an attempt that is over must not wait for the garbage collector.
         self._task = self.error = None
