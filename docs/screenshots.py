@@ -27,7 +27,7 @@ IMAGES = Path(__file__).parent / "images"
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
 COLOURS = 240
 """So many colours has a picture: enough for flat ones."""
-WARM_UP = 120.0
+WARM_UP = 210.0
 """Seconds for which the shop is at work before the first picture."""
 SCREENS = {
     "overview": "/",
@@ -45,7 +45,7 @@ SCREENS = {
 app = Holdfast("memory://")
 app.queue("photos", concurrency=6, key_concurrency=2, retention=Retention(completed=600))
 app.queue("mail", rate=Rate(40))
-app.queue("orders", retention=Retention(completed=86400))
+app.queue("orders", rate=Rate(80), retention=Retention(completed=86400))
 
 
 class CardExpired(Permanent):

@@ -105,8 +105,9 @@ async def test_handlers_hear_that_the_store_is_lost_while_it_is_away(
 ) -> None:
     async with place(kind, tmp_path) as there:
         tasks = tasks_on(there.url, ledger, monkeypatch)
-        heard: list[HookEvent] = []
+        heard, back = list[HookEvent](), list[HookEvent]()
         tasks.app.on("store_lost")(heard.append)
+        tasks.app.on("store_back")(back.append)
         task = tasks.heeds[executor]
         async with working(tasks.app, task.queue, lease=LEASE[executor], pool=1) as running:
             handle = await task.options(job_id="x").enqueue()
@@ -115,6 +116,7 @@ async def test_handlers_hear_that_the_store_is_lost_while_it_is_away(
                 await eventually(lambda: ledger_lines(ledger, "store_lost"))
                 assert [each.worker for each in heard] == [running.worker.name]
             assert await handle.result(timeout=PATIENCE * 2) == "done"
+            await eventually(lambda: back, "it is told, too, that the store answers again")
             record = await handle.job()
         assert record.counters == Counters(attempts=2), "nobody pays for a store that was away"
 

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from spans import Recorder, recording
 from support import burst, eventually, run, working
 
 from holdfast import Holdfast
+from holdfast.telemetry import traces
 from holdfast.telemetry.context import FIELDS, records_with_jobs, trace_id
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -51,6 +53,30 @@ def test_records_of_any_library_have_the_fields_of_the_job(
         "job_id": "a", "run": 1, "attempt": 1, "task": "do", "queue": "work", "trace_id": TRACE,
     }  # fmt: skip
     assert fields(outside) == {}
+
+
+@pytest.mark.parametrize("executor", ["inline", "thread"])
+def test_the_trace_of_a_record_is_the_one_that_its_handler_runs_in(
+    made: Any, caplog: pytest.LogCaptureFixture, executor: Any
+) -> None:
+    app = Holdfast("memory://")
+
+    @app.task(name="do", queue="work", executor=executor)
+    def do(number: int) -> None:
+        log.warning("inside")
+
+    async def steps(spans: Recorder) -> None:
+        async with app:
+            await do.enqueue_many(do.args(number) for number in range(101))
+            await do.options(headers={"own": "1"}).enqueue(101)
+            await burst(app)
+
+    with recording() as spans:
+        run(steps(spans))
+        ids = {span.context.trace_id for span in spans.named("process work") if span.context}
+    records = [record for record in caplog.records if record.name == "a.library"]
+    assert len(records) == len(ids) == 102, "jobs of a large bulk have traces of their own"
+    assert {record.trace_id for record in records} == {f"{id:032x}" for id in ids}  # type: ignore[attr-defined]
 
 
 def test_what_a_program_gives_itself_stands(made: Any, caplog: pytest.LogCaptureFixture) -> None:
@@ -141,6 +167,27 @@ async def test_records_of_processes_and_sandboxes_have_them_too(caplog: pytest.L
     }  # fmt: skip
     assert told["in a sandbox"]["job_id"] == "s"
     assert told["seen in the process: p"]["job_id"] == "p"
+
+
+async def test_what_a_process_logs_and_prints_is_of_the_trace_that_its_attempt_runs_in(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    import telemetry_tasks as tasks
+
+    caplog.set_level("INFO")
+    with recording() as spans:
+        traces.configure(tracer_provider=spans.provider, parent_up_to=0)
+        async with working(tasks.app, pool=1, name="w1"):
+            await tasks.in_process.options(job_id="logs").call()
+            await tasks.prints.options(job_id="prints").call()
+        found = {(span.attributes or {})["messaging.message.id"]: span for span in spans.named("process work")}
+    expected = {id: f"{span.context.trace_id:032x}" for id, span in found.items() if span.context}
+    told = [record for record in caplog.records if hasattr(record, "job_id") and hasattr(record, "trace_id")]
+    logged = [record for record in told if record.getMessage() == "in a process"]
+    printed = [record for record in told if getattr(record, "event", None) == "handler_output"]
+    assert {fields(record)["trace_id"] for record in logged} == {expected["logs"]}
+    assert {fields(record)["trace_id"] for record in printed} == {expected["prints"]}
+    assert {getattr(record, "worker", None) for record in printed} == {"w1"}
 
 
 async def test_a_sandbox_cannot_speak_in_our_name_nor_for_another_job(caplog: pytest.LogCaptureFixture) -> None:

@@ -34,6 +34,8 @@ class Heard:
     def __init__(self) -> None:
         self.messages: list[tuple[str, Any]] = []
         self.last = ""
+        self.positions: list[str] = []
+        """With each message, where a browser would go on if it were the last."""
         self.ended = False
 
     def names(self) -> list[str]:
@@ -56,6 +58,7 @@ class Heard:
                     data = value
                 elif not line and name:
                     self.messages.append((name, json.loads(data)))
+                    self.positions.append(self.last)
                     name = data = ""
         self.ended = True
 
@@ -117,6 +120,7 @@ async def test_a_stream_tells_what_happens_and_is_taken_up_again(store_url: str)
             last = heard.last
         await plain.enqueue(3, job_id="missed")
         async with listening_to(address, last=last) as heard:
+            assert heard.positions[0] == last, "whoever is cut off after the greeting comes back for the rest"
             await plain.enqueue(4, job_id="later")
             await eventually(lambda: heard.ids() == ["missed", "later"])
 

@@ -20,7 +20,7 @@ MOST_TAGS = 50
 """How many tags a job may have."""
 
 
-class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):  # nothing in it refers back
     """The words that travel with a job: small, readable as JSON, and opaque to stores."""
 
     headers: dict[str, str] = {}
@@ -50,9 +50,20 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 _decode = msgspec.json.Decoder(Envelope).decode
 
 
+_latest: tuple[bytes | str, Envelope] = ("", EMPTY)
+"""What was opened last: the jobs of one bulk have equal envelopes."""
+
+
 def opened(stored: bytes | str | None) -> Envelope:
-    """Return a stored envelope; raise `msgspec.MsgspecError` for one that cannot be read."""
-    return _decode(stored) if stored else EMPTY
+    """Return a stored envelope, which others may hold, too; raise `msgspec.MsgspecError` for an unreadable one."""
+    global _latest
+    if not stored:
+        return EMPTY
+    text, envelope = _latest
+    if text != stored:
+        envelope = _decode(stored)
+        _latest = stored, envelope
+    return envelope
 
 
 def readable(stored: bytes | str | None) -> Envelope:

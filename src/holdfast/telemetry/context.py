@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from ..store.contract import Claimed
+from .traces.relay import current_trace_id
 
 FIELDS = ("job_id", "run", "attempt", "task", "queue", "trace_id")
 """The fields of a record that say to which job it belongs."""
@@ -50,19 +51,22 @@ def trace_id(headers: Mapping[str, str]) -> str | None:
 
 
 def fields_of(job: LoggedJob) -> dict[str, object]:
-    """Return the fields of a record that belongs to this job."""
+    """Return the fields of a record that belongs to this job, and is made now by its handler.
+
+    An attempt may have begun a trace of its own: then its records are of that one, and not of what sent the job.
+    """
     return {
         "job_id": job.id, "run": job.run, "attempt": job.attempt, "task": job.task, "queue": job.queue,
-        "trace_id": trace_id(job.headers),
+        "trace_id": current_trace_id() or trace_id(job.headers),
     }  # fmt: skip
 
 
-def fields_of_claimed(claimed: Claimed) -> dict[str, object]:
-    """Return the fields of a record that belongs to a job that was given to this worker."""
+def fields_of_claimed(claimed: Claimed, trace: Mapping[str, str] | None = None) -> dict[str, object]:
+    """Return the fields of a record that belongs to a job that was given to this worker, and runs in this trace."""
     lease = claimed.lease
     return {
         "job_id": lease.id, "run": lease.run, "attempt": lease.attempt, "task": claimed.task, "queue": lease.queue,
-        "trace_id": trace_id(claimed.envelope.headers),
+        "trace_id": (trace_id(trace) if trace else None) or trace_id(claimed.envelope.headers),
     }  # fmt: skip
 
 

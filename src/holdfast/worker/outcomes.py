@@ -151,6 +151,10 @@ class Outcomes:
             record = Ended(ended.claimed, ended.ran, ended.error) if isinstance(ended, Attempt) else Ended(ended)
         self._records[record.claimed.lease] = record
 
+    def keep(self, claimed: Claimed, ran: float | None) -> None:
+        """Keep, for observers, that a handler returned. It equals `remember` where no hook is told of ends."""
+        self._records[claimed.lease] = Ended(claimed, ran)
+
     def lose(self, lease: Lease, why: str) -> None:
         """Count an attempt whose end does not count, and tell hooks and observers."""
         self._lose(lease, why, self._records.pop(lease, None))

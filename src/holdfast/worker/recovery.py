@@ -64,7 +64,7 @@ class Recovery:
         self.pause = FIRST_PAUSE
         """Seconds until the next try, twice as long each time; the first again once the store has answered a turn."""
         self._away_since: float | None = None
-        """When the first turn failed that no other has followed with an answer."""
+        """When the first turn failed, or was known to hang, that no other has followed with an answer."""
         self.last_try: float | None = None
         """When to stop trying to settle; set at the end of a shutdown."""
         self.gave_up = False
@@ -78,8 +78,7 @@ class Recovery:
         Turns that fail together pause once: until the store is asked again, what they claimed has no handler.
         """
         self.unsure = True
-        if self._away_since is None:
-            self._away_since = time.monotonic()
+        self.note_away()
         if settlements and not isinstance(error, StoreError):
             log.error("outcome_unwritable: a turn could not be written, so each outcome is settled alone: %s", error)
             settlements = await self._settle_each(session, settlements)
@@ -96,6 +95,11 @@ class Recovery:
             await self._alarm.wait(self.pause * random.uniform(0.5, 1.0))
             self.pause = min(self.pause * 2, LONGEST_PAUSE)
         return True
+
+    def note_away(self) -> None:
+        """Note that the store does not answer: what it answers next is told of."""
+        if self._away_since is None:
+            self._away_since = time.monotonic()
 
     def answered(self) -> None:
         """Note that the store has answered a turn."""

@@ -170,7 +170,7 @@ class Runner:
         middleware, executors = self.registry.middleware, self.executors
         if self._middleware:
             middleware = [*middleware, *self._middleware]
-        pace: Pace = "each" if self._outcomes.keeps_completions else "together"
+        pace: Pace = "timed" if self._outcomes.keeps_completions else "quickly"
         if middleware or self._hooks.wants_ends:
             pace = "slowly"
         return lambda attempt: attempt.run(middleware, executors, tracing), pace
@@ -178,13 +178,10 @@ class Runner:
     def _completed(self, attempts: list[Attempt], settlements: list[Complete]) -> None:
         """Free the slots of attempts whose handlers have returned, and keep their settlements for the next turn.
 
-        It equals `_ended` for each of them, where nobody is told of their ends.
+        It equals `_ended` for each of them, where no hook is told of their ends.
         """
-        if self._outcomes.keeps_completions:
-            for attempt, settlement in zip(attempts, settlements, strict=True):
-                attempt.end_returned(settlement)
-            return
-        running, settled = self.running, self._outcomes.unsettled
+        running, outcomes = self.running, self._outcomes
+        settled, kept = outcomes.unsettled, outcomes.keeps_completions
         for attempt, settlement in zip(attempts, settlements, strict=True):
             claimed = attempt.claimed
             if running.pop(claimed.lease, None) is None:
@@ -192,6 +189,8 @@ class Runner:
             self._taken -= attempt.handler.slots
             self.suspects -= claimed.company is not None
             settled.append(settlement)
+            if kept:
+                outcomes.keep(claimed, attempt.ran)
             attempt.job._close()
         if self._failing:
             for attempt in attempts:

@@ -133,13 +133,17 @@ class SessionLife:
         parts, times = self._parts, self._times
         heartbeat = self.heartbeat = Heartbeat(
             self._store, session, times.heartbeat, times.wedged_after, self._on_heartbeat, self._lease_from,
-            parts.pool.moved, parts.exit.store_lost, lambda: parts.current.renewed_at,
+            parts.pool.moved, self._store_lost, lambda: parts.current.renewed_at,
             parts.pool.memory_bytes,
         )  # fmt: skip
         if self._settings.guarded and self._store.shared and parts.capacity.any_slots(self._served.queues):
             self._guard = await self._new_guard(session)
         heartbeat.start()
         return heartbeat
+
+    def _store_lost(self) -> None:
+        self._parts.recovery.note_away()
+        self._parts.exit.store_lost()
 
     async def _new_guard(self, session: Session) -> Guard | None:
         return await guard_of(self._store, session, self._times.wedged_after, self._parts.pool)

@@ -30,6 +30,7 @@ def test_a_worker_that_works_is_live_and_ready() -> None:
         ({"is_draining": True}, "the worker drains: it takes no more jobs"),
         ({"has_ended": True}, "the worker has ended"),
         ({"moved_ago": 15.0}, "the event loop has not moved for 15 s"),
+        ({"moved_ago": 15.5, "heard_ago": 16.0}, "the event loop has not moved for 16 s"),
     ],
 )
 def test_a_worker_that_takes_no_jobs_is_not_ready_and_says_why(change: dict[str, object], reason: str) -> None:

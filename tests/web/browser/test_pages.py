@@ -101,6 +101,12 @@ NAMELESS = """() => [
 """What a screen reader would have no name for."""
 
 
+def test_the_menu_of_a_telephone_begins_where_the_page_is(page: Page, served: Served) -> None:
+    page.set_viewport_size({"width": 375, "height": 700})
+    page.goto(served.url("/workers"))
+    expect(page.locator(".menu a[aria-current]")).to_be_in_viewport(ratio=1)
+
+
 def test_the_first_tab_stop_leads_to_the_content(page: Page, served: Served) -> None:
     page.goto(served.url("/jobs"))
     page.keyboard.press("Tab")

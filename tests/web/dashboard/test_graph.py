@@ -7,6 +7,7 @@ import re
 from holdfast.core.job import JobRecord
 from holdfast.core.state import State
 from holdfast.web.dashboard.draw.graph import draw_graph
+from holdfast.web.dashboard.draw.layout import BOX_HEIGHT, BOX_WIDTH, layout
 from holdfast.web.dashboard.view.graph import MOST_BOXES, grouped
 
 
@@ -61,3 +62,27 @@ def test_the_picture_is_small_and_safe() -> None:
     assert "&amp;x=1" in picture
     assert len(re.findall('class="box', picture)) == len(graph.boxes)
     assert MOST_BOXES < 1000
+
+
+def test_an_edge_over_several_levels_crosses_no_box_between() -> None:
+    before = {
+        "b0": ["a"],
+        "b1": ["a"],
+        "c0": ["b0"],
+        "c1": ["b1"],
+        "d0": ["c0"],
+        "d1": ["c1"],
+        "end": ["d0", "d1", "b0", "a"],
+    }
+    jobs = [job(id, id) for id in ("a", *before)]
+    boxes = grouped(jobs, {("q", id): [("q", each) for each in some] for id, some in before.items()}).boxes
+    found = layout(boxes)
+    lines = [points for points in found.edges if len(points) > 2]
+    assert sorted(len(points) for points in lines) == [6, 8]
+    for points in lines:
+        for (left, y), (right, same) in zip(points[1:-1:2], points[2:-1:2], strict=True):
+            assert (same, right - left) == (y, BOX_WIDTH)
+            column = [place for place in found.places.values() if place[0] == left]
+            assert all(not top <= y <= top + BOX_HEIGHT for _, top in column)
+    tops = [(x, y) for x, y in found.places.values()]
+    assert all(0 <= y <= found.height - BOX_HEIGHT and 0 <= x <= found.width - BOX_WIDTH for x, y in tops)

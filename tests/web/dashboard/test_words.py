@@ -46,6 +46,29 @@ def test_a_rate_as_people_write_it(text: str, rate: Rate) -> None:
     assert parse_rate(text) == rate
 
 
+@pytest.mark.parametrize(
+    ("rate", "text"),
+    [(Rate(40), "40/s"), (Rate(100, per=60), "100/min"), (Rate(5, 7200, 7), "5/2h burst 7"), (Rate(3, 0.5), "3/0.5s"),
+     (Rate(1_234_567), "1234567/s"), (Rate(0.00001), "0.00001/s"), (Rate(1, 86_400), "1/d")],
+)  # fmt: skip
+def test_a_rate_is_shown_as_the_form_takes_it(rate: Rate, text: str) -> None:
+    assert words.per_time(rate) == text
+    assert parse_rate(text) == rate
+
+
+def test_an_instant_of_today_needs_no_date() -> None:
+    noon = 1_794_744_000_000
+    assert words.time_of_day(noon - 1, noon) == "11:59:59.999"
+    assert words.time_of_day(noon - 86_400_000, noon) == "2026-11-14 12:00:00.000"
+
+
+def test_what_went_wrong_is_a_line_of_its_own() -> None:
+    assert "line-failed" not in sparkline([1, 2], "active", "done", [0, 0])
+    both = sparkline([1, 2], "active", "done", [0, 4])
+    assert 'class="line line-failed" d="M0.0 120.0L600.0 0.0"' in both
+    assert 'class="line line-active" d="M0.0 90.0L600.0 60.0"' in both
+
+
 @pytest.mark.parametrize("text", ["fast", "10", "1.2.3/s", "-1/s", "10/s burst x", "10/fortnight"])
 def test_what_is_no_rate_is_told_of(text: str) -> None:
     with pytest.raises(ConfigError, match="rate="):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -14,6 +14,8 @@ import pytest
 from support import burst, eventually, working
 
 from holdfast import Handle, Holdfast, Job, Retry, State, current_job
+from holdfast.telemetry.observer import Ended, Observer
+from holdfast.worker.attempts import first_step, shared_task
 from holdfast.worker.attempts.attempt import Attempt
 from holdfast.worker.attempts.shared_task import AttemptTasks
 
@@ -216,3 +218,23 @@ async def test_attempts_that_waited_need_no_garbage_collector(app: Holdfast) -> 
             assert [ref() for ref in jobs] == [None] * 4
         finally:
             gc.enable()
+
+
+async def test_each_has_its_own_time_where_several_end_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    for module in (first_step, shared_task):
+        monkeypatch.setattr(module, "monotonic", lambda: clock[0])
+    app, heard = Holdfast("memory://"), list[list[float | None]]()
+
+    class Listener(Observer):
+        def settled(self, ended: Sequence[Ended]) -> None:
+            heard.append([each.ran for each in ended])
+
+    @app.task(queue="q")
+    async def takes(seconds: float) -> None:
+        clock[0] += seconds
+
+    async with app:
+        await takes.enqueue_many(takes.args(seconds) for seconds in (1.0, 2.0, 4.0))
+        assert (await app.worker(observers=[Listener()]).run(burst=True)).completed == 3
+    assert heard == [[1.0, 2.0, 4.0]]

@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 from ...core.visible import visible
 from ...log import LOGGER, target
-from ...store.contract import Claimed
 from ...telemetry.context import fields_of_claimed
 from ...telemetry.line_handler import sole_handler
+from .job import ProcessJob
 from .log_relay import MOST_LINE
 from .spawn import STREAMS
 
@@ -26,7 +26,7 @@ MOST_LEFT = 65536
 class HandlerOutput:
     """Reads what a process prints. `job` returns the job that runs there, if it is the only one."""
 
-    def __init__(self, job: Callable[[], Claimed | None]) -> None:
+    def __init__(self, job: Callable[[], ProcessJob | None]) -> None:
         self._job = job
         self._streams: list[_Stream] = []
 
@@ -50,7 +50,7 @@ class HandlerOutput:
 class _Stream:
     """One stream of a process."""
 
-    def __init__(self, fd: int, name: str, job: Callable[[], Claimed | None]) -> None:
+    def __init__(self, fd: int, name: str, job: Callable[[], ProcessJob | None]) -> None:
         self._fd, self._name, self._job = fd, name, job
         self._begun = b""
         """A line whose end was not read yet."""
@@ -91,11 +91,11 @@ class _Stream:
         text = visible(line.removesuffix(b"\r").decode("utf-8", "backslashreplace")[:MOST_LINE])
         if not text:
             return
-        claimed, extra = self._job(), dict[str, object](stream=self._name)
+        job, extra = self._job(), dict[str, object](stream=self._name)
         where = self._name
-        if claimed is not None:
-            extra |= fields_of_claimed(claimed)
-            where = f"{claimed.lease.queue}/{claimed.lease.id} {self._name}"
+        if job is not None:
+            extra |= {"worker": job.worker, **fields_of_claimed(job.claimed, job.trace)}
+            where = f"{job.claimed.lease.queue}/{job.claimed.lease.id} {self._name}"
         if log.isEnabledFor(logging.INFO):
             log.info("handler_output: %s: %s", where, text, extra=extra)
         else:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ...core.visible import indented, visible
-from ...store.contract import Claimed
 from ...telemetry.context import fields_of_claimed
 from . import frames
+
+if TYPE_CHECKING:
+    from .job import ProcessJob
 
 MOST_NAME = 200
 MOST_LINE = 16_000
 """What a line says at most, in characters; the rest of it is cut off."""
 
 
-def repeat(line: frames.LogLine, claimed: Claimed | None = None, *, sandboxed: bool = False) -> None:
+def repeat(line: frames.LogLine, job: ProcessJob | None = None, *, sandboxed: bool = False) -> None:
     """Log a process's line here, under the name of its logger and with the fields of the job that made it.
 
     It is one line, whatever the process wrote, and a traceback stands indented below it. No logger is made for it,
@@ -26,7 +29,7 @@ def repeat(line: frames.LogLine, claimed: Claimed | None = None, *, sandboxed: b
         name = f"sandbox.{name}"
     logger = _nearest(name)
     if logger.isEnabledFor(line.level):
-        fields = fields_of_claimed(claimed) if claimed is not None else None
+        fields = fields_of_claimed(job.claimed, job.trace) if job is not None else None
         # Without arguments, so that nothing in it is taken for a format.
         record = logger.makeRecord(name, line.level, "", 0, visible(line.message[:MOST_LINE]), (), None, extra=fields)
         record.exc_text = indented(line.trace[-MOST_LINE:]) if line.trace else None

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from ...core.sandbox import Sandbox
-from ...store.contract import Abort, Claimed
+from ...store.contract import Abort
 from ..failure import describe
 from ..shortage import CannotStart
 from . import frames
@@ -174,18 +174,18 @@ class Process:
                 self.ready = True
                 self._changed(self)
         elif isinstance(frame, frames.LogLine):
-            repeat(frame, self._claimed(frame.number), sandboxed=self.sandbox is not None)
+            repeat(frame, self._job(frame.number), sandboxed=self.sandbox is not None)
         elif isinstance(frame, frames.StartFailed):
             self._broken = frame
         elif isinstance(frame, frames.Left):
             self._left.set()
 
-    def _claimed(self, number: int) -> Claimed | None:
-        return self.runs[number].order.claimed if number in self.runs else None
+    def _job(self, number: int) -> ProcessJob | None:
+        return self.runs[number].order if number in self.runs else None
 
-    def _only_job(self) -> Claimed | None:
+    def _only_job(self) -> ProcessJob | None:
         """Return the job that runs in it, if there is only one."""
-        return next(iter(self.runs.values())).order.claimed if len(self.runs) == 1 else None
+        return next(iter(self.runs.values())).order if len(self.runs) == 1 else None
 
     def _held_up(self, by: int | None) -> None:
         """Note that its event loop does not move, or moves again."""

@@ -65,15 +65,16 @@ def _troubles(facts: Facts) -> list[str]:
     if facts.has_ended:
         return ["the worker has ended"]
     troubles = []
+    stuck = facts.moved_ago if facts.moved_ago >= min(facts.lease, facts.wedged_after) else 0.0
     if facts.is_draining:
         troubles.append("the worker drains: it takes no more jobs")
     if facts.heard_ago is None:
         troubles.append("the store has not answered yet")
-    elif facts.heard_ago >= facts.lease:
+    elif facts.heard_ago - stuck >= facts.lease:  # a loop that stands still asks for nothing
         troubles.append(f"the store has not answered for {facts.heard_ago:.0f} s")
     elif not facts.has_session:
         troubles.append("the worker has no session: it was declared dead, and begins anew")
-    if facts.moved_ago >= min(facts.lease, facts.wedged_after):
+    if stuck:
         troubles.append(f"the event loop has not moved for {facts.moved_ago:.0f} s")
     return troubles
 

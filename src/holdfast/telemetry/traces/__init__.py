@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Protocol
 
 from ...store.contract import Answer, Claimed, Lease, NewJob, Settlement, Store
-from .relay import attach, carried, carry, current_trace_id
+from .relay import attach, attached, carried, carry, current_trace_id
 from .stamp import Stamp
 from .switch import configure, report, tracing
 from .w3c import trace_id
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Sending",
     "attach",
+    "attached",
     "awaited",
     "carrier",
     "configure",

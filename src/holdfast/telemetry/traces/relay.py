@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 
 from .w3c import context_of, parsed
@@ -35,6 +36,39 @@ def attach(headers: Mapping[str, str]) -> None:
                 make_current(context)
         except Exception:  # a sandbox may lack what this imports, and its handler is to run all the same
             pass
+
+
+@contextmanager
+def attached(headers: Mapping[str, str]) -> Iterator[None]:
+    """A block in which the context of these headers is the current one, unless there is one already."""
+    context = context_of(headers) if current_trace_id() is None else None
+    if context is None:
+        yield
+        return
+    kept = _carried.set(context)
+    try:
+        with _attached_to_opentelemetry(context):
+            yield
+    finally:
+        _carried.reset(kept)
+
+
+@contextmanager
+def _attached_to_opentelemetry(headers: Mapping[str, str]) -> Iterator[None]:
+    if "opentelemetry.trace" not in sys.modules:
+        yield
+        return
+    from opentelemetry.context import attach, detach
+
+    from .remote import extracted
+
+    context = extracted(headers)
+    token = None if context is None else attach(context)
+    try:
+        yield
+    finally:
+        if token is not None:
+            detach(token)
 
 
 def current_trace_id() -> str | None:

@@ -71,12 +71,23 @@ _SPAN_KEY = next(iter(set_span_in_context(INVALID_SPAN, NOTHING)))
 """Under which OpenTelemetry keeps the span of a context: to make one by its functions takes three times as long."""
 
 
+_latest: tuple[str, Context] = ("", NOTHING)
+"""What `dropped` has found last, by its `traceparent`: the jobs of one bulk have the same."""
+
+
 def dropped(headers: Mapping[str, str]) -> Context | None:
     """Return the context of a job whose trace is not sampled; `None` for any other, and where there is more to read."""
+    global _latest
     text = headers.get(PARENT)
-    if text is None or _dropped(text) is None or (len(headers) > 1 and (STATE in headers or BAGGAGE in headers)):
+    if text is None or (len(headers) > 1 and (STATE in headers or BAGGAGE in headers)) or not _fields.has_parent():
         return None
-    return Context({_SPAN_KEY: SentSpan(text)}) if _fields.has_parent() else None
+    before, context = _latest
+    if text != before:
+        if _dropped(text) is None:
+            return None
+        context = Context({_SPAN_KEY: SentSpan(text)})
+        _latest = text, context
+    return context
 
 
 class _Fields:

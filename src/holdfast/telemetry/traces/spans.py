@@ -77,15 +77,15 @@ class Tracing:
 
     def settle(self, settlements: Sequence[Settlement]) -> Span | None:
         """Return the span of a call that settles attempts, linked to those that were recorded; `None` for none."""
-        ended = [(each.lease, self.unsettled.pop(each.lease, None)) for each in settlements]
-        recorded = [(lease, context) for lease, context in ended if context is not None]
+        unsettled = self.unsettled
+        recorded = [(each.lease, unsettled.pop(each.lease)) for each in settlements if each.lease in unsettled]
         if not recorded:
             return None
-        queues = {lease.queue for lease, _ in ended}
+        queues = {each.lease.queue for each in settlements}
         span = self.start(names.SETTLE, queues.pop() if len(queues) == 1 else "", SpanKind.CLIENT, NOTHING)
         if span.is_recording():
-            if len(ended) > 1:
-                span.set_attribute(names.BATCH_COUNT, len(ended))
+            if len(settlements) > 1:
+                span.set_attribute(names.BATCH_COUNT, len(settlements))
             for lease, context in recorded[:MOST_LINKS]:
                 span.add_link(context, {names.MESSAGE_ID: lease.id})
         return span

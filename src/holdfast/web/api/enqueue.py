@@ -12,6 +12,7 @@ from ...core.bound import ASKED_AT_ONCE
 from ...errors import ConfigError, PayloadError
 from ...json.form import JsonObject
 from ...store.contract import Answer
+from ...telemetry import traces
 from ..problem import Problem, problem_of
 from .endpoint import Answered, ApiCall, EndpointGroup
 from .jobs import ended
@@ -43,7 +44,8 @@ async def enqueue_job(call: ApiCall[EnqueueQuery, NewJobForm]) -> object:
     while the job has not ended.
     """
     made = await call_of(call.site, call.body)
-    (answer,) = await call.app.client.enqueue(made.queue, [made.job], made.options.conflict)
+    with traces.attached(call.request.headers):
+        (answer,) = await call.app.client.enqueue(made.queue, [made.job], made.options.conflict)
     taken = _answer(made.queue, answer)
     if answer.status == "refused":
         raise Problem(409, "refused", f"{made.queue}/{answer.id} is a later job of a chain, which cannot be updated")
@@ -60,10 +62,15 @@ async def enqueue_jobs(call: ApiCall[Any, BulkForm]) -> JsonObject:
     """Enqueue many jobs. All of them are checked first: one that is wrong keeps all out."""
     made = [await _numbered(call, form, number) for number, form in enumerate(call.body.jobs)]
     answers, counts = [], EnqueueCounts()
-    for (queue, conflict), jobs in Chunker(ASKED_AT_ONCE).each(made):
-        found = await call.app.client.enqueue(queue, jobs, conflict)
-        counts.add(found)
-        answers += [_answer(queue, each) for each in found]
+    with traces.attached(call.request.headers):
+        sending = traces.sending(len(made))
+        with traces.sent(sending):
+            for (queue, conflict), jobs in Chunker(ASKED_AT_ONCE).each(made):
+                found = await call.app.client.enqueue(queue, jobs, conflict, sending)
+                counts.add(found)
+                answers += [_answer(queue, each) for each in found]
+            if sending is not None:
+                sending.end()
     return {"jobs": answers, "counts": msgspec.structs.asdict(counts)}
 
 

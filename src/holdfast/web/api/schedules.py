@@ -63,7 +63,11 @@ async def get_schedule(call: ApiCall[ScheduleName, None]) -> JsonObject:
 
 @group.add("POST", "/schedules", body=NewScheduleForm, answer=ScheduleShape)
 async def add_schedule(call: ApiCall[Any, NewScheduleForm]) -> JsonObject:
-    """Add a schedule: each of its ticks enqueues the call."""
+    """Add a schedule: each of its ticks enqueues the call.
+
+    `spec` is `{"type": "cron", "text": "0 3 * * *", "tz": "UTC"}`, `{"type": "every", "seconds": 90}` or
+    `{"type": "at", "when": "2026-11-15T09:30:00Z"}`; `call` is a job as `POST /jobs` takes it, without an id.
+    """
     form = call.body
     if form.spec is None or form.call is None:
         raise Problem(400, "bad-body", "a new schedule has a spec and a call")

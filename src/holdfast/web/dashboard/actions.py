@@ -223,10 +223,10 @@ def _whole(text: str, name: str) -> int:
 
 
 def parse_rate(text: str) -> Rate:
-    """Return the rate that a form says: `10/1s`, `100 per min`, `10/s burst 20`."""
+    """Return the rate that a form says: `10/s`, `100 per min`, `10/s burst 20`."""
     found = _RATE.fullmatch(text.strip())
     if found is None:
-        raise ConfigError(f"rate={text!r}: write how many in what time, such as 10/1s, 100/min or 10/s burst 20")
+        raise ConfigError(f"rate={text!r}: write how many in what time, such as 10/s, 100/min or 10/s burst 20")
     count, many, unit, burst = found.groups()
     try:
         seconds = float(many or 1) * _SECONDS[(unit or "s").lower()]

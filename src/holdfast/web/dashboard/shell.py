@@ -13,7 +13,6 @@ from starlette.responses import RedirectResponse, Response
 
 from ...core.event import Event
 from ...core.job import JobRecord
-from ...core.limit import Rate
 from ...core.state import State
 from ...errors import StoreError
 from ...store import shown
@@ -116,12 +115,6 @@ def job_name(job: JobRecord) -> str:
     return msgspec.json.encode([job.queue, job.id, job.run]).decode()
 
 
-def per_time(rate: Rate) -> str:
-    """Return a rate for people: `10 per 1 s, 20 at once`."""
-    burst = f", {rate.burst} at once" if rate.burst is not None else ""
-    return f"{rate.count:g} per {words.duration(rate.per * 1000)}{burst}"
-
-
 def event_detail(event: Event) -> str:
     """Return what else an event tells: its cause, times, worker, error and actor."""
     parts = (
@@ -142,10 +135,12 @@ FILTERS: Mapping[str, object] = {
     "rate": words.rate,
     "duration": words.duration,
     "size": words.size,
+    "iso": words.iso,
     "clock": words.clock,
+    "time_of_day": words.time_of_day,
     "percent": words.percent,
     "lines": words.lines,
-    "per_time": per_time,
+    "per_time": words.per_time,
     "job_name": job_name,
     "event_detail": event_detail,
 }

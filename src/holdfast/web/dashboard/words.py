@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from markupsafe import Markup, escape
 
 from ...core.duration import LATEST_MS
+from ...core.limit import Rate
 from ...core.visible import visible_lines
 
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"))
@@ -62,6 +63,22 @@ def duration(ms: float | None) -> str:
     return ""
 
 
+def per_time(rate: Rate) -> str:
+    """Return a rate as the form of a queue takes it: `10/s`, `100/min`, `3/90s burst 20`."""
+    per, unit = rate.per, "s"
+    for size, name in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if per % size == 0:
+            per, unit = per / size, name
+            break
+    burst = "" if rate.burst is None else f" burst {rate.burst}"
+    return f"{_decimal(rate.count)}/{'' if per == 1 else _decimal(per)}{unit}{burst}"
+
+
+def _decimal(value: float) -> str:
+    """Return a number without an exponent, which forms do not take."""
+    return f"{value:.12f}".rstrip("0").rstrip(".")
+
+
 def size(count: int) -> str:
     """Return a number of bytes: `1.4 MB`."""
     for unit_size, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
@@ -79,6 +96,12 @@ def iso(ms: int) -> str:
 def clock(ms: int | None) -> str:
     """Return an instant for people, in UTC."""
     return "" if ms is None else iso(ms).replace("T", " ").removesuffix("Z")
+
+
+def time_of_day(ms: int, now_ms: int) -> str:
+    """Return an instant for people, in UTC, without the date where that is today's."""
+    at = clock(ms)
+    return at[len("2026-11-15 ") :] if at[:10] == clock(now_ms)[:10] else at
 
 
 def relative(ms: int | None, now_ms: int) -> str:

@@ -68,7 +68,8 @@ class LiveStream:
         subscriber, stream = self._subscriber, self._stream
         kept = self._at_hand() if self._first is None else None
         if kept is not None:
-            yield message("hello", {"streams": len(stream)}, stream.position)
+            # Who is cut off behind this goes on where it was, and not behind what follows.
+            yield message("hello", {"streams": len(stream)}, self._after if kept else stream.position)
             if kept and subscriber.events:
                 yield b"".join(frame.text for frame in Batch(kept, "", 0, True).of(subscriber.queue, subscriber.id))
             return

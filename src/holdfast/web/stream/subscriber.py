@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from contextlib import suppress
 
 from .frames import Batch, message
 
@@ -74,10 +75,8 @@ class Subscriber:
         """Return what there is to send, waiting for it for some seconds."""
         if not self._out and not self.ended:
             self._wake.clear()
-            try:
+            with suppress(TimeoutError):  # something may have come in the last moment all the same
                 await asyncio.wait_for(self._wake.wait(), seconds)
-            except TimeoutError:
-                return b""
         data = b"".join(self._out)
         self._out.clear()
         self._size = 0

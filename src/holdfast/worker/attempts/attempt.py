@@ -68,6 +68,8 @@ class Attempt(msgspec.Struct, eq=False):
     """What it returned, if that was in this process."""
     began: float | None = None
     """When its handler was started, by `time.monotonic`."""
+    ended: float | None = None
+    """When it returned, where others of its task ran before that is passed on."""
 
     def __post_init__(self) -> None:
         services = self._services
@@ -85,7 +87,7 @@ class Attempt(msgspec.Struct, eq=False):
     @property
     def ran(self) -> float | None:
         """For how many seconds its handler has run, if it was started."""
-        return None if self.began is None else time.monotonic() - self.began
+        return None if self.began is None else (self.ended or time.monotonic()) - self.began
 
     @property
     def done(self) -> tuple[Complete, Settled] | None:
@@ -243,9 +245,11 @@ class Attempt(msgspec.Struct, eq=False):
         """End an attempt whose handler raised before it waited for anything."""
         self._end(await self._undone(error))
 
-    def end_returned(self, settlement: Complete) -> None:
-        """End an attempt whose handler returned before it waited for anything."""
-        self._end(settlement)
+    def end_span(self, settlement: Settlement | None) -> None:
+        """End the span, which is recorded, of an attempt that ends so."""
+        assert self._span is not None
+        self._span.end(settlement, self._reason, settled=self.done is not None)
+        self._span = None
 
     async def _returned(self, result: object) -> Settlement | None:
         """Return the settlement for what the handler returned."""
@@ -333,8 +337,7 @@ class Attempt(msgspec.Struct, eq=False):
             self._timer.cancel()
             self._timer = None
         if self._span is not None:
-            self._span.end(settlement, self._reason, settled=self.done is not None)
-            self._span = None
+            self.end_span(settlement)
         self._ended(self, settlement)
         # Each of these leads back here, and an attempt that is over must not wait for the garbage collector.
         self._task = self.error = None

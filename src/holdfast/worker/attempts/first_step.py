@@ -31,13 +31,13 @@ def is_usual(attempt: Attempt) -> bool:
 def first_step(attempt: Attempt, quick: QuickCall, tracing: traces.Tracing | None) -> Complete | Rest | None:
     """Return how the job was completed; or what is left to do; `None` when no handler was called, for the slow way.
 
-    An attempt whose span is recorded goes the slow way, which ends the span.
+    An attempt whose span is to be linked to what its job waited for goes the slow way, which asks the store for that.
     """
     claimed = attempt.claimed
     _current.set(attempt.job)
     if tracing is not None or claimed.envelope.headers:
         attempt._span = traces.process(claimed, tracing)
-        if attempt._span is not None:
+        if attempt._span is not None and attempt._span.waits:
             return None
     try:
         values = quick.values(claimed.payload)
@@ -60,7 +60,10 @@ def first_step(attempt: Attempt, quick: QuickCall, tracing: traces.Tracing | Non
     data = quick.encoded(result) if attempt._transaction is None and attempt._reason is None else None
     if data is None:
         return attempt.finish(_returned(result))
-    return Complete(claimed.lease, data, attempt.job._ttl_ms)
+    settlement = Complete(claimed.lease, data, attempt.job._ttl_ms)
+    if attempt._span is not None:
+        attempt.end_span(settlement)
+    return settlement
 
 
 async def _returned(result: object) -> object:

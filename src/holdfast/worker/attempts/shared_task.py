@@ -11,6 +11,7 @@ import types
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextvars import Context, copy_context
+from time import monotonic
 from typing import Any, Literal
 
 from ...app.task import AnyTask
@@ -22,8 +23,8 @@ from .first_step import first_step, is_usual
 
 Run = Callable[[Attempt], Coroutine[Any, Any, None]]
 """Returns what runs an attempt."""
-Pace = Literal["slowly", "each", "together"]
-"""Whether handlers are called the quick way, and whether the end of each is passed on by itself, with its time."""
+Pace = Literal["slowly", "timed", "quickly"]
+"""Whether handlers are called the quick way, and whether the time at which each of them ended is wanted."""
 Completed = Callable[[list[Attempt], list[Complete]], None]
 """Takes attempts whose handlers have returned, with their settlements."""
 
@@ -84,9 +85,9 @@ class AttemptTasks:
                 quick = self._quick_call(attempt) if pace != "slowly" else None
                 step = context.run(first_step, attempt, quick, tracing) if quick is not None else None
                 if isinstance(step, Complete):
+                    if pace == "timed":
+                        attempt.ended = monotonic()
                     returned.add(attempt, step)
-                    if pace == "each":
-                        returned.pass_on()
                     if waits:
                         waits.discard(attempt.handler)
                     continue

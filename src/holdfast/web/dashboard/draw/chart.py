@@ -85,13 +85,17 @@ def curves(
     return _plot(title, lines, axis, parts, span, show)
 
 
-def sparkline(values: Values, colour: str, label: str) -> Markup:
-    """Return a small line without axes, for a cell of a table."""
-    top = max((each for each in values if each is not None), default=0) or 1
+def sparkline(values: Values, colour: str, label: str, wrong: Values = ()) -> Markup:
+    """Return a small line without axes, for a cell of a table; a second one in red where something went wrong."""
+    top = max((each for each in (*values, *wrong) if each is not None), default=0) or 1
+    red = Markup('<path class="line line-failed" d="{}"/>').format(_path(wrong, top)) if any(wrong) else ""
     return Markup(
         '<svg class="spark" viewBox="0 0 {w} {h}" preserveAspectRatio="none" role="img" aria-label="{label}">'
-        '<path class="area-{colour}" d="{area}"/><path class="line line-{colour}" d="{path}"/></svg>'
-    ).format(w=WIDTH, h=HEIGHT, label=visible(label), colour=colour, area=_area(values, top), path=_path(values, top))
+        '<path class="area-{colour}" d="{area}"/><path class="line line-{colour}" d="{path}"/>{red}</svg>'
+    ).format(
+        w=WIDTH, h=HEIGHT, label=visible(label), colour=colour, area=_area(values, top), path=_path(values, top),
+        red=red,
+    )  # fmt: skip
 
 
 def bar(parts: Sequence[tuple[str, float]], label: str) -> Markup:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from markupsafe import Markup
 
 from ....core.visible import visible
 from ..view.graph import Box, JobGraph
 from .chart import bar
+from .layout import BOX_HEIGHT, BOX_WIDTH, Point, layout
 
-BOX_WIDTH, BOX_HEIGHT = 190, 54
-GAP_X, GAP_Y = 56, 16
 LETTERS = 24
 """So many letters of a name fit into a box."""
 MOST_FITTED = 5
@@ -21,19 +21,16 @@ Link = Callable[[Box], str]
 
 def draw_graph(graph: JobGraph, link: Link) -> Markup:
     """Return the picture. Every box is a link."""
-    columns = _columns(graph.boxes)
-    places = _places(columns)
-    wide = max(1, len(columns)) * (BOX_WIDTH + GAP_X) - GAP_X + 4
-    high = max((len(column) for column in columns), default=1) * (BOX_HEIGHT + GAP_Y) - GAP_Y + 4
-    edges = [_edge(places[parent], places[box.key]) for box in graph.boxes for parent in sorted(box.after)]
-    boxes = [_box(box, places[box.key], link(box)) for box in graph.boxes]
+    found = layout(graph.boxes)
+    edges = [_edge(points) for points in found.edges]
+    boxes = [_box(box, found.places[box.key], link(box)) for box in graph.boxes]
     return Markup(
-        '<svg class="graph{fits}" width="{w}" height="{h}" viewBox="-2 -2 {w} {h}" role="group" '
+        '<svg class="graph{fits}" width="{w:.0f}" height="{h:.0f}" viewBox="-2 -2 {w:.0f} {h:.0f}" role="group" '
         'aria-label="{n} jobs in {b} boxes">{edges}{boxes}</svg>'
     ).format(
-        w=wide,
-        h=high,
-        fits=" fits" if len(columns) <= MOST_FITTED else "",
+        w=found.width + 4,
+        h=found.height + 4,
+        fits=" fits" if found.columns <= MOST_FITTED else "",
         n=graph.jobs,
         b=len(graph.boxes),
         edges=Markup("").join(edges),
@@ -41,40 +38,13 @@ def draw_graph(graph: JobGraph, link: Link) -> Markup:
     )
 
 
-def _columns(boxes: Sequence[Box]) -> list[list[Box]]:
-    """Put the boxes of each level below each other, near those that they wait for."""
-    columns: list[list[Box]] = [[] for _ in range(max((box.level for box in boxes), default=-1) + 1)]
-    for box in boxes:
-        columns[box.level].append(box)
-    rows: dict[int, float] = {}
-    for column in columns:
-        column.sort(key=lambda box: (_middle(box, rows), box.key))
-        rows.update({box.key: row for row, box in enumerate(column)})
-    return columns
-
-
-def _middle(box: Box, rows: Mapping[int, float]) -> float:
-    known = [rows[key] for key in box.after if key in rows]
-    return sum(known) / len(known) if known else 0.0
-
-
-def _places(columns: Sequence[Sequence[Box]]) -> dict[int, tuple[float, float]]:
-    most = max((len(column) for column in columns), default=0)
-    places = {}
-    for number, column in enumerate(columns):
-        offset = (most - len(column)) * (BOX_HEIGHT + GAP_Y) / 2
-        for row, box in enumerate(column):
-            places[box.key] = number * float(BOX_WIDTH + GAP_X), offset + row * (BOX_HEIGHT + GAP_Y)
-    return places
-
-
-def _edge(start: tuple[float, float], end: tuple[float, float]) -> Markup:
-    x1, y1 = start[0] + BOX_WIDTH, start[1] + BOX_HEIGHT / 2
-    x2, y2 = end[0], end[1] + BOX_HEIGHT / 2
-    bend = (x1 + x2) / 2
-    return Markup('<path class="edge" d="M{:.0f} {:.0f}C{:.0f} {:.0f} {:.0f} {:.0f} {:.0f} {:.0f}"/>').format(
-        x1, y1, bend, y1, bend, y2, x2, y2
-    )
+def _edge(points: Sequence[Point]) -> Markup:
+    """Return a line that bends between two columns, and passes a column in between straight on."""
+    made = "M{:.0f} {:.0f}".format(*points[0])
+    for number, ((x1, y1), (x2, y2)) in enumerate(pairwise(points)):
+        bend = (x1 + x2) / 2
+        made += f"H{x2:.0f}" if number % 2 else f"C{bend:.0f} {y1:.0f} {bend:.0f} {y2:.0f} {x2:.0f} {y2:.0f}"
+    return Markup('<path class="edge" d="{}"/>').format(made)
 
 
 def _box(box: Box, place: tuple[float, float], href: str) -> Markup:

@@ -18,6 +18,11 @@ from ..view.jobs import ROWS, TIMES, JobQuery
 PATIENCE = 0.03
 """For so many seconds more pages of the store are read for one page of the list, where a filter finds little."""
 COUNTED_ON_A_PAGE = 1000
+WHEN = {
+    "scheduled": "Due", "waiting": "Enqueued", "blocked": "Enqueued", "active": "Started", "completed": "Ended",
+    "failed": "Ended", "cancelled": "Ended",
+}  # fmt: skip
+"""What the instant is that a list of one state shows."""
 
 
 async def jobs(request: Request) -> Response:
@@ -35,7 +40,7 @@ async def jobs(request: Request) -> Response:
         request, "jobs", "jobs.html", query=query, jobs=page.jobs, more=page.cursor, cursor=cursor, counts=counts,
         short=len(page.jobs) < ROWS, total=await _total(site, query, counts, page, cursor), deeds=query.deeds(),
         states=[str(state) for state in State], queue_names=sorted(each.name for each in queues),
-        times=TIMES,
+        times=TIMES, when=WHEN.get(query.state, "When"),
     )  # fmt: skip
 
 

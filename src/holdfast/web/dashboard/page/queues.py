@@ -16,7 +16,7 @@ from ....telemetry.recent import TaskTraffic, Traffic
 from ...problem import Problem
 from ...site import site_of
 from .. import words
-from ..shell import per_time, show
+from ..shell import show
 from ..view.overview import queue_rows, throughput_plot, wait_plot
 
 SPAN = "last 5 minutes"
@@ -25,8 +25,8 @@ EDITABLE = (
     ("priority", "Priority", "0"),
     ("concurrency", "Concurrency", "no limit"),
     ("key_concurrency", "Concurrency of a key", "no limit"),
-    ("rate", "Rate", "10/1s"),
-    ("key_rate", "Rate of a key", "10/1s"),
+    ("rate", "Rate", "10/s"),
+    ("key_rate", "Rate of a key", "10/s"),
 )
 """The settings that a page changes, with their labels and an example of what may be written."""
 
@@ -118,11 +118,17 @@ def _declared(value: object) -> str:
 def _text(value: object) -> str:
     if value is None:
         return "no limit"
-    return per_time(value) if isinstance(value, Rate) else words.count(value) if isinstance(value, int) else str(value)
+    return (
+        words.per_time(value)
+        if isinstance(value, Rate)
+        else words.count(value)
+        if isinstance(value, int)
+        else str(value)
+    )
 
 
 def _raw(value: object) -> str:
     """Return a value as the form takes it."""
     if isinstance(value, Rate):
-        return f"{value.count:g}/{value.per:g}s" + (f" burst {value.burst}" if value.burst is not None else "")
+        return words.per_time(value)
     return "" if value is None else str(value)

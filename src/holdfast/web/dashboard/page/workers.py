@@ -23,6 +23,8 @@ class WorkerRow:
     """A worker with what it holds."""
 
     info: SessionInfo
+    active: int
+    """How many jobs it runs, as of the list below it: its own count may be a moment older."""
     jobs: list[JobRecord]
     bar: Markup
     memory: int | None
@@ -43,10 +45,11 @@ async def _view(site: Site, info: SessionInfo) -> WorkerRow:
     if info.active:
         which = Filter(states=(State.ACTIVE,), holders=(info.session.id,))
         jobs = (await site.app.client.look.jobs(which, JOBS_SHOWN)).jobs
-    free = max(0, info.session.slots - info.active)
-    picture = bar([("active", info.active), ("none", free)], f"{info.active} of {info.session.slots} slots are in use")
+    active = len(jobs) if len(jobs) < JOBS_SHOWN else max(info.active, len(jobs))
+    free = max(0, info.session.slots - active)
+    picture = bar([("active", active), ("none", free)], f"{active} of {info.session.slots} slots are in use")
     return WorkerRow(
-        info, sorted(jobs, key=lambda job: job.started_at_ms or 0), picture,
+        info, active, sorted(jobs, key=lambda job: job.started_at_ms or 0), picture,
         getattr(info, "memory_bytes", None), getattr(info.session, "version", None), _told(info),
         hasattr(site.app, "stop_worker"),
     )  # fmt: skip

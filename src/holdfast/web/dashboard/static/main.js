@@ -11,6 +11,10 @@ followPicks();
 listenForKeys();
 keepLive();
 
+// On a telephone the menu is one line that scrolls: it begins where this page is.
+const here = document.querySelector(".menu a[aria-current]");
+if (here) here.closest(".menu").scrollLeft = here.offsetLeft - (here.closest(".menu").clientWidth - here.offsetWidth) / 2;
+
 // A panel of an action closes when something else is clicked, or with Escape.
 document.addEventListener("click", (event) => {
   for (const open of document.querySelectorAll("details.act[open]")) {

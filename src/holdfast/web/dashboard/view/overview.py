@@ -13,6 +13,8 @@ from ....telemetry.recent import Chart, Recent, Traffic
 from ..draw.chart import Line, Plot, curves, sparkline, stacked
 from ..words import duration, rate
 
+POINTS = 60
+"""So many points has a small line."""
 BARS = 75
 """So many bars has a chart: each stands for several seconds or minutes."""
 
@@ -24,6 +26,9 @@ class QueueRow:
     info: QueueInfo
     traffic: Traffic
     spark: Markup
+    """What completed, and what went wrong."""
+    waits: Markup
+    """How long its jobs waited, at the 95th percentile."""
     oldest_age_ms: int | None
 
     def count(self, state: str) -> int:
@@ -45,15 +50,18 @@ class Totals:
 
 def queue_rows(queues: Sequence[QueueInfo], recent: Recent, now_ms: int) -> list[QueueRow]:
     """Return the queues with their traffic of the last minute."""
-    return [
-        QueueRow(
-            info,
-            recent.traffic(info.name, 60),
-            throughput_spark(recent.chart(info.name, "second"), f"{info.name}: completed lately"),
-            None if info.oldest_waiting_ms is None else max(0, now_ms - info.oldest_waiting_ms),
-        )
-        for info in sorted(queues, key=lambda each: each.name)
-    ]
+    return [_row(info, recent, now_ms) for info in sorted(queues, key=lambda each: each.name)]
+
+
+def _row(info: QueueInfo, recent: Recent, now_ms: int) -> QueueRow:
+    chart = recent.chart(info.name, "second")
+    return QueueRow(
+        info,
+        recent.traffic(info.name, 60),
+        throughput_spark(chart, f"{info.name}: completed and failed lately"),
+        sparkline(_worst(chart.wait.p95_ms, POINTS), "blocked", f"{info.name}: waits lately"),
+        None if info.oldest_waiting_ms is None else max(0, now_ms - info.oldest_waiting_ms),
+    )
 
 
 def totals(queues: Sequence[QueueInfo], workers: Sequence[SessionInfo], now_ms: int) -> Totals:
@@ -70,8 +78,11 @@ def totals(queues: Sequence[QueueInfo], workers: Sequence[SessionInfo], now_ms: 
 
 
 def throughput_spark(chart: Chart, label: str) -> Markup:
-    """Return how many jobs completed lately, as a small line."""
-    return sparkline(_rates(chart.completed, 60, chart.step_ms), "active", label)
+    """Return how many jobs completed lately, as a small line, and what went wrong as another."""
+    wrong = _sums(_sums(chart.failed, chart.retried), chart.stalled)
+    return sparkline(
+        _rates(chart.completed, POINTS, chart.step_ms), "active", label, _rates(wrong, POINTS, chart.step_ms)
+    )
 
 
 def throughput_plot(chart: Chart, span: str) -> Plot:
