@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.core.job import ErrorRecord
+from holdfast.core.limit import Rate
 from holdfast.errors import StoreError
 from holdfast.store.contract import (
     Claimed,
@@ -37,7 +38,7 @@ QUEUE = "q"
 LONG_WAY = """do
   local nothing = function() return nil end
   H.is_plain, H.claim_plain, H.complete_plain = nothing, nothing, nothing
-  H.continue_all_plain, H.keep_plain = nothing, nothing
+  H.continue_all_plain, H.keep_plain, H.counts_of = nothing, nothing, nothing
 end
 """
 HEADERS = b'{"headers":{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}}'
@@ -47,16 +48,20 @@ SESSION = Session(id="s", name="s", host="here", pid=1, queues=(QUEUE,), lease_m
 class Step(msgspec.Struct, frozen=True):
     """One call: jobs to take in, how long results are kept, or how some that are held end, with room for others.
 
-    Whoever parks may be given what is taken in next. Or no call: all records are spoilt, see `spoil`.
+    Whoever parks may be given what is taken in next. Or limits are changed: `configure` for all keys, `limit` for `k`.
+    Or no call: all records are spoilt, see `spoil`, or so many of key `k` are said to run.
     """
 
     jobs: tuple[NewJob, ...] = ()
+    configure: tuple[tuple[str, object], ...] = ()
+    limit: int | None = None
     keep: str = ""
     ends: tuple[str, ...] = ()
     room: int = 0
     parks: bool = False
     seconds: float = 0.0
     spoil: tuple[int, int | None] | None = None
+    miscount: str | None = None
 
 
 envelopes = st.one_of(
@@ -74,12 +79,12 @@ ids = st.one_of(st.integers(0, 5).map(str), st.integers(0, 9).map(lambda number:
 plain = st.builds(
     NewJob, id=ids, task=st.sampled_from([None, "t", "task" * 70]), payload=st.binary(max_size=20),
     watcher=st.sampled_from([None, "somebody#1"]), result_ttl_ms=st.sampled_from([None, None, 7, 90_000]),
-    envelope=envelopes,
+    envelope=envelopes, key=st.sampled_from([None, None, "k", "l", "key" * 20, "\N{GREEK SMALL LETTER DELTA}"]),
 )  # fmt: skip
 special = st.builds(
     NewJob, id=ids, task=st.just("t"), payload=st.binary(max_size=5), priority=st.integers(-2, 2),
-    delay_ms=st.sampled_from([None, 500]), key=st.sampled_from([None, "k"]), result_ttl_ms=st.sampled_from([None, 7]),
-    envelope=envelopes,
+    delay_ms=st.sampled_from([None, 500]), key=st.sampled_from([None, "k", "l"]),
+    result_ttl_ms=st.sampled_from([None, 7]), envelope=envelopes,
 )  # fmt: skip
 ends = st.sampled_from(
     [
@@ -91,6 +96,18 @@ IDLE, CLAIM = Step(room=1, parks=True), Step(room=1)
 steps = st.one_of(
     st.builds(Step, jobs=st.lists(st.one_of(plain, plain, plain, special), min_size=1, max_size=4).map(tuple)),
     st.builds(Step, keep=st.sampled_from(["as the queue says", "5", "90000"])),
+    st.builds(Step, limit=st.sampled_from([0, 1, 2])),
+    st.builds(
+        Step,
+        configure=st.sampled_from(
+            [
+                (("key_concurrency", 1),),
+                (("key_concurrency", None),),
+                (("key_rate", Rate(1, 2.0)),),
+                (("key_rate", None),),
+            ]
+        ),
+    ),
     st.builds(
         Step,
         ends=st.lists(ends, max_size=4).map(tuple),
@@ -156,6 +173,15 @@ async def walk(store: RedisStore, clock: ManualClock, steps: list[Step], client:
         clock.advance(step.seconds)
         if step.jobs:
             await store.enqueue(QUEUE, step.jobs)
+            continue
+        if step.configure:
+            await store.configure(QUEUE, dict(step.configure), ())
+            continue
+        if step.limit is not None:
+            await store.limit_key(QUEUE, "k", step.limit or None)
+            continue
+        if step.miscount is not None:
+            client.hset(Keys("holdfast").of(QUEUE, "running"), "k", step.miscount)
             continue
         if step.spoil is not None:
             spoil(client, *step.spoil)
@@ -292,6 +318,37 @@ def test_jobs_with_headers_take_the_short_cuts_to_the_end(
     refusing = library.source().replace(line, f"error('cut')\n{line}")
     with pytest.raises(StoreError, match="cut"):
         asyncio.run(written(server, refusing, steps))
+
+
+@pytest.mark.parametrize("envelope", [None, HEADERS])
+def test_jobs_with_keys_take_the_short_cuts_to_the_end(server: servers.RedisServer, envelope: bytes | None) -> None:
+    job = NewJob(id="j", task="t", payload=b"", key="k", envelope=envelope)
+    steps = {"claim_plain": [CLAIM], "complete_plain": [CLAIM, Step(ends=("complete",))], "enqueue_plain": []}
+    for name, after in steps.items():
+        line = LAST_LINE[name]
+        refusing = library.source().replace(line, f"error('cut')\n{line}")
+        with pytest.raises(StoreError, match="cut"):
+            asyncio.run(written(server, refusing, [Step(jobs=(job,)), *after]))
+
+
+@pytest.mark.parametrize("name", ["counts_of", "count_together", "recheck_together"])
+def test_keys_without_a_rate_are_looked_at_together(server: servers.RedisServer, name: str) -> None:
+    jobs = tuple(NewJob(id=str(number), task="t", payload=b"", key=f"k{number}") for number in range(3))
+    refusing = library.source().replace(
+        f"function H.{name}(", f"function H.{name}(...) error('cut') end\nfunction H.unused("
+    )
+    with pytest.raises(StoreError, match="cut"):
+        asyncio.run(written(server, refusing, [Step(jobs=jobs), Step(room=2)]))
+
+
+@pytest.mark.parametrize("count", ["no number", "-3", "1.5", ""])
+def test_a_count_of_a_key_that_is_no_number_is_found_as_it_is_the_long_way(
+    server: servers.RedisServer, count: str
+) -> None:
+    jobs = tuple(NewJob(id=str(number), task="t", payload=b"", key="k") for number in range(3))
+    steps = [Step(jobs=jobs), Step(room=1), Step(miscount=count), Step(ends=("complete",), room=1)]
+    short = asyncio.run(written(server, library.source(), steps))
+    assert short == asyncio.run(written(server, the_long_way(), steps))
 
 
 @pytest.mark.parametrize("name", sorted(set(library.FILES["fast"]) - {"bytes"}))

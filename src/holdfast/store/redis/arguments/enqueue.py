@@ -50,17 +50,20 @@ def spec(job: NewJob) -> dict[str, object]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-_usual = attrgetter("run_at_ms", "delay_ms", "priority", "key", "overrides", "dedup", "blockers")
+_usual = attrgetter("run_at_ms", "delay_ms", "priority", "overrides", "dedup", "blockers")
 _NOTHING_UNUSUAL = _usual(NewJob(id="", task=None, payload=b""))
 
 
 def _spec(job: NewJob) -> bytes:
-    if _usual(job) != _NOTHING_UNUSUAL or (job.envelope and job.result_ttl_ms is not None):
+    key, carries = job.key, job.key is not None or job.envelope
+    if _usual(job) != _NOTHING_UNUSUAL or (carries and job.result_ttl_ms is not None):
         return _json(spec(job))
-    if not job.envelope:
+    if not carries:
         return _plain(job.watcher, job.result_ttl_ms)
+    if key is not None:  # one alone is no JSON, which the server need not decode
+        return b"@" + key.encode() if not job.envelope and job.watcher is None else _json({"keyed": True, **spec(job)})
     if job.watcher is None:
-        return b"=" + job.envelope  # which the server need not decode
+        return b"=" + job.envelope
     return _json({"plain": True, **spec(job)})
 
 

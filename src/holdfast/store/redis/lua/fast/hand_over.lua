@@ -4,6 +4,7 @@ local LIMITS = { 'paused', 'concurrency', 'rate' }
 
 -- Whether `claim_plain` takes a new plain job: nothing is in its record but an envelope that can be read.
 function H.can_start(spec)
+  if spec.key then return false end -- its key may have no room, or others of it may be in front
   return not spec.rest or (spec.envelope and H.bytes.is_sound(spec.envelope))
 end
 

@@ -56,37 +56,50 @@ local function ready_lanes(q, room, keyless)
     local at = 1
     while ready[at] and ready[at][2] <= keyless do at = at + 1 end
     table.insert(ready, at, { false, keyless })
+    ready[room + 1] = nil
   end
   return ready
 end
 
+-- The next job of each of these lanes, and its record; nil where the lane has none.
+local function next_of_each(q, lanes)
+  local rids = {}
+  for index, lane in ipairs(lanes) do rids[index] = pop(H.lane_of(q, lane[1] or nil), 1)[1] or '' end
+  return rids, redis.call('HMGET', q.key.jobs, unpack(rids))
+end
+
 -- The key that was served least recently comes first; jobs without a key are one group with its own turn.
 local function take_in_turns(q, room)
-  local taken = {}
+  local taken, raws = {}, {}
   q.keys_of_taken = {}
   local stored = redis.call('HMGET', q.key.queue, 'turn', 'keyless_turn')
   local turn, keyless = H.number(stored[1], 0), H.number(stored[2], 0)
   while #taken < room do
-    local ready = ready_lanes(q, room - #taken, keyless)
-    if #ready == 0 then break end
-    for _, entry in ipairs(ready) do
-      if #taken >= room then break end
-      local key = entry[1] or nil
+    local lanes = ready_lanes(q, room - #taken, keyless)
+    if #lanes == 0 then break end
+    local rids, found = next_of_each(q, lanes)
+    local keys, turns = {}, {}
+    for index, rid in ipairs(rids) do
+      local key, raw = lanes[index][1] or nil, found[index]
       turn = turn + 1
-      local rid = pop(H.lane_of(q, key), 1)[1]
-      local held = rid and redis.call('HEXISTS', q.key.jobs, rid) == 1
-      if held then
-        taken[#taken + 1] = rid
-        H.count_running(q, key, 1)
+      if raw then
+        taken[#taken + 1], raws[#raws + 1] = rid, raw
         q.keys_of_taken[rid] = key
-      elseif rid then
+      elseif rid ~= '' then
         H.set_aside(q, rid)
       end
-      if key then H.recheck(q, key, held and turn or nil) else keyless = turn end
+      if not key then
+        keyless = turn
+      elseif raw then
+        keys[#keys + 1], turns[#turns + 1] = key, turn
+      else
+        H.recheck(q, key)
+      end
     end
+    H.count_and_recheck(q, keys, nil, turns)
   end
   redis.call('HSET', q.key.queue, 'turn', turn, 'keyless_turn', keyless)
-  return taken
+  return taken, raws
 end
 
 local function is_json(text)
@@ -142,10 +155,10 @@ local function claim_any(q, session, rid, raw)
 end
 
 -- What may start is the session's. Records and leases are written together, after the last of them.
-local function hand_out(q, session, rids, claimed)
+local function hand_out(q, session, rids, claimed, raws)
   if #rids == 0 then return end
   local records, holders = {}, {}
-  local raws = redis.call('HMGET', q.key.jobs, unpack(rids))
+  raws = raws or redis.call('HMGET', q.key.jobs, unpack(rids))
   H.start_log(q)
   local at, given = 0, #claimed
   for index, rid in ipairs(rids) do
@@ -182,8 +195,9 @@ function H.claim(q, session, room, held, only)
   end
   while offer.count < allowed and not only do -- more than once only when something that cannot start stood in front
     local wanted = math.min(allowed - offer.count, AT_ONCE)
-    local rids = H.any(q, 'lanes') and take_in_turns(q, wanted) or pop(q.key.waiting, wanted)
-    hand_out(q, session, rids, offer.claimed)
+    local rids, raws
+    if H.any(q, 'lanes') then rids, raws = take_in_turns(q, wanted) else rids = pop(q.key.waiting, wanted) end
+    hand_out(q, session, rids, offer.claimed, raws)
     offer.count = #offer.claimed / 3
     if #rids == 0 then break end
   end
