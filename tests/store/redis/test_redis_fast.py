@@ -39,6 +39,7 @@ LONG_WAY = """do
   local nothing = function() return nil end
   H.is_plain, H.claim_plain, H.complete_plain = nothing, nothing, nothing
   H.continue_all_plain, H.keep_plain, H.counts_of = nothing, nothing, nothing
+  H.rounds = function() return 1 end
 end
 """
 HEADERS = b'{"headers":{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}}'
@@ -148,6 +149,11 @@ def settlement(how: str, claimed: Claimed, number: int) -> Settlement:
 
 async def written(server: servers.RedisServer, source: str, steps: list[Step]) -> dict[bytes, Any]:
     """Everything that is in the server after these steps."""
+    return (await walked(server, source, steps))[1]
+
+
+async def walked(server: servers.RedisServer, source: str, steps: list[Step]) -> tuple[list[str], dict[bytes, Any]]:
+    """The ids that were claimed by these steps, in their order, and everything that is in the server then."""
     with server.client() as client:
         client.flushall()
         client.function_load(source, replace=True)
@@ -156,19 +162,21 @@ async def written(server: servers.RedisServer, source: str, steps: list[Step]) -
         store = RedisStore(server.url, clock=lambda: clock.now_ms)
         await store.open()
         try:
-            await walk(store, clock, steps, client)
+            claimed = await walk(store, clock, steps, client)
         finally:
             await store.close()
-        return {key: content(client, key) for key in client.scan_iter()}
+        return claimed, {key: content(client, key) for key in client.scan_iter()}
 
 
-async def walk(store: RedisStore, clock: ManualClock, steps: list[Step], client: Any) -> None:
+async def walk(store: RedisStore, clock: ManualClock, steps: list[Step], client: Any) -> list[str]:
+    """Take the steps; return the ids of all that was claimed, in their order."""
     store.listener.channel = "told"  # which is another one for each process, else
     listener = await store.listen(lambda: None, lambda _: None)
     session = msgspec.structs.replace(SESSION, address=listener.address)
     await store.register(session)
     store.work.handed_over[SESSION.id].receive = lambda text: None  # type: ignore[method-assign]  # by the next turn
     held: list[Claimed] = []
+    claimed: list[str] = []
     for number, step in enumerate(steps):
         clock.advance(step.seconds)
         if step.jobs:
@@ -192,6 +200,8 @@ async def walk(store: RedisStore, clock: ManualClock, steps: list[Step], client:
         told = [settlement(how, held.pop(0), 10 * number + at) for at, how in enumerate(step.ends[: len(held)])]
         turn = await store.settle_and_claim(session, told, (QUEUE,), step.room, park=step.parks, idle=step.parks)
         held += turn.claimed
+        claimed += [job.lease.id for job in turn.claimed]
+    return claimed
 
 
 def spoil(client: Any, at: int, byte: int | None) -> None:
@@ -339,6 +349,17 @@ def test_keys_without_a_rate_are_looked_at_together(server: servers.RedisServer,
     )
     with pytest.raises(StoreError, match="cut"):
         asyncio.run(written(server, refusing, [Step(jobs=jobs), Step(room=2)]))
+
+
+@pytest.mark.parametrize("room", [1, 5, 7, 12, 20])
+def test_a_few_keys_take_turns_at_once_as_they_do_one_by_one(server: servers.RedisServer, room: int) -> None:
+    keys = ["a"] * 6 + ["b"] + [None] * 3 + ["c"] * 4
+    jobs = tuple(NewJob(id=str(at), task="t", payload=b"", key=key) for at, key in enumerate(keys))
+    steps = [Step(jobs=jobs), Step(room=room), Step(ends=("complete",) * 3, room=room), Step(room=room)]
+    short = asyncio.run(walked(server, library.source(), steps))
+    assert short == asyncio.run(walked(server, the_long_way(), steps))
+    if room == 7:
+        assert [keys[int(id)] for id in short[0][:7]] == [None, "a", "b", "c", None, "a", "c"]
 
 
 @pytest.mark.parametrize("count", ["no number", "-3", "1.5", ""])

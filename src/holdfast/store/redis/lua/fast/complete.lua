@@ -67,16 +67,6 @@ local function watchers_of(q, entries, tokens)
   return redis.call('HMGET', q.key.watchers, unpack(ids))
 end
 
--- Note that a job of the key has ended.
-local function note_freed(freed, key)
-  local index = freed.index[key]
-  if not index then
-    index = #freed.keys + 1
-    freed.index[key], freed.keys[index], freed.by[index] = index, key, 0
-  end
-  freed.by[index] = freed.by[index] - 1
-end
-
 -- Many plain completions are written together; the words have gaps where an entry needs a closer look.
 function H.complete_all_plain(q, session, entries)
   local words, plain, rids = {}, {}, {}
@@ -91,7 +81,7 @@ function H.complete_all_plain(q, session, entries)
   local raws, watchers = redis.call('HMGET', q.key.jobs, unpack(rids)), watchers_of(q, entries, plain)
   local holders = H.any(q, 'lanes') and redis.call('HMGET', q.key.active, unpack(rids)) or NOTHING
   local records, ends, gone, done, watched_ends, at = {}, {}, {}, {}, {}, 0
-  local freed = { index = {}, keys = {}, by = {} }
+  local freed = H.tally()
   for number, index in ipairs(plain) do
     local entry, rid = entries[index], rids[number]
     local watched = watchers[number] or false
@@ -99,7 +89,7 @@ function H.complete_all_plain(q, session, entries)
       local record, expires_at, key =
         H.complete_plain(q, session, entry.token, raws[number], entry.body, watched and true, holders[number])
       if record then
-        if key then note_freed(freed, key) end
+        if key then H.count(freed, key, -1) end
         done[rid], words[index] = true, 'ok completed'
         records[at + 1], records[at + 2], ends[at + 1], ends[at + 2] = rid, record, expires_at, rid
         at, gone[#gone + 1] = at + 2, rid
@@ -111,7 +101,7 @@ function H.complete_all_plain(q, session, entries)
     redis.call('HSET', q.key.jobs, unpack(records))
     redis.call('ZADD', q.key.completed, unpack(ends))
     redis.call('HDEL', q.key.active, unpack(gone))
-    H.count_and_recheck(q, freed.keys, freed.by)
+    H.count_and_recheck(q, freed)
     H.notify_all(q, watched_ends, 'completed')
   end
   return words

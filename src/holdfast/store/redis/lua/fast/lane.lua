@@ -1,6 +1,10 @@
 -- The fast path of `recheck` in lib/lane.lua, for many keys at once in a queue whose keys have no rate: what is asked for each
 -- of them is asked once for all.
 
+local function is_limited(q)
+  return H.any(q, 'limits') or H.setting(q, 'key_limits') or H.setting(q, 'key_concurrency')
+end
+
 -- How many jobs of each key are active. Nil where keys have rates, or where one of the counts is no number.
 function H.counts_of(q, keys)
   if #keys == 0 or H.setting(q, 'key_rate') or H.any(q, 'timed') or H.any(q, 'cooling') then return nil end
@@ -12,11 +16,17 @@ function H.counts_of(q, keys)
   return counts
 end
 
--- The counts are more by these, or by 1.
+-- How often lanes have their turn at once, with room for so many jobs: a few whose keys have no limit, several times.
+function H.rounds(q, lanes, room)
+  if H.setting(q, 'key_rate') or is_limited(q) then return 1 end
+  return math.max(1, math.floor(room / #lanes))
+end
+
+-- The counts are more by these.
 function H.count_together(q, keys, counts, by)
   local some, none = {}, {}
   for index, key in ipairs(keys) do
-    local count = counts[index] + (by and by[index] or 1)
+    local count = counts[index] + by[index]
     counts[index] = count
     if count > 0 then
       some[#some + 1], some[#some + 2] = key, count
@@ -64,7 +74,7 @@ end
 
 -- The lanes are as their jobs and their limits say. `turns` are those that they have just had.
 function H.recheck_together(q, keys, counts, turns, anew)
-  local limited = H.any(q, 'limits') or H.setting(q, 'key_limits') or H.setting(q, 'key_concurrency')
+  local limited = is_limited(q)
   local waits = waiting_in(q, keys, turns or anew)
   local limits = H.any(q, 'limits') and redis.call('HMGET', q.key.limits, unpack(keys)) or NOTHING
   turns = turns or turns_of(q, keys, waits, counts)

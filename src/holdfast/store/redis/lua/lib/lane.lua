@@ -137,16 +137,29 @@ function H.recheck_all(q)
   H.recheck_each(q, redis.call('HKEYS', q.key.lanes), true)
 end
 
--- So many more jobs of each key are active (1, where `by` does not say; fewer for numbers below 0), which has had its turn
--- if `turns` says which.
-function H.count_and_recheck(q, keys, by, turns)
+-- Keys, each once, with how many more of their jobs are active (fewer, if that is below 0), and the turns that they have had.
+function H.tally()
+  return { index = {}, keys = {}, by = {}, turns = {} }
+end
+
+function H.count(tally, key, by, turn)
+  local index = tally.index[key]
+  if not index then
+    index = #tally.keys + 1
+    tally.index[key], tally.keys[index], tally.by[index] = index, key, 0
+  end
+  tally.by[index], tally.turns[index] = tally.by[index] + by, turn
+end
+
+function H.count_and_recheck(q, tally)
+  local keys, by, turns = tally.keys, tally.by, tally.turns
   local counts = H.counts_of(q, keys)
   if counts then
     H.count_together(q, keys, counts, by)
-    return H.recheck_together(q, keys, counts, turns)
+    return H.recheck_together(q, keys, counts, turns[1] and turns)
   end
   for index, key in ipairs(keys) do
-    H.count_running(q, key, by and by[index] or 1)
-    H.recheck(q, key, turns and turns[index])
+    H.count_running(q, key, by[index])
+    H.recheck(q, key, turns[index])
   end
 end

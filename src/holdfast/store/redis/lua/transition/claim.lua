@@ -61,45 +61,61 @@ local function ready_lanes(q, room, keyless)
   return ready
 end
 
--- The next job of each of these lanes, and its record; nil where the lane has none.
-local function next_of_each(q, lanes)
-  local rids = {}
-  for index, lane in ipairs(lanes) do rids[index] = pop(H.lane_of(q, lane[1] or nil), 1)[1] or '' end
-  return rids, redis.call('HMGET', q.key.jobs, unpack(rids))
+-- The next jobs of these lanes in turns, at most so many rounds, and the lane of each; '' for a lane that has none.
+local function next_in_turns(q, lanes, rounds)
+  local found, rids, lanes_of = {}, {}, {}
+  for index, lane in ipairs(lanes) do found[index] = pop(H.lane_of(q, lane[1] or nil), rounds) end
+  for round = 1, rounds do
+    for index, lane in ipairs(lanes) do
+      local rid = found[index][round] or (round == 1 and '')
+      if rid then rids[#rids + 1], lanes_of[#lanes_of + 1] = rid, lane end
+    end
+  end
+  return rids, lanes_of
+end
+
+-- One more job of each lane, or of a few lanes several in turns. Return the turn of the last, and that of jobs without a key.
+local function take_from(q, lanes, rounds, taken, turn, keyless)
+  local rids, lanes_of = next_in_turns(q, lanes, rounds)
+  local raws, served, lacking = redis.call('HMGET', q.key.jobs, unpack(rids)), H.tally(), {}
+  for number, rid in ipairs(rids) do
+    local key, raw = lanes_of[number][1] or nil, raws[number]
+    turn = turn + 1
+    if raw then
+      taken.rids[#taken.rids + 1], taken.raws[#taken.raws + 1] = rid, raw
+      q.keys_of_taken[rid] = key
+    elseif rid ~= '' then
+      H.set_aside(q, rid)
+    end
+    if not key then
+      keyless = turn
+    elseif raw then
+      H.count(served, key, 1, turn)
+    else
+      lacking[#lacking + 1] = key
+    end
+  end
+  H.count_and_recheck(q, served)
+  for _, key in ipairs(lacking) do
+    if not served.index[key] then H.recheck(q, key) end
+  end
+  return turn, keyless
 end
 
 -- The key that was served least recently comes first; jobs without a key are one group with its own turn.
 local function take_in_turns(q, room)
-  local taken, raws = {}, {}
+  local taken = { rids = {}, raws = {} }
   q.keys_of_taken = {}
   local stored = redis.call('HMGET', q.key.queue, 'turn', 'keyless_turn')
   local turn, keyless = H.number(stored[1], 0), H.number(stored[2], 0)
-  while #taken < room do
-    local lanes = ready_lanes(q, room - #taken, keyless)
+  while #taken.rids < room do
+    local left = room - #taken.rids
+    local lanes = ready_lanes(q, left, keyless)
     if #lanes == 0 then break end
-    local rids, found = next_of_each(q, lanes)
-    local keys, turns = {}, {}
-    for index, rid in ipairs(rids) do
-      local key, raw = lanes[index][1] or nil, found[index]
-      turn = turn + 1
-      if raw then
-        taken[#taken + 1], raws[#raws + 1] = rid, raw
-        q.keys_of_taken[rid] = key
-      elseif rid ~= '' then
-        H.set_aside(q, rid)
-      end
-      if not key then
-        keyless = turn
-      elseif raw then
-        keys[#keys + 1], turns[#turns + 1] = key, turn
-      else
-        H.recheck(q, key)
-      end
-    end
-    H.count_and_recheck(q, keys, nil, turns)
+    turn, keyless = take_from(q, lanes, H.rounds(q, lanes, left), taken, turn, keyless)
   end
   redis.call('HSET', q.key.queue, 'turn', turn, 'keyless_turn', keyless)
-  return taken, raws
+  return taken.rids, taken.raws
 end
 
 local function is_json(text)
