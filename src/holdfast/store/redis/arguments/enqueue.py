@@ -55,16 +55,17 @@ _NOTHING_UNUSUAL = _usual(NewJob(id="", task=None, payload=b""))
 
 
 def _spec(job: NewJob) -> bytes:
-    key, carries = job.key, job.key is not None or job.envelope
-    if _usual(job) != _NOTHING_UNUSUAL or (carries and job.result_ttl_ms is not None):
+    """Return what is unusual about a job. A key or an envelope alone is no JSON, which the server need not decode."""
+    key, envelope, watcher = job.key, job.envelope, job.watcher
+    if _usual(job) != _NOTHING_UNUSUAL:
         return _json(spec(job))
-    if not carries:
-        return _plain(job.watcher, job.result_ttl_ms)
-    if key is not None:  # one alone is no JSON, which the server need not decode
-        return b"@" + key.encode() if not job.envelope and job.watcher is None else _json({"keyed": True, **spec(job)})
-    if job.watcher is None:
-        return b"=" + job.envelope
-    return _json({"plain": True, **spec(job)})
+    if key is None and not envelope:
+        return _plain(watcher, job.result_ttl_ms)
+    if job.result_ttl_ms is not None:
+        return _json(spec(job))
+    if key is not None:
+        return b"@" + key.encode() if not envelope and watcher is None else _json({"keyed": True, **spec(job)})
+    return b"=" + envelope if envelope and watcher is None else _json({"plain": True, **spec(job)})
 
 
 @lru_cache(maxsize=100)
