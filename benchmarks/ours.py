@@ -69,19 +69,40 @@ SYSTEMS = (
         measures=("enqueue", "bulk", "drain", "latency", "call", "sleep", "footprint", "wal", "memory", "recovery"),
         note=f"fsync and synchronous_commit on; {SLOTS} slots; an event for every transition",
     ),
+    *(
+        System(
+            name="holdfast, 100 tasks",
+            script=__name__,
+            store=store,
+            measures=("enqueue",),
+            variant="gathered",
+            note="one job after the other by each of 100 tasks of one process, whose enqueues share calls",
+        )
+        for store in ("sqlite", "redis", "postgres")
+    ),
 )
+GATHERED = 100
 
 
 def enqueue(place: Place) -> CostWatch:
-    async def one_by_one() -> CostWatch:
+    """One job after the other; or several tasks, each of which does so."""
+    tasks = GATHERED if place.variant == "gathered" else 1
+
+    async def enqueue_all() -> CostWatch:
         app, noop = application(place)
+
+        async def one_by_one(jobs: int) -> None:
+            for _ in range(jobs):
+                await noop.enqueue(PAYLOAD)
+
         async with app:
             with CostWatch() as watch:
-                for _ in range(place.jobs):
-                    await noop.enqueue(PAYLOAD)
+                async with asyncio.TaskGroup() as group:
+                    for number in range(tasks):
+                        group.create_task(one_by_one(len(range(number, place.jobs, tasks))))
         return watch
 
-    return run(one_by_one())
+    return run(enqueue_all())
 
 
 def bulk(place: Place) -> CostWatch:

@@ -51,7 +51,17 @@ def test_a_job_with_an_envelope_is_read_as_by_the_long_way(headers: dict[str, st
     assert (found.envelope.headers, found.envelope.tags) == (headers, tuple(tags))
 
 
-@pytest.mark.parametrize("rest", [{"envelope": "{}", "key": "ann"}, {"failures": 1}, {"envelope": "no JSON"}, {}])
+@given(key=st.text(max_size=40), envelope=st.sampled_from([None, '{"headers":{"a":"b"}}']))
+def test_a_job_with_a_key_is_read_as_by_the_long_way(key: str, envelope: str | None) -> None:
+    rest = {"key": key} if envelope is None else {"key": key, "envelope": envelope}
+    raw = record("id", "task", b"payload", flags=REST, rest=rest)
+    found = plain_claimed("q", 7, raw, 5, 10**12 + 5)
+    assert found is not None
+    assert found == claimed("q", 7, raw, 5, 10**12 + 5)
+    assert found.key == key
+
+
+@pytest.mark.parametrize("rest", [{"key": "ann", "stalls": 1}, {"failures": 1}, {"envelope": "no JSON"}, {"key": 5}])
 def test_a_job_with_more_is_left_to_the_long_way(rest: dict[str, object]) -> None:
     assert plain_claimed("q", 7, record("id", "task", b"payload", flags=REST, rest=rest), 5, 10**12 + 5) is None
 

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.core.job import ErrorRecord
+from holdfast.core.limit import Rate
 from holdfast.errors import StoreError
 from holdfast.store.contract import (
     Claimed,
@@ -37,7 +38,8 @@ QUEUE = "q"
 LONG_WAY = """do
   local nothing = function() return nil end
   H.is_plain, H.claim_plain, H.complete_plain = nothing, nothing, nothing
-  H.continue_all_plain, H.keep_plain = nothing, nothing
+  H.continue_all_plain, H.keep_plain, H.counts_of = nothing, nothing, nothing
+  H.rounds = function() return 1 end
 end
 """
 HEADERS = b'{"headers":{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}}'
@@ -47,16 +49,20 @@ SESSION = Session(id="s", name="s", host="here", pid=1, queues=(QUEUE,), lease_m
 class Step(msgspec.Struct, frozen=True):
     """One call: jobs to take in, how long results are kept, or how some that are held end, with room for others.
 
-    Whoever parks may be given what is taken in next. Or no call: all records are spoilt, see `spoil`.
+    Whoever parks may be given what is taken in next. Or limits are changed: `configure` for all keys, `limit` for `k`.
+    Or no call: all records are spoilt, see `spoil`, or so many of key `k` are said to run.
     """
 
     jobs: tuple[NewJob, ...] = ()
+    configure: tuple[tuple[str, object], ...] = ()
+    limit: int | None = None
     keep: str = ""
     ends: tuple[str, ...] = ()
     room: int = 0
     parks: bool = False
     seconds: float = 0.0
     spoil: tuple[int, int | None] | None = None
+    miscount: str | None = None
 
 
 envelopes = st.one_of(
@@ -74,12 +80,12 @@ ids = st.one_of(st.integers(0, 5).map(str), st.integers(0, 9).map(lambda number:
 plain = st.builds(
     NewJob, id=ids, task=st.sampled_from([None, "t", "task" * 70]), payload=st.binary(max_size=20),
     watcher=st.sampled_from([None, "somebody#1"]), result_ttl_ms=st.sampled_from([None, None, 7, 90_000]),
-    envelope=envelopes,
+    envelope=envelopes, key=st.sampled_from([None, None, "k", "l", "key" * 20, "\N{GREEK SMALL LETTER DELTA}"]),
 )  # fmt: skip
 special = st.builds(
     NewJob, id=ids, task=st.just("t"), payload=st.binary(max_size=5), priority=st.integers(-2, 2),
-    delay_ms=st.sampled_from([None, 500]), key=st.sampled_from([None, "k"]), result_ttl_ms=st.sampled_from([None, 7]),
-    envelope=envelopes,
+    delay_ms=st.sampled_from([None, 500]), key=st.sampled_from([None, "k", "l"]),
+    result_ttl_ms=st.sampled_from([None, 7]), envelope=envelopes,
 )  # fmt: skip
 ends = st.sampled_from(
     [
@@ -91,6 +97,18 @@ IDLE, CLAIM = Step(room=1, parks=True), Step(room=1)
 steps = st.one_of(
     st.builds(Step, jobs=st.lists(st.one_of(plain, plain, plain, special), min_size=1, max_size=4).map(tuple)),
     st.builds(Step, keep=st.sampled_from(["as the queue says", "5", "90000"])),
+    st.builds(Step, limit=st.sampled_from([0, 1, 2])),
+    st.builds(
+        Step,
+        configure=st.sampled_from(
+            [
+                (("key_concurrency", 1),),
+                (("key_concurrency", None),),
+                (("key_rate", Rate(1, 2.0)),),
+                (("key_rate", None),),
+            ]
+        ),
+    ),
     st.builds(
         Step,
         ends=st.lists(ends, max_size=4).map(tuple),
@@ -131,6 +149,11 @@ def settlement(how: str, claimed: Claimed, number: int) -> Settlement:
 
 async def written(server: servers.RedisServer, source: str, steps: list[Step]) -> dict[bytes, Any]:
     """Everything that is in the server after these steps."""
+    return (await walked(server, source, steps))[1]
+
+
+async def walked(server: servers.RedisServer, source: str, steps: list[Step]) -> tuple[list[str], dict[bytes, Any]]:
+    """The ids that were claimed by these steps, in their order, and everything that is in the server then."""
     with server.client() as client:
         client.flushall()
         client.function_load(source, replace=True)
@@ -139,23 +162,34 @@ async def written(server: servers.RedisServer, source: str, steps: list[Step]) -
         store = RedisStore(server.url, clock=lambda: clock.now_ms)
         await store.open()
         try:
-            await walk(store, clock, steps, client)
+            claimed = await walk(store, clock, steps, client)
         finally:
             await store.close()
-        return {key: content(client, key) for key in client.scan_iter()}
+        return claimed, {key: content(client, key) for key in client.scan_iter()}
 
 
-async def walk(store: RedisStore, clock: ManualClock, steps: list[Step], client: Any) -> None:
+async def walk(store: RedisStore, clock: ManualClock, steps: list[Step], client: Any) -> list[str]:
+    """Take the steps; return the ids of all that was claimed, in their order."""
     store.listener.channel = "told"  # which is another one for each process, else
     listener = await store.listen(lambda: None, lambda _: None)
     session = msgspec.structs.replace(SESSION, address=listener.address)
     await store.register(session)
     store.work.handed_over[SESSION.id].receive = lambda text: None  # type: ignore[method-assign]  # by the next turn
     held: list[Claimed] = []
+    claimed: list[str] = []
     for number, step in enumerate(steps):
         clock.advance(step.seconds)
         if step.jobs:
             await store.enqueue(QUEUE, step.jobs)
+            continue
+        if step.configure:
+            await store.configure(QUEUE, dict(step.configure), ())
+            continue
+        if step.limit is not None:
+            await store.limit_key(QUEUE, "k", step.limit or None)
+            continue
+        if step.miscount is not None:
+            client.hset(Keys("holdfast").of(QUEUE, "running"), "k", step.miscount)
             continue
         if step.spoil is not None:
             spoil(client, *step.spoil)
@@ -166,6 +200,8 @@ async def walk(store: RedisStore, clock: ManualClock, steps: list[Step], client:
         told = [settlement(how, held.pop(0), 10 * number + at) for at, how in enumerate(step.ends[: len(held)])]
         turn = await store.settle_and_claim(session, told, (QUEUE,), step.room, park=step.parks, idle=step.parks)
         held += turn.claimed
+        claimed += [job.lease.id for job in turn.claimed]
+    return claimed
 
 
 def spoil(client: Any, at: int, byte: int | None) -> None:
@@ -292,6 +328,48 @@ def test_jobs_with_headers_take_the_short_cuts_to_the_end(
     refusing = library.source().replace(line, f"error('cut')\n{line}")
     with pytest.raises(StoreError, match="cut"):
         asyncio.run(written(server, refusing, steps))
+
+
+@pytest.mark.parametrize("envelope", [None, HEADERS])
+def test_jobs_with_keys_take_the_short_cuts_to_the_end(server: servers.RedisServer, envelope: bytes | None) -> None:
+    job = NewJob(id="j", task="t", payload=b"", key="k", envelope=envelope)
+    steps = {"claim_plain": [CLAIM], "complete_plain": [CLAIM, Step(ends=("complete",))], "enqueue_plain": []}
+    for name, after in steps.items():
+        line = LAST_LINE[name]
+        refusing = library.source().replace(line, f"error('cut')\n{line}")
+        with pytest.raises(StoreError, match="cut"):
+            asyncio.run(written(server, refusing, [Step(jobs=(job,)), *after]))
+
+
+@pytest.mark.parametrize("name", ["counts_of", "count_together", "recheck_together"])
+def test_keys_without_a_rate_are_looked_at_together(server: servers.RedisServer, name: str) -> None:
+    jobs = tuple(NewJob(id=str(number), task="t", payload=b"", key=f"k{number}") for number in range(3))
+    refusing = library.source().replace(
+        f"function H.{name}(", f"function H.{name}(...) error('cut') end\nfunction H.unused("
+    )
+    with pytest.raises(StoreError, match="cut"):
+        asyncio.run(written(server, refusing, [Step(jobs=jobs), Step(room=2)]))
+
+
+@pytest.mark.parametrize("room", [1, 5, 7, 12, 20])
+def test_a_few_keys_take_turns_at_once_as_they_do_one_by_one(server: servers.RedisServer, room: int) -> None:
+    keys = ["a"] * 6 + ["b"] + [None] * 3 + ["c"] * 4
+    jobs = tuple(NewJob(id=str(at), task="t", payload=b"", key=key) for at, key in enumerate(keys))
+    steps = [Step(jobs=jobs), Step(room=room), Step(ends=("complete",) * 3, room=room), Step(room=room)]
+    short = asyncio.run(walked(server, library.source(), steps))
+    assert short == asyncio.run(walked(server, the_long_way(), steps))
+    if room == 7:
+        assert [keys[int(id)] for id in short[0][:7]] == [None, "a", "b", "c", None, "a", "c"]
+
+
+@pytest.mark.parametrize("count", ["no number", "-3", "1.5", ""])
+def test_a_count_of_a_key_that_is_no_number_is_found_as_it_is_the_long_way(
+    server: servers.RedisServer, count: str
+) -> None:
+    jobs = tuple(NewJob(id=str(number), task="t", payload=b"", key="k") for number in range(3))
+    steps = [Step(jobs=jobs), Step(room=1), Step(miscount=count), Step(ends=("complete",), room=1)]
+    short = asyncio.run(written(server, library.source(), steps))
+    assert short == asyncio.run(written(server, the_long_way(), steps))
 
 
 @pytest.mark.parametrize("name", sorted(set(library.FILES["fast"]) - {"bytes"}))

@@ -55,7 +55,7 @@ class RedisProduce:
         self._were_taken = False
         """The last jobs were handed over at once: the next may be, and that worker should not hear of them last."""
         self._single: Gather[tuple[str, Conflict], NewJob, Answer] = Gather(
-            self._enqueue_singles, MOST_IN_ONE_CALL, _size, MOST_CALL_BYTES
+            self._enqueue_singles, MOST_IN_ONE_CALL, _size, MOST_CALL_BYTES, lingers=True
         )
 
     async def enqueue(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from ...core.limit import QueueSettings
 from ..contract import Abort, Claimed, Complete, Lease, Session, Settled, Settlement, Turn
@@ -168,17 +168,20 @@ class RedisTurns:
             held=turn.held,
             only_suspects=turn.only_suspects,
             parks=parks,
-            seed=random.randrange(1, 2**31),
+            seed=random.getrandbits(31) or 1,
             received=None if handed is None else handed.received,
         )
         shares: list[int] = []
         settled: Flat = []
+        following: set[str] = set()
         for queue in queues:
             entries = turn.asked[queue] = turn.entries.pop(queue, ())
             shares += (ranks.get(queue, 0), len(entries))
             for _, entry in entries:
                 settled += settlement_arguments(entry)
-        near = [part for queue in await self._next_queues(turn) for part in (caller.keys.declared(queue), queue)]
+                if type(entry) is Complete and entry.then is not None:
+                    following.add(entry.then.queue)
+        near = await self._near(following.difference(session.queues)) if following else []
         keys = [caller.keys.declared(queue) for queue in queues]
         claims = turn.room > 0 and any(rank > 0 for rank in ranks.values())
         reply = await caller.call_at(
@@ -201,17 +204,13 @@ class RedisTurns:
                 broken, handed.broken = handed.broken, []
                 await caller.set_aside(handed.queue, broken)
 
-    async def _next_queues(self, turn: PartialTurn) -> list[str]:
-        """Return other queues in which chains continue; in a cluster they are sent messages."""
-        if self._in_cluster:
+    async def _near(self, queues: Set[str]) -> Flat:
+        """Return other queues in which chains continue, as arguments; in a cluster they are sent messages."""
+        if self._in_cluster or not queues:
             return []
-        asked = (entry for entries in turn.asked.values() for _, entry in entries)
-        found = {entry.then.queue for entry in asked if isinstance(entry, Complete) and entry.then is not None}
-        if not found:
-            return []
-        names = sorted(found.difference(turn.session.queues))
+        names = sorted(queues)
         await self._caller.know(*names)
-        return names
+        return [part for queue in names for part in (self._caller.keys.declared(queue), queue)]
 
     def _note(self, turn: PartialTurn, queue: str, part: QueueTurn) -> None:
         for (index, _), word in zip(turn.asked.pop(queue), part.words, strict=True):

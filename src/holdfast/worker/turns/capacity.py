@@ -119,8 +119,6 @@ class Capacity:
         For the first queue of `hungry` that does not fit, a process is kept free of the jobs of those behind it; or, if
         it lacks slots, those behind it get none.
         """
-        if self.is_one_slot(order):
-            return [] if free <= 0 or not order or is_dry(SLOTS) else [ClaimRequest(SLOTS, tuple(order), free)]
         found: list[ClaimRequest] = []
         one_slot = OneSlotGroup()
         kept: int | None = None

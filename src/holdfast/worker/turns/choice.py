@@ -204,7 +204,13 @@ class ClaimChoice:
     def request(self, queues: Sequence[str], free: int) -> ClaimRequest:
         """Return what to claim next, beside what is being claimed, with so many slots free."""
         order = self.order(queues)
-        requests = self.capacity.requests(order, free - self._pending.slots, self.round.is_dry, self.round.hungry)
+        if self._pending:
+            free -= self._pending.slots
+        if self.capacity.is_one_slot(order):  # as in most workers: there is one group
+            if free <= 0 or not order or self.round.is_dry(SLOTS):
+                return NOTHING
+            return ClaimRequest(SLOTS, tuple(order), min(free, max(1, self.share)))
+        requests = self.capacity.requests(order, free, self.round.is_dry, self.round.hungry)
         slots = next((each for each in requests if not each.pool), None)
         pool = None
         if not self._pending.pool:  # otherwise it is not known yet how much of the pool is left

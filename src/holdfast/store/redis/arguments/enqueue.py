@@ -50,18 +50,22 @@ def spec(job: NewJob) -> dict[str, object]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-_usual = attrgetter("run_at_ms", "delay_ms", "priority", "key", "overrides", "dedup", "blockers")
+_usual = attrgetter("run_at_ms", "delay_ms", "priority", "overrides", "dedup", "blockers")
 _NOTHING_UNUSUAL = _usual(NewJob(id="", task=None, payload=b""))
 
 
 def _spec(job: NewJob) -> bytes:
-    if _usual(job) != _NOTHING_UNUSUAL or (job.envelope and job.result_ttl_ms is not None):
+    """Return what is unusual about a job. A key or an envelope alone is no JSON, which the server need not decode."""
+    key, envelope, watcher = job.key, job.envelope, job.watcher
+    if _usual(job) != _NOTHING_UNUSUAL:
         return _json(spec(job))
-    if not job.envelope:
-        return _plain(job.watcher, job.result_ttl_ms)
-    if job.watcher is None:
-        return b"=" + job.envelope  # which the server need not decode
-    return _json({"plain": True, **spec(job)})
+    if key is None and not envelope:
+        return _plain(watcher, job.result_ttl_ms)
+    if job.result_ttl_ms is not None:
+        return _json(spec(job))
+    if key is not None:
+        return b"@" + key.encode() if not envelope and watcher is None else _json({"keyed": True, **spec(job)})
+    return b"=" + envelope if envelope and watcher is None else _json({"plain": True, **spec(job)})
 
 
 @lru_cache(maxsize=100)

@@ -13,6 +13,7 @@ from ....core.envelope import EMPTY, readable
 from ....core.event import Event
 from ....core.job import ErrorRecord
 from ....core.policy import Counters
+from ....core.state import LETTER, State
 from ....core.transition import TRANSITIONS
 from ...rows import UNTROUBLED
 from ..keys import long
@@ -23,6 +24,11 @@ EVENT_FIELDS = ("letter", "run", "attempt", "when", "run_at", "priority", "wait"
 """The fixed part of an event, which comes after its transition's name."""
 TELLING = frozenset({"progress", OPERATE})
 """Events whose message is theirs, and not that of an error."""
+SHORT_MARK = 128
+"""How a short event begins: the `enqueue` of a job that waits from then on, of the usual priority. Run, when, task and
+the rest follow."""
+_SHORT_HEAD = b"\x07enqueue" + LETTER[State.WAITING].encode()
+_SHORT_MIDDLE = (-LOWEST_PRIORITY).to_bytes(2, "big") + bytes(12)
 NAMES = {name.encode(): name for name in TRANSITIONS}
 _from_bytes = int.from_bytes
 
@@ -45,6 +51,17 @@ event_rest = msgspec.msgpack.Decoder(EventRest).decode
 _NO_REST = EventRest()
 _NEVER = bytes(6)
 MOST_TAILS = 1000
+
+
+def whole(raw: bytes) -> bytes:
+    """Return an event with all of its fields, which a short one does without."""
+    if raw[0] != SHORT_MARK:
+        return raw
+    when, task_end = raw[7:14], 16 + _from_bytes(raw[14:16], "big")
+    if len(raw) < task_end:
+        raise ValueError("it was cut off")
+    head = _SHORT_HEAD + raw[1:7] + bytes(4) + when + when + _SHORT_MIDDLE
+    return head + raw[14:task_end] + bytes(2) + raw[task_end:]
 
 
 def _word(raw: bytes, at: int) -> tuple[str, int]:
@@ -85,7 +102,7 @@ _tails = _Tails()
 
 def event(queue: str, position: str, fields: Mapping[bytes, bytes]) -> Event:
     """Return an event of the log."""
-    raw = fields[b"e"]
+    raw = whole(fields[b"e"])
     at = 1 + raw[0]
     transition = NAMES.get(raw[1:at]) or raw[1:at].decode()
     letter, run, attempt, when, run_at, priority, wait, ran, task_size = EVENT.unpack_from(raw, at)

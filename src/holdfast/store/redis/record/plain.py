@@ -1,4 +1,4 @@
-"""Plain jobs as workers get them: records with nothing but a task, a payload and perhaps an envelope, that never ran.
+"""Plain jobs as workers get them: records with a task, a payload, perhaps a key and an envelope, that never ran.
 
 It equals `claimed` of `view.py`, which reads all others. `tests/store/redis/test_plain_record.py` compares the two.
 """
@@ -18,23 +18,25 @@ _FRESH = Counters(attempts=1)
 _from_bytes = int.from_bytes
 
 
-class EnvelopeAlone(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The rest of a record, where nothing but an envelope is in it."""
+class PlainRest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The rest of a record, where nothing but a key and an envelope is in it."""
 
-    envelope: str
+    key: str | None = None
+    envelope: str | None = None
 
 
-_rest = msgspec.msgpack.Decoder(EnvelopeAlone).decode
+_rest = msgspec.msgpack.Decoder(PlainRest).decode
 
 
 def plain_claimed(queue: str, run: int, raw: bytes, timeout_ms: int, now: int) -> Claimed | None:
     """Return a plain job that starts for the first time now; `None` for any other, and for one that was cut off."""
     letter, flags, id_size, task_size, enqueued, payload_size = HEAD.unpack_from(raw)
-    at, envelope = _SIZE, EMPTY
+    at, envelope, key = _SIZE, EMPTY, None
     if flags == REST:
         size = _from_bytes(raw[at : at + 4], "big")
         try:
-            envelope = opened(_rest(raw[at + 4 : at + 4 + size]).envelope)
+            rest = _rest(raw[at + 4 : at + 4 + size])
+            key, envelope = rest.key, opened(rest.envelope) if rest.envelope else EMPTY
         except msgspec.MsgspecError:  # there is more in it, or it cannot be read
             return None
         at += 4 + size
@@ -50,7 +52,7 @@ def plain_claimed(queue: str, run: int, raw: bytes, timeout_ms: int, now: int) -
         task=raw[task_at:payload_at].decode(),
         payload=raw[payload_at:],
         priority=0,
-        key=None,
+        key=key,
         run_at_ms=taken_in,
         enqueued_at_ms=taken_in,
         claimed_at_ms=now,

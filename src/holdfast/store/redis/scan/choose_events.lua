@@ -6,6 +6,13 @@
 
 local wanted = cjson.decode(ARGV[4])
 local EVENT = '>Bc0c1I6I4I7' -- transition, state, run, attempt, when
+local SHORT, SHORT_MARK = '>I6I7', 128 -- run, when; of an `enqueue` of a job that waits
+
+local function head_of(raw)
+  if string.byte(raw) ~= SHORT_MARK then return struct.unpack(EVENT, raw) end
+  local run, at = struct.unpack(SHORT, raw, 2)
+  return 'enqueue', 'w', run, 0, at
+end
 
 local function within(bounds, value)
   return not bounds or (value >= bounds[1] and value <= bounds[2])
@@ -13,7 +20,7 @@ end
 
 local function may_be_wanted(id, raw)
   if wanted.prefix and (string.byte(id, 1) or 2) > 1 and string.sub(id, 1, #wanted.prefix) ~= wanted.prefix then return false end
-  local transition, state, run, attempt, at = struct.unpack(EVENT, raw)
+  local transition, state, run, attempt, at = head_of(raw)
   return within(wanted.at_ms, at) and within(wanted.run, run) and within(wanted.attempt, attempt)
     and (not wanted.transition or wanted.transition[transition]) and (not wanted.state or wanted.state[state])
 end

@@ -13,7 +13,7 @@ from ....core.job import ErrorRecord
 from ....distribution import pip_install
 from ....errors import MissingExtra
 from ..keys import long
-from ..record.event import EVENT, EVENT_FIELDS, TELLING, EventRest, event_rest
+from ..record.event import EVENT, EVENT_FIELDS, TELLING, EventRest, event_rest, whole
 from ..record.job import LETTERS
 
 try:
@@ -45,7 +45,7 @@ class _Page:
     """Some entries, their bytes as one array, so that a field of all of them is taken at once."""
 
     def __init__(self, entries: Sequence[LogEntry]) -> None:
-        self.raws = [fields[3] for _, fields in entries]
+        self.raws = [whole(fields[3]) for _, fields in entries]
         sizes = np.fromiter(map(len, self.raws), np.int64, len(self.raws))
         self.starts = np.cumsum(sizes) - sizes
         self.sizes = sizes

@@ -44,7 +44,8 @@ end
 
 -- Envelopes. A rest that is an envelope alone, and that of an event, is the same map of one in MessagePack.
 
-local ENVELOPE_ALONE = '\129\168envelope' -- the map, and the name in it
+local KEY, ENVELOPE = '\163key', '\168envelope' -- names in a map
+local KEY_ALONE, ENVELOPE_ALONE = '\129' .. KEY, '\129' .. ENVELOPE -- the map, and the name in it
 local SHORT = ENVELOPE_ALONE .. '\217' -- and a text of 32 to 255 bytes: its size in one of them, and the text
 local TRACE = '^{"headers":{"traceparent":"%x%x%-%x+%-%x+%-%x%x"}}' -- as most envelopes are
 local ONE_HEADER = '^{"headers":{"[%w_-]*":"[%w_-]*"}}$'
@@ -96,12 +97,38 @@ local function is_sound(envelope)
   return true
 end
 
--- Where the rest ends that begins here; nil when it is not an envelope alone, or when that cannot be read.
-local function readable_rest(raw, at)
-  local after, from = envelope_at(raw, at)
-  if not after then return nil end
-  local _, last = string.find(raw, TRACE, from)
-  if last == after - 1 or is_sound(string.sub(raw, from, after - 1)) then return after end
+-- Keys. A rest has nothing but a key, or a key and then an envelope (`H.packed` in lib/record.lua); an event of the job has the
+-- same map.
+
+-- A key as the rest of an event.
+function bytes.keyed(key)
+  if #key < 32 then return KEY_ALONE .. string.char(160 + #key) .. key end -- as cmsgpack would, in less time
+  return KEY_ALONE .. cmsgpack.pack(key)
 end
 
-bytes.envelope_at, bytes.is_sound, bytes.readable_rest = envelope_at, is_sound, readable_rest
+-- Where the rest ends that begins here, its key, and where its envelope begins; nil when there is more in it.
+local function rest_at(raw, at)
+  if string.sub(raw, at + 5, at + 8) ~= KEY then
+    local after, from = envelope_at(raw, at)
+    return after, nil, from
+  end
+  local after, entries = at + 4 + struct.unpack('>I4', raw, at), string.byte(raw, at + 4)
+  local from, size = packed_text(raw, at + 9)
+  if not size or after > #raw + 1 then return nil end
+  local next_at = from + size
+  local key = string.sub(raw, from, next_at - 1)
+  if entries == 129 and next_at == after then return after, key end
+  if entries ~= 130 or string.sub(raw, next_at, next_at + 8) ~= ENVELOPE then return nil end
+  from, size = packed_text(raw, next_at + 9)
+  if size and from + size == after then return after, key, from end
+end
+
+-- Where the rest ends that begins here, and its key; nil when there is more in it, or an envelope that cannot be read.
+local function readable_rest(raw, at)
+  local after, key, from = rest_at(raw, at)
+  if not after or not from then return after, key end
+  local _, last = string.find(raw, TRACE, from)
+  if last == after - 1 or is_sound(string.sub(raw, from, after - 1)) then return after, key end
+end
+
+bytes.is_sound, bytes.rest_at, bytes.readable_rest = is_sound, rest_at, readable_rest

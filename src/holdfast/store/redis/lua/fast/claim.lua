@@ -2,7 +2,7 @@
 
 local bytes, append = H.bytes, H.append_bytes
 local waiting, head, names, started = bytes.waiting, bytes.head, bytes.names, bytes.started
-local has_rest, readable_rest = bytes.has_rest, bytes.readable_rest
+local has_rest, readable_rest, keyed = bytes.has_rest, bytes.readable_rest, bytes.keyed
 local session_of, tail_of, now_of = bytes.session, bytes.tail, bytes.now
 local CLAIMED = '\5claim' .. LETTER.active -- how the event begins: the size and name of the transition, the state
 
@@ -12,8 +12,8 @@ function H.claim_plain(q, session, rid, raw)
   if not flags then return nil end
   local made = session_of(session)
   local at, when = head(raw, flags)
-  local names_at = at
-  if has_rest(flags) then names_at = readable_rest(raw, at) end
+  local names_at, key = at, nil
+  if has_rest(flags) then names_at, key = readable_rest(raw, at) end
   if not names_at then return nil end
   local id, task = names(raw, names_at)
   if not id then return nil end
@@ -21,6 +21,8 @@ function H.claim_plain(q, session, rid, raw)
     q.waited_from = when
     q.waited = bytes.FIRST .. now_of(q) .. when .. H.event_times(math.max(0, q.now - struct.unpack('>I7', when)))
   end
-  append(q, id, CLAIMED .. rid .. q.waited .. tail_of(made, task))
-  return started(raw, flags, at, now_of(q), made.held), made.holder, H.task_timeout(q, task) or -1
+  local tail, holder = tail_of(made, task), made.holder
+  if key then tail, holder = tail .. keyed(key), holder .. '=' .. key end
+  append(q, id, CLAIMED .. rid .. q.waited .. tail)
+  return started(raw, flags, at, now_of(q), made.held), holder, H.task_timeout(q, task) or -1
 end

@@ -2,7 +2,7 @@
 
 local bytes, append = H.bytes, H.append_bytes
 local active, head, life, names, completed = bytes.active, bytes.head, bytes.life, bytes.names, bytes.completed
-local has_rest, envelope_at = bytes.has_rest, bytes.envelope_at
+local has_rest, rest_at, keyed = bytes.has_rest, bytes.rest_at, bytes.keyed
 local session_of, tail_of, now_of = bytes.session, bytes.tail, bytes.now
 local COMPLETED = '\8complete' .. LETTER.completed -- how the event begins
 
@@ -29,31 +29,32 @@ local function ran_since(q, claimed_at)
 end
 
 -- Append the event of a run that the session holds under this token (run, attempt, id). Return the end of its head and
--- of its life; nil when it is not held so.
-local function append_completed(q, made, token, raw, flags)
+-- of its life, and its key; nil when it is not held so. `holder` is what the queue has of a run that may have a key.
+local function append_completed(q, made, token, raw, flags, holder)
   local at, when = head(raw, flags)
   local attempt, claimed_at, after = life(raw, at, made.held)
   if not attempt or attempt ~= string.sub(token, 7, 10) then return nil end
-  local names_at = after
-  if has_rest(flags) then names_at = envelope_at(raw, after) end
-  if not names_at then return nil end
+  local names_at, key = after, nil
+  if has_rest(flags) then names_at, key = rest_at(raw, after) end
+  if not names_at or (key and holder ~= made.holder .. '=' .. key) then return nil end
   local id, task = names(raw, names_at)
   if id ~= string.sub(token, 11) then return nil end
-  append(q, id, COMPLETED .. string.sub(token, 1, 6) .. attempt .. now_of(q) .. when
-    .. ran_since(q, claimed_at) .. tail_of(made, task))
-  return at, after
+  local tail = tail_of(made, task)
+  if key then tail = tail .. keyed(key) end
+  append(q, id, COMPLETED .. string.sub(token, 1, 6) .. attempt .. now_of(q) .. when .. ran_since(q, claimed_at) .. tail)
+  return at, after, key
 end
 
--- A run that the session holds is completed, and the log says so: its new record, and when that goes. Nil when it is
--- not plain, or not held under this token.
-function H.complete_plain(q, session, token, raw, result, watched)
+-- A run that the session holds is completed, and the log says so: its new record, when that goes, and its key. Nil when it
+-- is not plain, or not held under this token.
+function H.complete_plain(q, session, token, raw, result, watched, holder)
   local flags = active(raw, false)
   if not flags then return nil end
   local made = session_of(session)
-  local at, after = append_completed(q, made, token, raw, flags)
+  local at, after, key = append_completed(q, made, token, raw, flags, holder)
   if not at then return nil end
   local ends, expires_at = ends_now(q, made, watched)
-  return completed(raw, flags, at, after, ends, result), expires_at
+  return completed(raw, flags, at, after, ends, result), expires_at, key
 end
 
 bytes.ends_now, bytes.append_completed = ends_now, append_completed -- which chains that continue use, too
@@ -78,13 +79,17 @@ function H.complete_all_plain(q, session, entries)
   if #plain == 0 then return words end
   H.start_log(q)
   local raws, watchers = redis.call('HMGET', q.key.jobs, unpack(rids)), watchers_of(q, entries, plain)
+  local holders = H.any(q, 'lanes') and redis.call('HMGET', q.key.active, unpack(rids)) or NOTHING
   local records, ends, gone, done, watched_ends, at = {}, {}, {}, {}, {}, 0
+  local freed = H.tally()
   for number, index in ipairs(plain) do
     local entry, rid = entries[index], rids[number]
     local watched = watchers[number] or false
     if raws[number] and not done[rid] then
-      local record, expires_at = H.complete_plain(q, session, entry.token, raws[number], entry.body, watched and true)
+      local record, expires_at, key =
+        H.complete_plain(q, session, entry.token, raws[number], entry.body, watched and true, holders[number])
       if record then
+        if key then H.count(freed, key, -1) end
         done[rid], words[index] = true, 'ok completed'
         records[at + 1], records[at + 2], ends[at + 1], ends[at + 2] = rid, record, expires_at, rid
         at, gone[#gone + 1] = at + 2, rid
@@ -96,6 +101,7 @@ function H.complete_all_plain(q, session, entries)
     redis.call('HSET', q.key.jobs, unpack(records))
     redis.call('ZADD', q.key.completed, unpack(ends))
     redis.call('HDEL', q.key.active, unpack(gone))
+    H.count_and_recheck(q, freed)
     H.notify_all(q, watched_ends, 'completed')
   end
   return words

@@ -2,10 +2,10 @@
 
 local bytes, append = H.bytes, H.append_bytes
 local new_record, new_in_chain, enveloped = bytes.new, bytes.new_in_chain, bytes.enveloped
-local ENQUEUED = '\7enqueue' .. LETTER.waiting -- how the event begins
+local ENQUEUED = '\128' -- how the event begins: SHORT in lib/log.lua
 
 -- Whether a job that is asked for has nothing unusual, but that its end is watched, and how long its result is kept or
--- its envelope.
+-- its key and its envelope.
 function H.is_plain(wanted)
   return wanted.spec.plain and (not wanted.task or #wanted.task < 256)
 end
@@ -21,12 +21,26 @@ function H.enveloped_spec(envelope)
   return last
 end
 
--- The spec of a job, decoded: `=` and an envelope, or JSON. `rest` is what a plain one has in its record, and `carried`
--- in its event, made once for many.
+-- The same with a key, and perhaps an envelope.
+local function keyed_spec(key, envelope)
+  local carried = envelope and H.packed({ key = key, envelope = envelope }) or bytes.keyed(key)
+  return struct.pack('>I4', #carried) .. carried, carried
+end
+
+-- The spec of a job, decoded: `=` and an envelope, `@` and a key, or JSON. `rest` is what a plain one has in its record, and
+-- `carried` in its event, made once for many.
 function H.spec(text)
-  if string.byte(text) == 61 then return H.enveloped_spec(string.sub(text, 2)) end
+  local mark = string.byte(text)
+  if mark == 61 then return H.enveloped_spec(string.sub(text, 2)) end
+  if mark == 64 then
+    local key = string.sub(text, 2)
+    local rest, carried = keyed_spec(key)
+    return { plain = true, key = key, rest = rest, carried = carried }
+  end
   local spec = H.json(text)
-  if spec.plain and not spec.rest then
+  if spec.keyed and not spec.rest then
+    spec.plain, spec.rest, spec.carried = true, keyed_spec(spec.key, spec.envelope)
+  elseif spec.plain and not spec.rest then
     if spec.envelope then
       spec.rest, spec.carried = enveloped(spec.envelope)
     elseif spec.ttl then
@@ -42,12 +56,11 @@ function H.enqueue_plain(q, rid, id, task, payload, spec, chain)
   local new = q.new
   if not new then
     local now = bytes.now(q)
-    local event = struct.pack('>I4', 0) .. now .. now .. bytes.NORMAL .. H.event_times()
-    new = { event = event, enqueued_at = string.sub(now, 2), member = bytes.NORMAL .. now, task = false, tail = '' }
+    new = { now = now, enqueued_at = string.sub(now, 2), member = bytes.NORMAL .. now, task = false, tail = '' }
     q.new = new
   end
   if new.task ~= task then -- many have the same
-    new.task, new.tail = task, new.event .. bytes.tail(bytes.session(''), task)
+    new.task, new.tail = task, new.now .. struct.pack('>I2', #task) .. task
   end
   local tail, rest = new.tail, spec.rest
   if spec.carried then tail = tail .. spec.carried end

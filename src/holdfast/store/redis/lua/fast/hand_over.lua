@@ -4,6 +4,7 @@ local LIMITS = { 'paused', 'concurrency', 'rate' }
 
 -- Whether `claim_plain` takes a new plain job: nothing is in its record but an envelope that can be read.
 function H.can_start(spec)
+  if spec.key then return false end -- its key may have no room, or others of it may be in front
   return not spec.rest or (spec.envelope and H.bytes.is_sound(spec.envelope))
 end
 
@@ -15,7 +16,11 @@ function H.idle_worker(q, count)
     if H.setting(q, name) then return nil end
   end
   local id, score = unpack(redis.call('ZRANGE', q.key.parked, -1, -1, 'WITHSCORES'))
-  score = tonumber(score or 0)
+  if not id then
+    q.has.parked = false -- so that nobody need be woken, either
+    return nil
+  end
+  score = tonumber(score)
   if score < count or not H.may_hand_over(score) then return nil end
   local session = H.session(q, id)
   if not H.can_take(q, session) then return nil end

@@ -1,7 +1,7 @@
 -- New jobs that are taken in together: flat arguments of one command each, and who is notified afterwards.
 
 local function new_pages(worker)
-  return { jobs = {}, ids = {}, waiting = {}, letters = {}, keys = {}, watched = {}, worker = worker }
+  return { jobs = {}, ids = {}, waiting = {}, letters = {}, keys = {}, lanes = {}, watched = {}, worker = worker }
 end
 
 -- The idle worker that claims a few plain jobs at once, which then never wait.
@@ -23,10 +23,25 @@ local function note(pages, index, id, rid, record, letter, member)
   end
 end
 
+-- What is to be put into the lane of a key, in which jobs came.
+local function lane_in(pages, key)
+  local lane = pages.lanes[key]
+  if not lane then
+    lane = {}
+    pages.lanes[key], pages.keys[#pages.keys + 1] = lane, key
+  end
+  return lane
+end
+
 local function insert_plain(q, pages, index, run, wanted)
   local rid, worker = H.rid(run), pages.worker
   local record, member = H.enqueue_plain(q, rid, wanted.id, wanted.task or '', wanted.payload, wanted.spec)
   if worker then record, member = H.take(q, worker, rid, record), nil end
+  local key = wanted.spec.key
+  if key then
+    local lane = lane_in(pages, key)
+    lane[#lane + 1], lane[#lane + 2], member = 0, member, nil
+  end
   note(pages, index, wanted.id, rid, record, LETTER.waiting, member)
 end
 
@@ -37,7 +52,7 @@ local function insert_any(q, pages, index, run, wanted)
   note(pages, index, job.id, job.rid, H.encode(job), LETTER[job.state], simple and H.waiting_member(job))
   if not simple then
     H.put(q, job)
-    if key then pages.keys[key] = true end
+    if key then lane_in(pages, key) end
     if job.state == 'scheduled' then pages.soonest = math.min(pages.soonest or job.run_at, job.run_at) end
   end
   H.append(q, 'enqueue', job, H.keeps_payloads(q) and { payload = true } or nil)
@@ -57,15 +72,18 @@ function H.insert_all(q, batch)
   H.in_parts(pages.ids, function(...) redis.call('HSET', q.key.ids, ...) end)
   H.in_parts(pages.waiting, function(...) redis.call('ZADD', q.key.waiting, ...) end)
   if #pages.waiting > 0 then q.has.waiting = true end
+  for key, lane in pairs(pages.lanes) do
+    H.in_parts(lane, function(...) redis.call('ZADD', H.lane_of(q, key), ...) end)
+  end
   H.watch_all(q, pages.watched)
   local letters = table.concat(pages.letters)
   if worker then
     H.hand_over_taken(q, worker)
     return REPLY.enqueue({ status = 'new', first = first, letters = letters, taken = 1 })
   end
-  for key in pairs(pages.keys) do H.recheck(q, key) end
+  H.recheck_each(q, pages.keys)
   local _, later = string.gsub(letters, LETTER.scheduled, '')
-  if later < #batch then H.wake(q, #batch - later, not next(pages.keys)) end
+  if later < #batch then H.wake(q, #batch - later, #pages.keys == 0) end
   if pages.soonest then H.wake_for(q, pages.soonest) end
   return REPLY.enqueue({ status = 'new', first = first, letters = letters })
 end

@@ -1,8 +1,8 @@
 -- Lanes: keys take turns, and a key is ready exactly when it has a job, room and a token.
 
 -- How many jobs of a key may run at once, and whether that is its own limit.
-function H.key_limit(q, key)
-  local limit = H.number(redis.call('HGET', q.key.limits, key))
+local function limit_of(q, key, own)
+  local limit = H.number(own)
   if not limit or limit < 0 then
     local declared = H.setting(q, 'key_limits')
     limit = declared and tonumber(declared[key])
@@ -11,32 +11,45 @@ function H.key_limit(q, key)
   return limit, true
 end
 
+function H.key_limit(q, key)
+  return limit_of(q, key, H.any(q, 'limits') and redis.call('HGET', q.key.limits, key))
+end
+
 local function has_room(q, key)
   local limit = H.key_limit(q, key)
   return not limit or H.number(redis.call('HGET', q.key.running, key), 0) < limit
 end
 
-local function next_turn(q)
-  local turn = redis.pcall('HINCRBY', q.key.queue, 'turn', 1)
-  if type(turn) == 'number' then return turn end
-  redis.call('HSET', q.key.queue, 'turn', 1) -- what stood there was no number
+-- The first of so many turns that nobody had.
+local function next_turns(q, count)
+  local turn = redis.pcall('HINCRBY', q.key.queue, 'turn', count)
+  if type(turn) == 'number' then return turn - count + 1 end
+  redis.call('HSET', q.key.queue, 'turn', count) -- what stood there was no number
   return 1
 end
 
+local PLACES = { 'ready', 'timed', 'cooling' }
+
 local function drop(q, key)
   redis.call('HDEL', q.key.lanes, key)
-  for _, name in ipairs({ 'ready', 'timed', 'cooling' }) do redis.call('ZREM', q.key[name], key) end
+  for _, name in ipairs(PLACES) do
+    if name == 'ready' or H.any(q, name) then redis.call('ZREM', q.key[name], key) end
+  end
 end
 
-local function mark(q, name, key, score)
-  if score then redis.call('ZADD', q.key[name], score, key) else redis.call('ZREM', q.key[name], key) end
-end
-
--- `where`: ready (by turn), timed (by the instant of the next token), cooling (until the bucket is full) or nil.
+-- `where`: ready (by turn), timed (by the instant of the next token), cooling (until the bucket is full) or nil. The last two
+-- are there only where keys have rates.
 local function put(q, key, lane, where, score)
   redis.call('HSET', q.key.lanes, key, cmsgpack.pack(lane))
   q.has.lanes = true
-  for _, name in ipairs({ 'ready', 'timed', 'cooling' }) do mark(q, name, key, where == name and score or nil) end
+  for _, name in ipairs(PLACES) do
+    if where == name then
+      redis.call('ZADD', q.key[name], score, key)
+      q.has[name] = true
+    elseif name == 'ready' or H.any(q, name) then
+      redis.call('ZREM', q.key[name], key)
+    end
+  end
 end
 
 -- What is stored of a lane; one that cannot be read is made anew.
@@ -48,7 +61,7 @@ local function whole(text)
   return lane.tokens and lane.at and lane or { turn = lane.turn }
 end
 
-H.lane = whole
+H.lane, H.limit_of, H.next_turns = whole, limit_of, next_turns
 
 -- When a job of the key may start by its limits, if nothing else happens; nil: when another ends.
 function H.key_starts_at(q, key)
@@ -78,7 +91,7 @@ function H.recheck(q, key, served)
     lane.turn = lane.turn or 0
     return put(q, key, lane, 'cooling', full_at)
   end
-  lane.turn = served or lane.turn or next_turn(q)
+  lane.turn = served or lane.turn or next_turns(q, 1)
   if not (waits and has_room(q, key)) then return put(q, key, lane) end
   if rate and lane.tokens < 1 then return put(q, key, lane, 'timed', H.token_at(rate, lane.tokens, q.now)) end
   put(q, key, lane, 'ready', lane.turn)
@@ -107,6 +120,46 @@ function H.recheck_due(q, limit)
   return more
 end
 
+-- The same for many keys. `anew`: which of them are ready is not to be relied on.
+function H.recheck_each(q, keys, anew)
+  for first = 1, #keys, AT_ONCE do
+    local some = { unpack(keys, first, math.min(first + AT_ONCE - 1, #keys)) }
+    local counts = H.counts_of(q, some)
+    if counts then
+      H.recheck_together(q, some, counts, nil, anew)
+    else
+      for _, key in ipairs(some) do H.recheck(q, key) end
+    end
+  end
+end
+
 function H.recheck_all(q)
-  for _, key in ipairs(redis.call('HKEYS', q.key.lanes)) do H.recheck(q, key) end
+  H.recheck_each(q, redis.call('HKEYS', q.key.lanes), true)
+end
+
+-- Keys, each once, with how many more of their jobs are active (fewer, if that is below 0), and the turns that they have had.
+function H.tally()
+  return { index = {}, keys = {}, by = {}, turns = {} }
+end
+
+function H.count(tally, key, by, turn)
+  local index = tally.index[key]
+  if not index then
+    index = #tally.keys + 1
+    tally.index[key], tally.keys[index], tally.by[index] = index, key, 0
+  end
+  tally.by[index], tally.turns[index] = tally.by[index] + by, turn
+end
+
+function H.count_and_recheck(q, tally)
+  local keys, by, turns = tally.keys, tally.by, tally.turns
+  local counts = H.counts_of(q, keys)
+  if counts then
+    H.count_together(q, keys, counts, by)
+    return H.recheck_together(q, keys, counts, turns[1] and turns)
+  end
+  for index, key in ipairs(keys) do
+    H.count_running(q, key, by[index])
+    H.recheck(q, key, turns[index])
+  end
 end

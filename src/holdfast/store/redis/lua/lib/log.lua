@@ -2,16 +2,31 @@
 
 -- transition, state, run, attempt, when, run_at, priority, waited, ran, task, worker; a time is kept one larger than it is.
 local EVENT = '>Bc0c1I6I4I7I7I2I6I6I2c0I2c0'
+-- The same for an `enqueue` of a job that waits from now on and has the usual priority, which most are: run, when, task.
+local SHORT, SHORT_MARK = '>BI6I7I2c0', 128
 -- What somebody may ask for: its events have the actor, if there is one; but what follows from that at a dependant is nobody's.
 local ATTRIBUTED = { cancel = true, promote = true, requeue = true, delete = true, complete = true }
 local ENVELOPED = { enqueue = true, update = true, requeue = true } -- what a job carries is in the events that set it
 
+local function is_short(q, transition, job)
+  return transition == 'enqueue' and job.state == 'waiting' and job.run_at == q.now and job.priority == 0 and not job.more.attempts
+end
+
+local function event_text(q, transition, job, what)
+  local task, worker = job.task or '', what.worker or ''
+  if is_short(q, transition, job) then return struct.pack(SHORT, SHORT_MARK, job.run, q.now, #task, task) end
+  return struct.pack(
+    EVENT, #transition, transition, what.gone and '-' or LETTER[job.state], job.run, job.more.attempts or 0, q.now,
+    job.run_at, job.priority + HIGHEST_PRIORITY, what.wait and what.wait + 1 or 0, what.ran and what.ran + 1 or 0, #task, task,
+    #worker, worker
+  )
+end
+
 -- what: worker, cause, wait, ran, error_type, signature, message, progress, payload (keep it), gone (no state),
 -- envelope (another than the job's own).
 function H.append(q, transition, job, what)
-  local more, task = job.more, job.task or ''
+  local more, rest = job.more, nil
   what = what or NOTHING
-  local worker, rest = what.worker or '', nil
   if more.failures or more.stalls or more.timeouts or more.releases then
     rest = { counters = { more.failures or 0, more.stalls or 0, more.timeouts or 0, more.releases or 0 } }
   end
@@ -25,12 +40,8 @@ function H.append(q, transition, job, what)
     rest.signature, rest.message, rest.progress = what.signature, what.message, what.progress
     rest.envelope = envelope or nil
   end
-  local text = struct.pack(
-    EVENT, #transition, transition, what.gone and '-' or LETTER[job.state], job.run, more.attempts or 0, q.now,
-    job.run_at, job.priority + HIGHEST_PRIORITY, what.wait and what.wait + 1 or 0, what.ran and what.ran + 1 or 0, #task, task,
-    #worker, worker
-  )
-  if rest then text = text .. cmsgpack.pack(rest) end
+  local text = event_text(q, transition, job, what)
+  if rest then text = text .. H.packed(rest) end
   q.next_event = q.next_event or q.epoch .. '-*'
   if what.payload then
     redis.call('XADD', q.key.events, q.next_event, 'i', job.id, 'e', text, 'p', job.payload)

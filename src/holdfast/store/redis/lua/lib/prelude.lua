@@ -6,7 +6,7 @@
 local H = {}
 local ENTRY, TAKES, REPLY = {}, {}, {}
 local AT_ONCE = 1000 -- arguments of one command; Lua's stack has room for 8,000
-local MOST_HANDED_OVER = 16
+local MOST_HANDED_OVER = 64
 local COUNTER = { failure = 'failures', timeout = 'timeouts', stall = 'stalls', release = 'releases' }
 local LIMIT = { -- the option of `Retry` that limits each cause
   failure = 'failures', timeout = 'timeouts', stall = 'stalls', release = 'releases', snooze = 'snoozes', attempts = 'attempts',

@@ -29,6 +29,7 @@ end
 -- nothing to do gets them at once.
 function H.wake(q, jobs, hand_over)
   local woken = 0
+  if q.has.parked == false then return end
   H.unpark(q)
   hand_over = hand_over and jobs <= MOST_HANDED_OVER
   while jobs > 0 and woken < MOST_WOKEN do

@@ -65,10 +65,9 @@ end
 -- Completions in a queue where nothing follows from them go together.
 local function settle_all(q, session, entries)
   if #entries == 0 then return entries end
-  local busy = #entries > AT_ONCE or H.any(q, 'lanes') or H.any(q, 'successors') or H.any(q, 'aborts')
-    or H.any(q, 'dependants')
+  local busy = #entries > AT_ONCE or H.any(q, 'successors') or H.any(q, 'aborts') or H.any(q, 'dependants')
   local words = busy and {} or H.complete_all_plain(q, session, entries)
-  if not busy then H.continue_all_plain(q, session, entries, words) end
+  if not busy and not H.any(q, 'lanes') then H.continue_all_plain(q, session, entries, words) end
   for index, entry in ipairs(entries) do words[index] = words[index] or settle(q, session, entry_of(q, entry)) end
   return words
 end

@@ -56,37 +56,66 @@ local function ready_lanes(q, room, keyless)
     local at = 1
     while ready[at] and ready[at][2] <= keyless do at = at + 1 end
     table.insert(ready, at, { false, keyless })
+    ready[room + 1] = nil
   end
   return ready
 end
 
+-- The next jobs of these lanes in turns, at most so many rounds, and the lane of each; '' for a lane that has none.
+local function next_in_turns(q, lanes, rounds)
+  local found, rids, lanes_of = {}, {}, {}
+  for index, lane in ipairs(lanes) do found[index] = pop(H.lane_of(q, lane[1] or nil), rounds) end
+  for round = 1, rounds do
+    for index, lane in ipairs(lanes) do
+      local rid = found[index][round] or (round == 1 and '')
+      if rid then rids[#rids + 1], lanes_of[#lanes_of + 1] = rid, lane end
+    end
+  end
+  return rids, lanes_of
+end
+
+-- One more job of each lane, or of a few lanes several in turns. Return the turn of the last, and that of jobs without a key.
+local function take_from(q, lanes, rounds, taken, turn, keyless)
+  local rids, lanes_of = next_in_turns(q, lanes, rounds)
+  local raws, served, lacking = redis.call('HMGET', q.key.jobs, unpack(rids)), H.tally(), {}
+  for number, rid in ipairs(rids) do
+    local key, raw = lanes_of[number][1] or nil, raws[number]
+    turn = turn + 1
+    if raw then
+      taken.rids[#taken.rids + 1], taken.raws[#taken.raws + 1] = rid, raw
+      q.keys_of_taken[rid] = key
+    elseif rid ~= '' then
+      H.set_aside(q, rid)
+    end
+    if not key then
+      keyless = turn
+    elseif raw then
+      H.count(served, key, 1, turn)
+    else
+      lacking[#lacking + 1] = key
+    end
+  end
+  H.count_and_recheck(q, served)
+  for _, key in ipairs(lacking) do
+    if not served.index[key] then H.recheck(q, key) end
+  end
+  return turn, keyless
+end
+
 -- The key that was served least recently comes first; jobs without a key are one group with its own turn.
 local function take_in_turns(q, room)
-  local taken = {}
+  local taken = { rids = {}, raws = {} }
   q.keys_of_taken = {}
   local stored = redis.call('HMGET', q.key.queue, 'turn', 'keyless_turn')
   local turn, keyless = H.number(stored[1], 0), H.number(stored[2], 0)
-  while #taken < room do
-    local ready = ready_lanes(q, room - #taken, keyless)
-    if #ready == 0 then break end
-    for _, entry in ipairs(ready) do
-      if #taken >= room then break end
-      local key = entry[1] or nil
-      turn = turn + 1
-      local rid = pop(H.lane_of(q, key), 1)[1]
-      local held = rid and redis.call('HEXISTS', q.key.jobs, rid) == 1
-      if held then
-        taken[#taken + 1] = rid
-        H.count_running(q, key, 1)
-        q.keys_of_taken[rid] = key
-      elseif rid then
-        H.set_aside(q, rid)
-      end
-      if key then H.recheck(q, key, held and turn or nil) else keyless = turn end
-    end
+  while #taken.rids < room do
+    local left = room - #taken.rids
+    local lanes = ready_lanes(q, left, keyless)
+    if #lanes == 0 then break end
+    turn, keyless = take_from(q, lanes, H.rounds(q, lanes, left), taken, turn, keyless)
   end
   redis.call('HSET', q.key.queue, 'turn', turn, 'keyless_turn', keyless)
-  return taken
+  return taken.rids, taken.raws
 end
 
 local function is_json(text)
@@ -142,10 +171,10 @@ local function claim_any(q, session, rid, raw)
 end
 
 -- What may start is the session's. Records and leases are written together, after the last of them.
-local function hand_out(q, session, rids, claimed)
+local function hand_out(q, session, rids, claimed, raws)
   if #rids == 0 then return end
   local records, holders = {}, {}
-  local raws = redis.call('HMGET', q.key.jobs, unpack(rids))
+  raws = raws or redis.call('HMGET', q.key.jobs, unpack(rids))
   H.start_log(q)
   local at, given = 0, #claimed
   for index, rid in ipairs(rids) do
@@ -182,8 +211,9 @@ function H.claim(q, session, room, held, only)
   end
   while offer.count < allowed and not only do -- more than once only when something that cannot start stood in front
     local wanted = math.min(allowed - offer.count, AT_ONCE)
-    local rids = H.any(q, 'lanes') and take_in_turns(q, wanted) or pop(q.key.waiting, wanted)
-    hand_out(q, session, rids, offer.claimed)
+    local rids, raws
+    if H.any(q, 'lanes') then rids, raws = take_in_turns(q, wanted) else rids = pop(q.key.waiting, wanted) end
+    hand_out(q, session, rids, offer.claimed, raws)
     offer.count = #offer.claimed / 3
     if #rids == 0 then break end
   end

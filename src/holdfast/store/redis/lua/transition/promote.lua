@@ -4,7 +4,7 @@
 
 -- Jobs and lanes whose time has come may be claimed, a bounded number of them.
 function H.promote_due(q)
-  local keys, soonest = {}, H.next_scheduled(q)
+  local keys, seen, soonest = {}, {}, H.next_scheduled(q)
   if not soonest or soonest > q.now then
     q.soonest = soonest or false -- nothing is due, and this call schedules nothing more
     if H.any(q, 'lanes') then H.recheck_due(q, MOST_PROMOTED) end
@@ -18,12 +18,13 @@ function H.promote_due(q)
       H.store(q, job)
       H.put(q, job)
       H.append(q, 'promote', job)
-      if job.more.key then keys[job.more.key] = true end
+      local key = job.more.key
+      if key and not seen[key] then seen[key], keys[#keys + 1] = true, key end
     elseif not job then
       H.set_aside(q, rid)
     end
   end
-  for key in pairs(keys) do H.recheck(q, key) end
+  H.recheck_each(q, keys)
   if H.any(q, 'lanes') then H.recheck_due(q, MOST_PROMOTED) end
 end
 
