@@ -65,3 +65,27 @@ def test_a_loop_that_is_closed_leaves_the_gathering_to_the_next() -> None:
     asyncio.run(ask())
     asyncio.run(ask())
     assert calls == [[0], [1, 2], [0], [1, 2]]
+
+
+async def test_those_who_were_answered_together_ask_together_again() -> None:
+    calls: list[list[int]] = []
+
+    async def work(kind: str, questions: Sequence[int]) -> list[int]:
+        calls.append(list(questions))
+        await asyncio.sleep(0)
+        return list(questions)
+
+    gather = Gather(work, 10, lingers=True)
+
+    async def caller(number: int) -> None:
+        for _ in range(3):
+            assert await gather.ask("kind", number) == number
+
+    await asyncio.gather(*(caller(number) for number in range(4)))
+    assert calls[:2] == [[0], [1, 2, 3]]
+    assert sum(len(call) for call in calls) == 12
+    assert len(calls) < 7
+    calls.clear()
+    for number in range(3):
+        await gather.ask("kind", number)
+    assert calls == [[0], [1], [2]]

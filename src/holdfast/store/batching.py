@@ -25,7 +25,9 @@ def together(items: Sequence[Q], size: Callable[[Q], int], largest: int) -> int:
 class Gather(Generic[K, Q, A]):
     """Asks `work` with questions of the same kind. One that is alone goes at once.
 
-    At most so many go together; and where `size` tells how large each is, those that are not too large together.
+    At most so many go together; and where `size` tells how large each is, those that are not too large together. With
+    `lingers`, the first question after a call of several waits until the loop has gone round: those who were answered
+    together ask together again, and the first of them would go alone.
     """
 
     def __init__(
@@ -34,11 +36,15 @@ class Gather(Generic[K, Q, A]):
         most: int,
         size: Callable[[Q], int] = lambda question: 0,
         largest: int = 0,
+        lingers: bool = False,
     ) -> None:
         self._work = work
         self._most = most
         self._size = size
         self._largest = largest
+        self._lingers = lingers
+        self._crowded: set[K] = set()
+        """The kinds of which the latest call had several questions."""
         self._waiting: dict[K, list[tuple[Q, asyncio.Future[A]]]] = {}
         """By kind, while a call is under way: what has come since."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -46,15 +52,17 @@ class Gather(Generic[K, Q, A]):
     async def ask(self, kind: K, question: Q) -> A:
         """Return the answer to one question."""
         waiting = self._waiting.get(kind)
-        if waiting is not None:
-            future: asyncio.Future[A] = asyncio.get_running_loop().create_future()
-            waiting.append((question, future))
-            return await future
-        self._waiting[kind] = []
-        try:
-            return (await self._work(kind, [question]))[0]
-        finally:
-            self._go_on(kind)
+        if waiting is None:
+            waiting = self._waiting[kind] = []
+            if kind not in self._crowded:
+                try:
+                    return (await self._work(kind, [question]))[0]
+                finally:
+                    self._go_on(kind)
+            asyncio.get_running_loop().call_soon(self._go_on, kind)
+        future: asyncio.Future[A] = asyncio.get_running_loop().create_future()
+        waiting.append((question, future))
+        return await future
 
     def _go_on(self, kind: K) -> None:
         """What has come meanwhile is asked next."""
@@ -63,6 +71,12 @@ class Gather(Generic[K, Q, A]):
             return
         count = together(waiting[: self._most], lambda each: self._size(each[0]), self._largest)
         batch, self._waiting[kind] = waiting[:count], waiting[count:]
+        if not self._lingers:
+            pass
+        elif count > 1:
+            self._crowded.add(kind)
+        else:
+            self._crowded.discard(kind)
         task = asyncio.get_running_loop().create_task(self._ask_all(kind, batch))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -96,7 +110,7 @@ class LoopGather(Generic[K, Q, A]):
         largest: int = 0,
     ) -> None:
         self._work = work
-        self._make = partial(Gather[K, Q, A], work, most, size, largest)
+        self._make = partial(Gather[K, Q, A], work, most, size, largest, lingers=True)
         self._gather = self._make()
         self._loop: asyncio.AbstractEventLoop | None = None
 
