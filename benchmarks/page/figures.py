@@ -28,7 +28,7 @@ from benchmarks.compare.environment import NotInstallable, command
 from benchmarks.compare.systems import systems
 from benchmarks.page.plan import RATES, PagePlan
 from benchmarks.scale import __main__ as scale
-from benchmarks.third_party import harness_run, scenarios
+from benchmarks.third_party import harness, harness_run, scenarios
 
 Tell = Callable[[str], None]
 CALLS = 200
@@ -61,6 +61,7 @@ def install(plan: PagePlan, tell: Tell) -> None:
     """The environments of all systems are there, so that nobody's figure has an installation in it."""
     chosen = [each for store in plan.stores for each in systems(store, plan.peers[store])]
     chosen += [each for store in plan.stores for each in recovery.survivors(store, plan.survivors)]
+    chosen += [harness.INNER] if plan.clone else []
     for system in dict.fromkeys(each for each in chosen if each.packages):
         tell(f"at hand: {system.name} on {system.store}")
         with suppress(NotInstallable):  # which the page then says
