@@ -13,7 +13,7 @@ from rich.console import Console
 
 from benchmarks.compare import process, report, rounds, target
 from benchmarks.compare.systems import UnknownPeer, systems
-from benchmarks.page.plan import FULL, QUICK, PagePlan
+from benchmarks.page.plan import FULL, PARTS, QUICK, PagePlan
 from benchmarks.store import STORES
 from benchmarks.system import MEASURES
 
@@ -50,10 +50,12 @@ WIDTH = 180
     "--backlog", type=click.IntRange(1_000), help="With --page: the most jobs that wait; 10000000 takes long."
 )
 @click.option("--sustained", type=click.FloatRange(10), help="With --page: seconds of sustained load on each store.")
+@click.option("--part", "parts", help="With --page: measure these parts alone, with commas, and keep the others.")
+@click.option("--install", is_flag=True, help="With --page: install what the peers need, and measure nothing.")
 @click.option(
     "--clone",
     type=click.Path(exists=True, file_okay=False, resolve_path=True),
-    help="With --page: run the third-party harness in this clone of it, too; with --again: that alone.",
+    help="With --page: a clone of the third-party harness, which is run there.",
 )
 @click.option("--again", is_flag=True, help="With --page: measure nothing, and draw the figures of the last run again.")
 def main(
@@ -63,25 +65,36 @@ def main(
     backlog: int | None,
     sustained: float | None,
     clone: str | None,
+    parts: str | None,
+    install: bool,
     **options: Any,
 ) -> None:
     """Measure Holdfast beside its peers and the bare store, and judge it by its targets."""
     if page or again:
         sizes = {"backlog": backlog, "sustained": sustained, "stores": options["store"] and (options["store"],)}
         sizes |= {"clone": clone, **{name: options[name] for name in ("jobs", "peer_jobs")}}
+        sizes |= {"parts": _parts(parts, clone)}
         plan = replace(QUICK if quick else FULL, **{name: size for name, size in sizes.items() if size})
-        _write_page(plan, again)
+        _write_page(plan, again, install)
         return
     _compare(**{**options, "store": options["store"] or "sqlite"})
 
 
-def _write_page(plan: PagePlan, again: bool) -> None:
+def _parts(chosen: str | None, clone: str | None) -> tuple[str, ...]:
+    """The parts that are measured; the harness only where there is a clone of it."""
+    names = tuple(chosen.split(",")) if chosen else tuple(name for name in PARTS if name != "harness" or clone)
+    if unknown := sorted(set(names) - set(PARTS)):
+        raise click.BadParameter(f"{', '.join(unknown)}: the parts are {', '.join(PARTS)}")
+    return names
+
+
+def _write_page(plan: PagePlan, again: bool, install: bool) -> None:
     from benchmarks.page import figures, write
 
-    found = write.read() if again else figures.take(plan, _tell)
-    if again and plan.clone:
-        found["harness"] = figures.PARTS["harness"](plan, _tell)
-    write.write(found)
+    if install:
+        figures.install(plan, _tell)
+        return
+    write.write(write.read() if again else figures.take(plan, _tell, write.read()))
     click.echo(f"written: {write.DOCS / 'benchmarks.md'}")
 
 

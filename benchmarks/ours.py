@@ -28,7 +28,7 @@ SYSTEMS = (
         name="holdfast at FULL",
         script=__name__,
         store="sqlite",
-        measures=("enqueue", "bulk", "drain"),
+        measures=("enqueue", "bulk", "drain", "call"),
         variant="full",
         note="the same with synchronous=full, for peers that sync at every commit",
     ),

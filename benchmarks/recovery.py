@@ -30,7 +30,7 @@ from benchmarks.system import DONE, Place, System
 
 JOBS = 1_000
 PATIENCE = 100.0
-AT_ONCE = 8
+AT_ONCE = 10
 LOOK = 0.02
 
 

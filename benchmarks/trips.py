@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from benchmarks.script import Stopwatch, quantiles, say
 from benchmarks.system import CALLERS, CALLS, WARM_CALLS
 
-LONGEST = 8.0
+LONGEST = 5.0
 """Seconds after which no further call is begun: a system that polls would take minutes for all of them."""
 
 

@@ -10,7 +10,7 @@ from benchmarks.page.svg import WIDTH, Canvas
 
 LABELS = 170
 """Where the bars begin; to the left of it stand the names."""
-VALUES = 130
+VALUES = 150
 """Room for the figures, at the right."""
 ROW = 24
 TOP = 44
@@ -99,7 +99,7 @@ def _decades(values: Sequence[float]) -> tuple[float, float]:
 def lines(title: str, about: str, unit: str, ticks: Sequence[str], series: Mapping[str, Sequence[float]]) -> str:
     """A line for each name over the same ticks, from zero."""
     canvas, height = Canvas(title, about), 200.0
-    most = max((value for values in series.values() for value in values), default=0) or 1
+    most = round_above(max((value for values in series.values() for value in values), default=0))
     width, bottom = WIDTH - LABELS / 2 - VALUES, TOP + height
 
     def at(index: int, value: float) -> tuple[float, float]:
@@ -120,6 +120,14 @@ def lines(title: str, about: str, unit: str, ticks: Sequence[str], series: Mappi
         canvas.text(LABELS / 2 + width + 10, y + 4, name)
     canvas.text(16, bottom + 34, unit, "small")
     return canvas.picture(bottom + 46)
+
+
+def round_above(value: float) -> float:
+    """The end of an axis: a round number that is not below the value."""
+    if value <= 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(value))
+    return next(step * power for step in (1, 1.2, 1.5, 2, 3, 4, 5, 6, 8, 10) if step * power >= value * (1 - 1e-9))
 
 
 def _apart(series: Mapping[str, Sequence[float]], height: Callable[[float], float]) -> list[tuple[float, str]]:

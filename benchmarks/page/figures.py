@@ -10,11 +10,13 @@ import sqlite3
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from rich.console import Console
@@ -22,30 +24,52 @@ from rich.console import Console
 from benchmarks import curve, recovery, sustained
 from benchmarks import store as places
 from benchmarks.compare import report, rounds, target
+from benchmarks.compare.environment import NotInstallable, command
 from benchmarks.compare.systems import systems
 from benchmarks.page.plan import RATES, PagePlan
 from benchmarks.scale import __main__ as scale
-from benchmarks.third_party import harness_run, scenarios
+from benchmarks.third_party import harness, harness_run, scenarios
 
 Tell = Callable[[str], None]
 CALLS = 200
-SERVERS = ("redis", "postgres")
 
 
-def take(plan: PagePlan, tell: Tell) -> dict[str, Any]:
-    """Every figure of the page. A part that fails is told, and left out of the page."""
-    began, load = time.monotonic(), os.getloadavg()[0]
-    figures: dict[str, Any] = {"taken": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), "plan": asdict(plan)}
-    missing: dict[str, str] = {}
-    for name, part in PARTS.items():
+def take(plan: PagePlan, tell: Tell, before: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
+    """The figures of the plan's parts, and those of the others as they were taken before.
+
+    A part that fails is told, and left out of the page.
+    """
+    install(plan, tell)
+    figures: dict[str, Any] = {name: before[name] for name in ("parts", "missing", *PARTS) if name in before}
+    figures["parts"], figures["missing"] = dict(figures.get("parts", {})), dict(figures.get("missing", {}))
+    for name in plan.parts:
+        for known in (figures, figures["parts"], figures["missing"]):
+            known.pop(name, None)
+        stamp = {"taken": _now(), "load_before": os.getloadavg()[0], "plan": asdict(plan)}
         begun = time.monotonic()
         try:
-            figures[name] = part(plan, tell)
+            figures[name] = PARTS[name](plan, tell)
         except (Exception, SystemExit) as error:
-            missing[name] = f"{type(error).__name__}: {error}"
-        tell(f"{name}: {time.monotonic() - begun:.0f} s")
-    machine = {"load_before": load, "load_after": os.getloadavg()[0], "seconds": time.monotonic() - began}
-    return {**figures, "missing": missing, "machine": {**_machine(), **machine}, "versions": _versions()}
+            figures["missing"][name] = f"{type(error).__name__}: {error}"
+        seconds = time.monotonic() - begun
+        figures["parts"][name] = {**stamp, "load_after": os.getloadavg()[0], "seconds": seconds}
+        tell(f"{name}: {seconds:.0f} s")
+    return {**figures, "machine": _machine(), "versions": _versions()}
+
+
+def install(plan: PagePlan, tell: Tell) -> None:
+    """The environments of all systems are there, so that nobody's figure has an installation in it."""
+    chosen = [each for store in plan.stores for each in systems(store, plan.peers[store])]
+    chosen += [each for store in plan.stores for each in recovery.survivors(store, plan.survivors)]
+    chosen += [harness.INNER] if plan.clone else []
+    for system in dict.fromkeys(each for each in chosen if each.packages):
+        tell(f"at hand: {system.name} on {system.store}")
+        with suppress(NotInstallable):  # which the page then says
+            command(system)
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def _compare(plan: PagePlan, tell: Tell) -> dict[str, Any]:
@@ -73,9 +97,7 @@ def _recovery(plan: PagePlan, tell: Tell) -> list[dict[str, Any]]:
 def _scale(plan: PagePlan, tell: Tell) -> dict[str, Any]:
     counts = list(plan.processes)
     return {
-        store: scale.as_json(scale.measure(store, counts, plan.scale_jobs, tell, plan.shapes))
-        for store in SERVERS
-        if store in plan.stores
+        store: scale.as_json(scale.measure(store, counts, plan.scale_jobs, tell, plan.shapes)) for store in plan.stores
     }
 
 

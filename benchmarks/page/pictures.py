@@ -27,13 +27,19 @@ def pictures(figures: Figures) -> Iterator[Picture]:
     for store, found in (figures.get("compare") or {}).items():
         yield from of_store(store, found)
     if figures.get("recovery"):
-        yield of_recovery(figures["recovery"], figures["plan"]["recovery_patience"])
+        yield of_recovery(figures["recovery"], plan_of(figures, "recovery")["recovery_patience"])
     for store, found in (figures.get("scale") or {}).items():
         yield of_scale(store, found)
     if figures.get("backlog"):
         yield of_backlog(figures["backlog"])
     if figures.get("sustained"):
-        yield of_sustained(figures["sustained"], figures["plan"]["sustained"])
+        yield of_sustained(figures["sustained"], plan_of(figures, "sustained")["sustained"])
+
+
+def plan_of(figures: Figures, part: str) -> Figures:
+    """The sizes with which a part was measured."""
+    plan: Figures = figures["parts"][part]["plan"]
+    return plan
 
 
 def of_store(store: str, found: Figures) -> Iterator[Picture]:

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.page import pictures
-from benchmarks.page.pictures import TITLES
+from benchmarks.page.pictures import TITLES, plan_of
+from benchmarks.page.plan import LONGEST_SUSTAINED, MOST_BACKLOG
+from benchmarks.peers import known
 
 Figures = Mapping[str, Any]
 CALLS = ("enqueue", "claim", "settle")
@@ -29,8 +31,11 @@ COLUMNS = {
 
 def page(figures: Figures) -> str:
     """The whole page."""
-    parts = [_head(figures), *(section(figures) for name, section in SECTIONS.items() if figures.get(name))]
-    parts.append(_missing(figures))
+    parts = [_head(figures)]
+    for name, section in SECTIONS.items():
+        if figures.get(name):
+            parts += [section(figures), _stamp(figures["parts"][name])]
+    parts += [_left_out(figures), _missing(figures)]
     return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
 
 
@@ -41,19 +46,20 @@ def prose(name: str, **fields: Any) -> str:
 
 
 def _head(figures: Figures) -> str:
-    machine, plan = figures["machine"], figures["plan"]
+    machine, parts = figures["machine"], figures["parts"].values()
     versions = ", ".join(f"{name} {version}" for name, version in figures["versions"].items())
-    head = prose(
-        "head", **machine, taken=figures["taken"], minutes=machine["seconds"] / 60, versions=versions,
-        jobs=plan["jobs"], peer_jobs=plan["peer_jobs"], rounds=_rounds(plan["rounds"]),
-    )  # fmt: skip
-    return f"{head}\n\n{prose('busy')}" if was_busy(machine) else head
+    minutes = sum(part["seconds"] for part in parts) / 60
+    head = prose("head", **machine, minutes=minutes, versions=versions)
+    return f"{head}\n\n{prose('busy')}" if any(was_busy(part, machine["cores"]) for part in parts) else head
 
 
-def was_busy(machine: Figures) -> bool:
-    """True when others kept cores busy: before the run, or beside it more than its own client, worker and server."""
-    cores: int = machine["cores"]
-    return bool(machine["load_before"] > cores / 2 or machine["load_after"] > 2 * cores)
+def was_busy(part: Figures, cores: int) -> bool:
+    """True when others kept cores busy beside a part, more than its own client, worker, server and loops of looking."""
+    return bool(part["load_before"] > 2 * cores or part["load_after"] > 3 * cores)
+
+
+def _stamp(part: Figures) -> str:
+    return prose("stamp", **{**part, "minutes": max(1, round(part["seconds"] / 60))})
 
 
 def _rounds(count: int) -> str:
@@ -61,7 +67,9 @@ def _rounds(count: int) -> str:
 
 
 def _compare(figures: Figures) -> str:
-    parts = [prose("compare")]
+    plan = plan_of(figures, "compare")
+    sizes = {"jobs": plan["jobs"], "peer_jobs": plan["peer_jobs"], "rounds": _rounds(plan["rounds"])}
+    parts = [prose("compare", **sizes)]
     for store, found in figures["compare"].items():
         parts += [f"### {TITLES[store]}", *_shown(pictures.of_store(store, found)), _table(found)]
     return "\n\n".join([*parts, _peers(figures["compare"])])
@@ -99,7 +107,7 @@ def _peers(compare: Figures) -> str:
 
 
 def _recovery(figures: Figures) -> str:
-    patience = figures["plan"]["recovery_patience"]
+    patience = plan_of(figures, "recovery")["recovery_patience"]
     rows = [
         [each["system"], TITLES[each["store"]], f"{each['jobs']:,}", *_recovered(each, patience)]
         for each in figures["recovery"]
@@ -151,7 +159,7 @@ def _backlog(figures: Figures) -> str:
 
 
 def _sustained(figures: Figures) -> str:
-    seconds = figures["plan"]["sustained"]
+    seconds = plan_of(figures, "sustained")["sustained"]
     rows = [
         [TITLES[store], f"{slices[0]['rate']:,.0f}", f"{_last_half(slices, 'rate'):,.0f}",
          f"{_last_half(slices, 'rate') / slices[0]['rate']:.2f} x", f"{_last_half(slices, 'own_us'):,.0f}",
@@ -182,7 +190,7 @@ def _scenarios(figures: Figures) -> str:
         for each in figures["scenarios"]
     ]  # fmt: skip
     heads = ["", "phase", "offered, jobs/s", "completed, jobs/s", "wait p95, ms", "dead rows at its end"]
-    return "\n\n".join([prose("scenarios", seconds=figures["plan"]["held"]), _markdown(heads, rows)])
+    return "\n\n".join([prose("scenarios", seconds=plan_of(figures, "scenarios")["held"]), _markdown(heads, rows)])
 
 
 def _harness(figures: Figures) -> str:
@@ -212,6 +220,34 @@ def _phase(each: Figures) -> list[str]:
     if each["failure"]:
         return ["failed", "", "", ""]
     return [f"{each['offered']:,.0f}", f"{each['completed']:,.0f}", f"{each['p95_ms']:,.1f}", f"{each['dead_rows']:,}"]
+
+
+def _left_out(figures: Figures) -> str:
+    """What the sizes of this run leave out, and the command that adds it."""
+    lines = [_peers_left_out(figures)] if figures.get("compare") else []
+    if figures.get("backlog"):
+        most = max(each["waiting"] for fields in figures["backlog"].values() for each in fields)
+        lines += [prose("no_backlog", most=most, wanted=MOST_BACKLOG)] if most < MOST_BACKLOG else []
+    if figures.get("sustained"):
+        seconds = plan_of(figures, "sustained")["sustained"]
+        lines += [prose("no_sustained", seconds=seconds)] if seconds < LONGEST_SUSTAINED else []
+    lines += [prose("no_harness")] if not figures.get("harness") else []
+    listed = "\n".join(f"- {line}" for line in lines if line)
+    return f"{prose('left_out')}\n\n{listed}" if listed else ""
+
+
+def _peers_left_out(figures: Figures) -> str:
+    """The peers that the benchmarks know, and this run did not measure."""
+    others = [
+        f"{', '.join(names)} on {TITLES[store]}"
+        for store, found in figures["compare"].items()
+        if (
+            names := [
+                name for name, rows in known(store).items() if not {row.name for row in rows} & {*found["systems"]}
+            ]
+        )
+    ]
+    return prose("no_peers", others="; ".join(others)) if others else ""
 
 
 def _missing(figures: Figures) -> str:

@@ -44,7 +44,7 @@ export async function rated(work) {
 export async function trips(call) {
   for (let n = 0; n < 20; n++) await call();
   const times = [];
-  let end = performance.now() + 8000;
+  let end = performance.now() + 5000;
   for (let n = 0; n < 1000 && performance.now() < end; n++) {
     const began = now();
     await call();
@@ -56,7 +56,7 @@ export async function trips(call) {
     say({ metric: `call_p${String(share).padStart(2, '0')}`, value });
   }
   let done = 0;
-  end = performance.now() + 8000;
+  end = performance.now() + 5000;
   const began = now();
   const caller = async () => { for (let n = 0; n < 200 && performance.now() < end; n++) { await call(); done++; } };
   await Promise.all(Array.from({ length: 50 }, caller));

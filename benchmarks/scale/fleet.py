@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,7 @@ def work(store: str, shape: str, processes: int, jobs: int) -> Cost:
         run(_fill(jobs))
         with _workers(processes) as fleet:
             _until(lambda: run(_alive()) == processes, "all worker processes are ready")
-            os.killpg(fleet.pid, signal.SIGSTOP)  # one process is the worker itself, more are its children
+            _until(lambda: _stopped(fleet.pid, url), "all worker processes stand still")
             run(_resume())
             before, began = _spent(fleet.pid, url), time.perf_counter()
             os.killpg(fleet.pid, signal.SIGCONT)
@@ -151,6 +152,20 @@ async def _alive() -> int:
     app, _ = made()
     async with app:
         return sum(worker.alive for worker in await app.workers())
+
+
+def _stopped(group: int, url: str) -> bool:
+    """Stop the processes, one of which is the worker and others its children; False: one has the lock of the file."""
+    os.killpg(group, signal.SIGSTOP)
+    if "://" in url:
+        return True
+    try:
+        with closing(sqlite3.connect(url, timeout=1, isolation_level=None)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+    except sqlite3.OperationalError:
+        os.killpg(group, signal.SIGCONT)
+        return False
+    return True
 
 
 def _spent(session: int, url: str) -> tuple[float, float]:

@@ -18,12 +18,16 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+from benchmarks.system import System
+
 MANIFEST = Path(__file__).with_name("adapter.json")
 ROOT = Path(__file__).resolve().parents[2]
 MODULE = "benchmarks.third_party.harness"
 PORT = 15555
 """On which the harness looks for its server."""
 PACKAGES = ("psycopg[binary]", "matplotlib", "pandas", "numpy", "pydantic")
+INNER = System(name="harness", script=MODULE, store="postgres", measures=(), packages=PACKAGES)
+"""The harness's own process."""
 OWN_SERVER, PYTHON = "HOLDFAST_BENCH_OWN_SERVER", "HOLDFAST_BENCH_PYTHON"
 """Variables for the inner process: whether Docker is left alone, and which Python runs the adapter."""
 
@@ -38,13 +42,11 @@ def main() -> None:
     @click.argument("words", nargs=-1)
     def command(clone: str, own_server: bool, words: tuple[str, ...]) -> None:
         from benchmarks.compare.environment import command as command_of
-        from benchmarks.system import System
 
-        inner = System(name="harness", script=MODULE, store="postgres", measures=(), packages=PACKAGES)
         told = {PYTHON: sys.executable} | ({OWN_SERVER: "1"} if own_server else {})
         with _server() if own_server else nullcontext():
             done = subprocess.run(
-                [*command_of(inner), "inner", clone, *words], cwd=ROOT, env={**os.environ, **told}, check=False
+                [*command_of(INNER), "inner", clone, *words], cwd=ROOT, env={**os.environ, **told}, check=False
             )
         sys.exit(done.returncode)
 

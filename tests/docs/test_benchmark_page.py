@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
+
+import pytest
 
 sys.path.append(str(Path(__file__).parents[2]))
 
@@ -13,7 +16,9 @@ from benchmarks import processor, recovery, sustained
 from benchmarks.compare import rounds
 from benchmarks.compare.rounds import Outcome
 from benchmarks.page import charts, words, write
+from benchmarks.page import figures as taking
 from benchmarks.page.charts import bars
+from benchmarks.page.plan import QUICK, PagePlan
 from benchmarks.script import quantiles
 from benchmarks.third_party import adapter, contract, harness_run
 
@@ -58,12 +63,58 @@ def test_the_page_and_its_pictures_are_made_of_their_figures_alone() -> None:
 
 def test_the_page_names_what_could_not_be_measured_and_a_busy_machine() -> None:
     figures = {**write.read(), "missing": {"scale": "SystemExit: no end"}, "recovery": []}
-    quiet = {**figures["machine"], "load_before": 0.1, "load_after": 1.9, "cores": 2}
-    text = words.page({**figures, "machine": quiet})
+    parts = {name: {**part, "load_before": 0.1, "load_after": 1.9} for name, part in figures["parts"].items()}
+    text = words.page({**figures, "parts": parts})
     assert "- `scale: SystemExit: no end`" in text
     assert "## A worker is killed" not in text
     assert "The machine was busy" not in text
-    assert "The machine was busy" in words.page({**figures, "machine": {**quiet, "load_before": 9.0}})
+    busy = {**parts, "backlog": {**parts["backlog"], "load_before": 99.0}}
+    assert "The machine was busy" in words.page({**figures, "parts": busy})
+
+
+def test_the_page_names_what_it_leaves_out() -> None:
+    figures = write.read()
+    parts = {**figures["parts"]}
+    parts["sustained"] = {**parts["sustained"], "plan": {**parts["sustained"]["plan"], "sustained": 45.0}}
+    some = words.page({**figures, "parts": parts, "harness": {}})
+    assert "a sustained load of more than 45 s" in some
+    assert "--part harness --clone PATH" in some
+    assert "arq" in some.partition("- other peers: ")[2].partition(". ")[0]
+    parts["sustained"] = {**parts["sustained"], "plan": {**parts["sustained"]["plan"], "sustained": 600.0}}
+    longest = {"sqlite": [{**figures["backlog"]["sqlite"][0], "waiting": 10_000_000}]}
+    all_of_it = words.page({**figures, "parts": parts, "backlog": longest})
+    assert "a sustained load of more than" not in all_of_it
+    assert "backlogs of more than" not in all_of_it
+
+
+def test_a_part_that_is_measured_again_leaves_the_others_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = write.read()
+    monkeypatch.setattr(taking, "install", lambda plan, tell: None)
+    monkeypatch.setattr(taking, "_versions", lambda: before["versions"])
+    monkeypatch.setitem(taking.PARTS, "backlog", lambda plan, tell: {"sqlite": []})
+    plan = replace(QUICK, parts=("backlog",), backlog=1_000)
+    after = taking.take(plan, lambda line: None, before)
+    assert after["backlog"] == {"sqlite": []}
+    assert after["parts"]["backlog"]["plan"]["backlog"] == 1_000
+    for name in {*before["parts"]} - {"backlog"}:
+        assert after[name] == before[name]
+        assert after["parts"][name] == before["parts"][name]
+
+
+def test_a_part_that_fails_is_missing_and_no_longer_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(plan: PagePlan, tell: object) -> None:
+        raise SystemExit("no end")
+
+    monkeypatch.setattr(taking, "install", lambda plan, tell: None)
+    monkeypatch.setattr(taking, "_versions", dict)
+    monkeypatch.setitem(taking.PARTS, "scale", fail)
+    after = taking.take(replace(QUICK, parts=("scale",)), lambda line: None, write.read())
+    assert after["missing"]["scale"] == "SystemExit: no end"
+    assert "scale" not in after
+
+
+def test_an_axis_ends_at_a_round_number() -> None:
+    assert [charts.round_above(value) for value in (0, 1, 1.01, 9.5, 27_213, 100)] == [1, 1, 1.2, 10, 30_000, 100]
 
 
 def test_pictures_are_xml_without_a_script_and_know_dark_pages() -> None:

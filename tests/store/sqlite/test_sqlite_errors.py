@@ -328,7 +328,7 @@ async def test_a_wake_up_that_cannot_be_sent_costs_a_poll_and_not_the_store(app:
     async with app:
         for address in ("nonsense", "127.0.0.1:99999999", "a:b:c", "\x00:1"):
             await app.store.database.write(  # type: ignore[attr-defined]
-                lambda tx, address=address: tx.watch("mail", "x", 1, address)
+                lambda tx, address=address: tx.watch("mail", [("x", 1, address)])
             )
         handle = await app.queue("mail").enqueue(1, job_id="x")
         await handle.cancel()

@@ -28,7 +28,8 @@ from holdfast.store.sqlite import SqliteStore, sql
 from holdfast.store.sqlite import tx as tx_module
 from holdfast.store.sqlite.connection import thread
 from holdfast.store.sqlite.transition import enqueue, fast, settle
-from holdfast.store.sqlite.transition.claim import claim
+from holdfast.store.sqlite.transition.claim import claim, lane
+from holdfast.store.sqlite.transition.fast import queues as many_queues
 from holdfast.store.sqlite.transition.row import COLUMNS, packed
 from holdfast.store.sqlite.tx import Tx
 from holdfast.testing import ManualClock
@@ -279,3 +280,126 @@ async def test_small_work_in_the_callers_thread_is_as_if_the_writer_had_done_it(
     answers, _ = await compare(scene, tmp_path, slow)
     assert answers[-1].ref == ChainRef("q", "j0", 1)  # type: ignore[index]
     assert sum(done is not None for done in done_fast) >= 4
+
+
+KEYS = [None, "a", "b", "a\0b", "c", "b", "limited", "own", "é", "a", None, "limited", "own", "own", "b"]
+
+
+@pytest.mark.parametrize("room", [4, 9, 100])
+@pytest.mark.parametrize("limit", [None, 1, 2])
+async def test_lanes_that_are_checked_together_are_as_if_each_were_checked_alone(
+    room: int, limit: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(store: SqliteStore) -> object:
+        settings = {"key_concurrency": limit, "key_limits": {"limited": 1}}
+        await store.declare([Declaration(queue="q", settings=settings)])
+        await store.limit_key("q", "own", 2)
+        batch = [NewJob(id=f"j{n}", task="t", payload=b"", key=key, priority=n % 3) for n, key in enumerate(KEYS)]
+        answers = [await store.enqueue("q", batch[:9]), await store.enqueue("q", batch[9:])]
+        turns = [await store.settle_and_claim(WORKER, (), ("q",), room)]
+        await store.configure("q", {"key_concurrency": 3})
+        for _ in range(3):
+            done = [Complete(job.lease, b"1") for job in turns[-1].claimed]
+            turns.append(await store.settle_and_claim(WORKER, done, ("q",), room))
+        return [*answers, *turns]
+
+    done_fast, slow = watching(monkeypatch, lane, "recheck_together", False)
+    answers, tables = await compare(scene, tmp_path, slow)
+    assert True in done_fast
+    assert (tables["holdfast_lane"] == []) == (room > 4)
+    assert sum(len(turn.claimed) for turn in answers[2:]) <= len(KEYS)  # type: ignore[index]
+
+
+async def test_lanes_with_a_rate_for_each_key_are_checked_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(store: SqliteStore) -> object:
+        await store.declare([Declaration(queue="q", settings={"key_rate": {"count": 1, "per": 1}})])
+        await store.enqueue("q", [NewJob(id=f"j{n}", task="t", payload=b"", key=f"k{n % 3}") for n in range(9)])
+        return await store.settle_and_claim(WORKER, (), ("q",), 9)
+
+    done_fast, slow = watching(monkeypatch, lane, "recheck_together", False)
+    turn, _ = await compare(scene, tmp_path, slow)
+    assert set(done_fast) == {False}
+    assert len(turn.claimed) == 3  # type: ignore[attr-defined]
+
+
+async def test_a_batch_with_keys_is_completed_at_once_and_frees_their_lanes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(store: SqliteStore) -> object:
+        await store.declare([Declaration(queue="q", settings={"key_concurrency": 1})])
+        await store.enqueue("q", [NewJob(id=f"j{n}", task="t", payload=b"", key=f"k{n % 3}") for n in range(6)])
+        first = await store.settle_and_claim(WORKER, (), ("q",), 6)
+        done = [Complete(job.lease, b"1") for job in first.claimed]
+        second = await store.settle_and_claim(WORKER, done, ("q",), 6)
+        done = [Complete(job.lease, b"1") for job in second.claimed]
+        return [first, second, await store.settle_and_claim(WORKER, done, ("q",), 6)]
+
+    done_fast, slow = watching(monkeypatch, settle, "complete_all")
+    turns, tables = await compare(scene, tmp_path, slow)
+    assert [answers is not None for answers in done_fast] == [True, True]
+    assert [len(turn.claimed) for turn in turns] == [3, 3, 0]  # type: ignore[attr-defined]
+    assert tables["holdfast_lane"] == []
+
+
+MANY = (*(f"q{number}" for number in range(3 * many_queues.FEW)), "odd\0name")
+BROAD = Session(id="b", name="b", host="-", pid=0, queues=MANY, lease_ms=600_000)
+
+
+async def test_a_turn_of_many_queues_is_as_if_each_had_been_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(store: SqliteStore) -> object:
+        await store.register(BROAD)
+        await store.declare([Declaration(queue="q7", settings={"result_ttl": 9})])
+        for queue in ("q3", "q40", "q7", "odd\0name"):
+            await store.enqueue(queue, jobs(3))
+        await store.enqueue("q9", jobs(1, delay_ms=5_000))
+        await store.enqueue("q11", jobs(4, key="k"))
+        turns = [await store.settle_and_claim(BROAD, (), MANY, 5)]
+        for _ in range(4):
+            done = [Complete(job.lease, b"1") for job in turns[-1].claimed]
+            turns.append(await store.settle_and_claim(BROAD, done, MANY, 5, park=True))
+        await store.configure("q3", {"priority": 3})
+        turns.append(await store.settle_and_claim(BROAD, (), MANY, 5))
+        return turns
+
+    asked, _ = watching(monkeypatch, settle, "claim")
+    monkeypatch.setattr(many_queues, "STEP", 5)
+    turns, _ = await compare(scene, tmp_path, lambda: monkeypatch.setattr(many_queues, "FEW", 1_000))
+    assert len(asked) < 2 * len(MANY) * len(turns)  # type: ignore[arg-type]
+    assert sum(len(turn.claimed) for turn in turns) == 16  # type: ignore[attr-defined]
+    assert turns[-1].settings["q3"].priority == 3  # type: ignore[index]
+
+
+async def test_settings_that_have_not_changed_are_the_same_object(tmp_path: Path) -> None:
+    store = SqliteStore(f"sqlite:///{tmp_path}/jobs.db")
+    await store.open()
+    try:
+        session = Session(id="b", name="b", host="-", pid=0, queues=MANY[:-1], lease_ms=600_000)
+        await store.register(session)
+        first, second = [await store.settle_and_claim(session, (), session.queues, 5) for _ in range(2)]
+        await store.configure("q3", {"priority": 3})
+        third = await store.settle_and_claim(session, (), session.queues, 5)
+    finally:
+        await store.close()
+    assert first.settings is second.settings
+    assert third.settings["q3"].priority == 3
+
+
+async def test_a_batch_of_several_queues_is_completed_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene(store: SqliteStore) -> object:
+        await store.register(BROAD)
+        await store.declare([Declaration(queue="q7", settings={"result_ttl": 9})])
+        for queue in ("q3", "q5", "q7"):
+            await store.enqueue(queue, jobs(2, watcher="here:1", key="k" if queue == "q5" else None))
+        turn = await store.settle_and_claim(BROAD, (), ("q3", "q5", "q7"), 6)
+        done = [Complete(job.lease, b'"%d"' % number) for number, job in enumerate(turn.claimed)]
+        return [turn, await store.settle_and_claim(BROAD, done, (), 0)]
+
+    done_fast, slow = watching(monkeypatch, settle, "complete_all")
+    (turn, _), tables = await compare(scene, tmp_path, slow)  # type: ignore[misc]
+    assert [answers is not None for answers in done_fast] == [True]
+    assert len(turn.claimed) == 6
+    assert tables["holdfast_watch"] == tables["holdfast_lane"] == []

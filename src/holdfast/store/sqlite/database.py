@@ -92,10 +92,10 @@ class Database:
         self.reader.stop()
         self.writer.stop()
 
-    async def write(self, work: Callable[[Tx, *Ts], T], *values: *Ts, small: bool = False) -> T:
-        """Return what the work returned for these values, once it is committed."""
+    async def write(self, work: Callable[[Tx, *Ts], T], *values: *Ts, small: bool = False, ahead: bool = False) -> T:
+        """Return what the work returned for these values, once it is committed (`ahead`: `ConnectionThread.ask`)."""
         whole = TxWork(self._sql, self.clock, self._cache, work, values)
-        return await self._repairing(self.writer, whole, small)
+        return await self._repairing(self.writer, whole, small, ahead)
 
     async def write_once(
         self, request: str | None, answer: Any, work: Callable[[Tx, *Ts], T], *values: *Ts, small: bool = False
@@ -130,16 +130,16 @@ class Database:
         whole = TxWork(self._sql, self.clock, cache, work, values)
         return await self._repairing(self.reader, whole, small)
 
-    async def _repairing(self, thread: ConnectionThread, whole: Work[T], small: bool) -> T:
+    async def _repairing(self, thread: ConnectionThread, whole: Work[T], small: bool, ahead: bool = False) -> T:
         """Return what the work returns; if it fails on an unreadable row, it is done again once that is set aside."""
         for _ in range(MOST_MENDED):
             repairs = self._repairs
             try:
-                return await thread.ask(whole, small=small)
+                return await thread.ask(whole, small=small, ahead=ahead)
             except Exception as error:
                 if not may_be_unreadable(error) or (self._repairs == repairs and not await self.repair(error)):
                     raise
-        return await thread.ask(whole, small=small)
+        return await thread.ask(whole, small=small, ahead=ahead)
 
     async def repair(self, error: Exception | None = None) -> bool:
         """Set unreadable rows aside; return whether there were any. A search that was in vain is not repeated soon."""

@@ -36,5 +36,5 @@ def _watch(tx: Tx, address: str, queue: str, id: str, run: int) -> bool:
         successor = tx.row("update", "successor", queue=queue, id=id)
         if successor is None or successor["run"] != run:
             return False
-    tx.watch(queue, id, run, address)
+    tx.watch(queue, [(id, run, address)])
     return True

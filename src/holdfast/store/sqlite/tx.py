@@ -20,7 +20,7 @@ from ...core.policy import Policy
 from ...core.state import FINISHED, State
 from ..contract import Finished, Lease
 from ..rows import readable_adjustment, readable_policy, readable_settings
-from .notify import After, notify, wake
+from .notify import MOST_RESULT_BYTES, After, notify, wake
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -229,32 +229,37 @@ class Tx:
         if address := self.value("session", "address", session=session):
             self._after.append(partial(wake, address))
 
-    def watch(self, queue: str, id: str, run: int, address: str) -> None:
-        """Let the address hear when a run ends."""
-        self.run("session", "watch", queue=queue, id=id, run=run, address=address)
+    def watch(self, queue: str, watched: Sequence[tuple[str, int, str]]) -> None:
+        """Let addresses hear when runs of a queue end, each given by id, run and address."""
+        self.run_many("session", "watch", [(queue, *each) for each in watched])
 
     def unwatch(self, queue: str, id: str, run: int, address: str) -> None:
         """Let the address hear no more of a run."""
         self.run("session", "unwatch", queue=queue, id=id, run=run, address=address)
 
-    def notify_watchers(self, row: Mapping[str, Any], state: State) -> None:
-        """Tell the watchers of a run, and of those that it absorbed, that it is over."""
+    def notify_watchers(self, row: Mapping[str, Any], state: State, result: bytes | None = None) -> None:
+        """Tell the watchers of a run, and of those that it absorbed, that it is over.
+
+        The result is told to those who watch the run itself.
+        """
         queue, id, run = row["queue"], row["id"], row["run"]
         last = max(run, row["absorbed_to"] or run)
         found = self.run("session", "watchers", queue=queue, id=id, first=run, last=last).fetchall()
-        if found:  # they must find the result, even one that is not kept for others
-            self.run("session", "keep_for_watchers", run=run, until=self.now + KEPT_FOR_WATCHERS_MS)
+        self._keep_for_watchers([run] if found else [])
         for watched, address in found:
-            self._tell(address, Finished(queue, id, watched, state))
+            self._tell(address, Finished(queue, id, watched, state, _told(result) if watched == run else None))
 
-    def notify_all_watchers(self, queue: str, runs: Sequence[int], state: State) -> None:
-        """The same for many runs of a queue that have absorbed no other."""
-        found = self.run("session", "watchers_among", queue=queue, runs=json.dumps(runs)).fetchall()
-        self.run_many("session", "unwatch", [{"queue": queue, "id": i, "run": r, "address": a} for i, r, a in found])
-        until = self.now + KEPT_FOR_WATCHERS_MS
-        self.run_many("session", "keep_for_watchers", [{"run": run, "until": until} for _, run, _ in found])
-        for id, run, address in found:
-            self._tell(address, Finished(queue, id, run, state))
+    def notify_all_watchers(self, results: Mapping[int, bytes], state: State) -> None:
+        """The same for many runs, given with their results, that have absorbed no other."""
+        found = self.run("session", "watchers_among", runs=json.dumps(list(results))).fetchall()
+        self._keep_for_watchers([run for _, _, run, _ in found])
+        for queue, id, run, address in found:
+            self._tell(address, Finished(queue, id, run, state, _told(results[run])))
+
+    def _keep_for_watchers(self, runs: Sequence[int]) -> None:
+        """Keep the results of runs for a moment, even those that are not kept for others: watchers must find them."""
+        if runs:
+            self.run("session", "keep_for_watchers", runs=json.dumps(runs), until=self.now + KEPT_FOR_WATCHERS_MS)
 
     def notify_progress(self, lease: Lease) -> None:
         """Tell the watchers of a run that it got further."""
@@ -267,6 +272,11 @@ class Tx:
             told = self._told[address] = []
             self._after.append(partial(notify, address, told))
         told.append(finished)
+
+
+def _told(result: bytes | None) -> bytes | None:
+    """Return a result that is short enough to be told."""
+    return result if result is not None and len(result) <= MOST_RESULT_BYTES else None
 
 
 def acting(work: Callable[[Tx, *Ts], T]) -> Callable[[Tx, *Ts], T]:

@@ -32,6 +32,11 @@ class SqliteAddress(msgspec.Struct, frozen=True, kw_only=True):
     wal_limit: int = 1 << 30
     """Bytes of write-ahead log from which on no new jobs are taken in."""
 
+    @property
+    def flushes(self) -> bool:
+        """True when what is answered must be on the disk."""
+        return self.path is not None and self.synchronous in ("FULL", "EXTRA")
+
     def __str__(self) -> str:
         return self.path or f"memory://{self.name}"
 

@@ -19,6 +19,7 @@ from .repair.note import note_job
 from .transition.claim.claim import claimed, read_rows
 from .transition.expire import expire
 from .transition.fail import fail
+from .transition.fast.queues import KnownSettings
 from .transition.reap import reap
 from .transition.session import extend, is_alive, leave, register
 from .transition.settle import Wanted, progress, take_turn
@@ -32,6 +33,7 @@ class SqliteWork:
         self._database = database
         self._busy: set[str] = set()
         """Sessions whose last claim was a large one."""
+        self._known = KnownSettings()
 
     async def register(self, session: Session) -> None:
         """Register a session in each of its queues."""
@@ -68,7 +70,8 @@ class SqliteWork:
         return turn
 
     async def _turn(self, session: Session, settlements: Sequence[Settlement], wanted: Wanted, small: bool) -> Turn:
-        return await self._database.write(take_turn, session, list(settlements), wanted, small=small)
+        values = (session, list(settlements), wanted, self._known)
+        return await self._database.write(take_turn, *values, small=small, ahead=True)
 
     def given(self, session: Session, room: int) -> list[Claimed]:
         """Return nothing: a session that is woken claims for itself."""

@@ -14,7 +14,7 @@ from ..notify import After
 from ..transition.unblock import unblock_dependants
 from ..tx import Cache, Tx
 from ..url import SqliteAddress
-from .connection import connect
+from .connection import connect, wait_for_lock_here
 from .error import translate
 from .wal import WriteAheadLog
 
@@ -31,10 +31,12 @@ def system_ms() -> int:
 class Ask:
     """A piece of work, and what became of it."""
 
-    __slots__ = ("after", "error", "left_long_log", "result", "work")
+    __slots__ = ("after", "ahead", "error", "left_long_log", "result", "work")
 
-    def __init__(self, work: Work[Any]) -> None:
+    def __init__(self, work: Work[Any], ahead: bool = False) -> None:
         self.work = work
+        self.ahead = ahead
+        """Its result may be known before it is on the disk; what is in `after` may not."""
         self.result: Any = None
         self.error: BaseException | None = None
         self.after: After = []
@@ -82,6 +84,10 @@ class WorkConnection:
     def open(self, connection: sqlite3.Connection | None = None) -> None:
         """Open the connection, or take a given one."""
         self.connection = connection or connect(self.address)
+        if self.writes:
+            wait_for_lock_here(self.connection)
+        if self.writes and self.address.flushes:  # `disk.LogFlush` does it, behind the commit
+            self.connection.execute("PRAGMA synchronous = NORMAL")
 
     def close(self) -> None:
         """Close the connection, once it is not in use."""

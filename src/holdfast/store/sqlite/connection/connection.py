@@ -11,10 +11,12 @@ from pathlib import Path
 from ....errors import StoreBusy, StoreError
 from ..repair.columns import is_utf8
 from ..url import SqliteAddress
-from .error import translated
+from .error import is_busy, translated
 from .schema import migrate, schema_version
 
 OLDEST_SQLITE = (3, 35, 0)
+SOONEST_LOOK, LONGEST_LOOK = 0.000_1, 0.02
+"""Seconds between two looks whether another process still writes: few at first, more the longer it takes."""
 
 
 def connect(address: SqliteAddress) -> sqlite3.Connection:
@@ -31,6 +33,29 @@ def connect(address: SqliteAddress) -> sqlite3.Connection:
             if time.monotonic() > deadline:
                 raise
             pause()
+
+
+def begin(connection: sqlite3.Connection, address: SqliteAddress) -> None:
+    """Begin a transaction that writes, once no other process does; raise SQLite's error after `busy_timeout`.
+
+    Most transactions take a millisecond or two. SQLite itself would look again after 1, 2, 5, 10, 15 ms, and so on: two
+    processes that write by turns would mostly sleep. So it is told not to wait (`wait_for_lock_here`).
+    """
+    began = time.monotonic()
+    while True:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            return
+        except sqlite3.OperationalError as error:
+            waited = time.monotonic() - began
+            if not is_busy(error) or waited >= address.busy_timeout:
+                raise
+        time.sleep(min(LONGEST_LOOK, SOONEST_LOOK + waited / 16))
+
+
+def wait_for_lock_here(connection: sqlite3.Connection) -> None:
+    """Let SQLite answer at once when another process writes: this one waits in `begin`."""
+    connection.execute("PRAGMA busy_timeout = 0")
 
 
 def pause() -> None:

@@ -38,10 +38,16 @@ def is_trouble(error: sqlite3.Error) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in _TROUBLE
 
 
+def is_busy(error: sqlite3.Error) -> bool:
+    """True when another connection has the lock."""
+    text = str(error)
+    return "locked" in text or "busy" in text
+
+
 def translate(error: sqlite3.Error, address: SqliteAddress) -> StoreError:
     """Return Holdfast's error for one of SQLite's."""
     text = str(error)
-    if "locked" in text or "busy" in text:
+    if is_busy(error):
         return StoreBusy(
             f"{address} was locked by {_writer(address)} for over {address.busy_timeout:g} s; "
             "end its long transaction, or raise busy_timeout"

@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 import threading
 from collections import deque
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from ....errors import StoreClosed
@@ -14,6 +15,8 @@ from ..notify import follow_up
 from ..url import SqliteAddress
 from .ask import Ask, Work, WorkConnection
 from .at_once import at_once
+from .connection import begin
+from .disk import LogFlush
 from .wal import EVERYTHING, WriteAheadLog
 
 T = TypeVar("T")
@@ -25,8 +28,8 @@ class Awaited(Ask):
 
     __slots__ = ("future", "loop")
 
-    def __init__(self, work: Work[Any], loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(work)
+    def __init__(self, work: Work[Any], loop: asyncio.AbstractEventLoop, ahead: bool = False) -> None:
+        super().__init__(work, ahead)
         self.loop = loop
         self.future: asyncio.Future[Any] = loop.create_future()
 
@@ -49,6 +52,7 @@ class ConnectionThread:
         self._under_way = 0
         self._closing = False
         self._thread: threading.Thread | None = None
+        self._flush = LogFlush(address, _hand_on) if writes and address.flushes else None
 
     @property
     def connection(self) -> sqlite3.Connection | None:
@@ -67,20 +71,23 @@ class ConnectionThread:
                 return
             self._on.open(connection)
             self._closing = False
+            if self._flush is not None:
+                self._flush.start()
             name = f"holdfast-{'writer' if self._on.writes else 'reader'}"
             self._thread = threading.Thread(target=with_logger(self._run), name=name, daemon=True)
             self._thread.start()
 
-    async def ask(self, work: Work[T], *, small: bool = False) -> T:
-        """Return what the work returned, once it is committed. What it put into `after` runs then, too."""
+    async def ask(self, work: Work[T], *, small: bool = False, ahead: bool = False) -> T:
+        """Return what the work returned, once it is committed, and where that is wanted on the disk.
+
+        What it put into `after` runs then, too. `ahead`: the result may be known once it is committed.
+        """
         if small and not self._is_busy() and (done := at_once(self._on, work)) is not None:
-            await self._let_others_run(done)
-            if done.error is not None:
-                raise done.error
-            known: T = done.result
+            done.ahead = ahead
+            known: T = await self._answer(done)
             return known
         loop = asyncio.get_running_loop()
-        ask = Awaited(work, loop)
+        ask = Awaited(work, loop, ahead)
         with self._signal:
             if self._closing or self._thread is None:
                 raise StoreClosed(f"{self._address} is closed; open the app first (async with app: ...)")
@@ -90,20 +97,33 @@ class ConnectionThread:
         result: T = await ask.future
         return result
 
-    def _is_busy(self) -> bool:
-        return bool(self._under_way or self._inbox or self._closing)
-
-    async def _let_others_run(self, done: Ask) -> None:
-        """Let the loop go round once; calls that come meanwhile share a commit in the thread."""
+    async def _answer(self, done: Ask) -> Any:
+        """Return what work that was done at once returned; calls that come meanwhile share a commit in the thread."""
         with self._signal:
             self._under_way += 1
             if done.left_long_log:
                 self._signal.notify()  # the thread makes it short, whose business it is to wait for the disk
         try:
-            await asyncio.sleep(0)
+            await (_gone_round(done) if self._flush is None else self._flushed(done, self._flush))
         finally:
             with self._signal:
                 self._under_way -= 1
+        if done.error is not None:
+            raise done.error
+        return done.result
+
+    async def _flushed(self, done: Ask, flush: LogFlush[Awaited]) -> None:
+        """Wait until the work is on the disk, or until that may be waited for later."""
+        if done.error is not None or (done.ahead and flush.put_answered(done)):
+            await asyncio.sleep(0)
+            return
+        awaited = Awaited(done.work, asyncio.get_running_loop())
+        awaited.after = done.after
+        flush.put([awaited])
+        await awaited.future
+
+    def _is_busy(self) -> bool:
+        return bool(self._under_way or self._inbox or self._closing)
 
     def stop(self) -> None:
         """Do everything that was asked for, and close the connection."""
@@ -113,6 +133,8 @@ class ConnectionThread:
         if self._thread is not None:
             self._thread.join()
             self._thread = None
+            if self._flush is not None:
+                self._flush.stop()
         self._on.close()
 
     def _run(self) -> None:
@@ -122,10 +144,12 @@ class ConnectionThread:
                     self._write(batch)
                 else:
                     self._read(batch)
-            for ask in batch:
-                if ask.error is None:
-                    follow_up(ask.after)
-            _report(batch)
+            if self._flush is None:
+                _hand_on(batch)
+            else:
+                answered = [ask for ask in batch if ask.ahead and not ask.error and self._flush.put_answered(ask)]
+                _report(answered)
+                self._flush.put([ask for ask in batch if ask not in answered])
             if self._on.writes and self._on.log.is_due():
                 self._shorten()
 
@@ -162,7 +186,7 @@ class ConnectionThread:
             return
         try:
             self._on.log.admit(EVERYTHING)
-            connection.execute("BEGIN IMMEDIATE")
+            begin(connection, self._address)
             if len(batch) == 1:
                 self._on.do_alone(batch[0], connection)
             else:
@@ -173,7 +197,22 @@ class ConnectionThread:
             self._on.undo(batch, error, connection)
 
 
-def _report(batch: list[Awaited]) -> None:
+async def _gone_round(done: Ask) -> None:
+    """Do what follows upon the commit, and let the loop go round once."""
+    if done.error is None:
+        follow_up(done.after)
+    await asyncio.sleep(0)
+
+
+def _hand_on(batch: Sequence[Awaited]) -> None:
+    """Do what follows upon a commit, and report each piece of work to whoever asked for it."""
+    for ask in batch:
+        if ask.error is None:
+            follow_up(ask.after)
+    _report(batch)
+
+
+def _report(batch: Sequence[Awaited]) -> None:
     """Set the future of each piece of work in its own loop, with one wake-up for each loop."""
     loops: dict[asyncio.AbstractEventLoop, list[Awaited]] = {}
     for ask in batch:

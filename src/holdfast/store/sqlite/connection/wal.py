@@ -9,6 +9,7 @@ import time
 
 from ....errors import StoreFull
 from ..url import SqliteAddress
+from .connection import wait_for_lock_here
 from .lock_owner import lock_owners
 
 log = logging.getLogger("holdfast")
@@ -145,7 +146,7 @@ class WriteAheadLog:
             statement = f"PRAGMA wal_checkpoint({'TRUNCATE' if full else 'RESTART'})"
             busy, _, _ = connection.execute(statement).fetchone()
         finally:
-            connection.execute(f"PRAGMA busy_timeout = {round(1000 * self._address.busy_timeout)}")
+            wait_for_lock_here(connection)
         return not busy
 
     def _complain(self) -> None:

@@ -7,9 +7,21 @@ SELECT json_group_array(run) FROM (
     SELECT run FROM holdfast_job WHERE queue = :queue AND state = 'waiting' AND key IS NULL AND company IS NULL
     ORDER BY priority DESC, run_at_ms, run LIMIT :room);
 
--- :next_of_key
-SELECT run FROM holdfast_job WHERE queue = :queue AND state = 'waiting' AND key = :key AND company IS NULL
-ORDER BY priority DESC, run_at_ms, run LIMIT 1;
+-- The keys that are ready, in hex, by their turns, with the run of each that comes next.
+-- :next_of_keys
+SELECT json_group_array(json_array(hex(key), turn, run)) FROM (
+    SELECT lane.key, lane.turn,
+        (SELECT job.run FROM holdfast_job AS job
+            WHERE job.queue = :queue AND job.state = 'waiting' AND job.key = lane.key AND job.company IS NULL
+            ORDER BY job.priority DESC, job.run_at_ms, job.run LIMIT 1) AS run
+    FROM holdfast_lane AS lane WHERE lane.queue = :queue AND lane.ready = 1 ORDER BY lane.turn LIMIT :limit);
+
+-- Which of these queues have a job that may be claimed, or will be: their places in the list.
+-- :giving
+SELECT json_group_array(each.key) FROM json_each(:queues) AS each
+WHERE EXISTS (SELECT 1 FROM holdfast_job WHERE queue = each.value AND state = 'waiting')
+    OR EXISTS (SELECT 1 FROM holdfast_job WHERE queue = each.value AND state = 'scheduled')
+    OR EXISTS (SELECT 1 FROM holdfast_lane WHERE queue = each.value);
 
 -- :take
 UPDATE holdfast_job

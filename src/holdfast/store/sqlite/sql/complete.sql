@@ -27,6 +27,10 @@ SET state = 'completed', exit = 'complete', result = CAST(entry.value AS BLOB), 
 FROM json_each(:results) AS entry
 WHERE run = CAST(entry.key AS INTEGER);
 
+-- :keys
+SELECT json_group_object(run, hex(key)) FROM holdfast_job
+WHERE run IN (SELECT value FROM json_each(:runs)) AND key IS NOT NULL;
+
 -- :held
 SELECT count(*), sum(attempts), count(chain), count(absorbed_to) FROM holdfast_job
 WHERE run IN (SELECT value FROM json_each(:runs)) AND state = 'active' AND session = :session;

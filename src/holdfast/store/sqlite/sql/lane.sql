@@ -20,6 +20,23 @@ SELECT concurrency FROM holdfast_key_limit WHERE queue = :queue AND key = :key;
 INSERT OR REPLACE INTO holdfast_lane (queue, key, turn, ready, ready_at_ms, cooling, tokens, tokens_at_ms)
 VALUES (:queue, :key, :turn, :ready, :ready_at, :cooling, :tokens, :tokens_at);
 
+-- The columns are those of `LaneView`, in its order.
+-- :look_all
+SELECT json_group_array(json_array(each.key,
+    EXISTS (SELECT 1 FROM holdfast_job WHERE queue = :queue AND state = 'waiting' AND key = each.value AND company IS NULL),
+    (SELECT count(*) FROM holdfast_job WHERE queue = :queue AND state = 'active' AND key = each.value),
+    (SELECT concurrency FROM holdfast_key_limit WHERE queue = :queue AND key = each.value),
+    lane.turn, lane.ready, lane.tokens IS NULL AND lane.ready_at_ms IS NULL AND lane.cooling = 0))
+FROM json_each(:keys) AS each LEFT JOIN holdfast_lane AS lane ON lane.queue = :queue AND lane.key = each.value;
+
+-- :put_all
+INSERT OR REPLACE INTO holdfast_lane (queue, key, turn, ready, ready_at_ms, cooling, tokens, tokens_at_ms)
+SELECT :queue, json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'), NULL, 0, NULL, NULL
+FROM json_each(:lanes);
+
+-- :drop_all
+DELETE FROM holdfast_lane WHERE queue = :queue AND key IN (SELECT value FROM json_each(:keys));
+
 -- :refund
 UPDATE holdfast_lane SET tokens = tokens + 1 WHERE queue = :queue AND key = :key;
 

@@ -7,6 +7,10 @@ FROM holdfast_queue WHERE name = :queue;
 -- :revision
 SELECT revision FROM holdfast_queue WHERE name = :queue;
 
+-- :revisions
+SELECT group_concat(queue.revision) FROM json_each(:queues) AS each
+CROSS JOIN holdfast_queue AS queue ON queue.name = each.value;
+
 -- :create
 INSERT OR IGNORE INTO holdfast_queue (name) VALUES (:queue);
 
@@ -24,6 +28,9 @@ SELECT turn, keyless_turn FROM holdfast_queue WHERE name = :queue;
 
 -- :next_turn
 UPDATE holdfast_queue SET turn = turn + 1 WHERE name = :queue RETURNING turn;
+
+-- :next_turns
+UPDATE holdfast_queue SET turn = turn + :count WHERE name = :queue RETURNING turn;
 
 -- :turns
 UPDATE holdfast_queue SET turn = :turn, keyless_turn = :keyless_turn WHERE name = :queue;

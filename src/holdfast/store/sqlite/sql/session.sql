@@ -64,7 +64,7 @@ SELECT run, queue FROM holdfast_job WHERE state = 'active' AND session = :sessio
     AND queue IN (SELECT queue FROM holdfast_session WHERE id = :session) ORDER BY run;
 
 -- :watch
-INSERT OR IGNORE INTO holdfast_watch (queue, id, run, address) VALUES (:queue, :id, :run, :address);
+INSERT OR IGNORE INTO holdfast_watch (queue, id, run, address) VALUES (?, ?, ?, ?);
 
 -- :unwatch
 DELETE FROM holdfast_watch WHERE queue = :queue AND id = :id AND run = :run AND address = :address;
@@ -74,19 +74,22 @@ DELETE FROM holdfast_watch WHERE queue = :queue AND id = :id AND run BETWEEN :fi
 RETURNING run, address;
 
 -- :watchers_among
-SELECT watch.id, watch.run, watch.address FROM json_each(:runs) AS each
-CROSS JOIN holdfast_job AS job ON job.run = each.value
-CROSS JOIN holdfast_watch AS watch ON watch.queue = :queue AND watch.id = job.id AND watch.run = job.run;
+DELETE FROM holdfast_watch WHERE (queue, id, run) IN (
+    SELECT job.queue, job.id, job.run
+    FROM json_each(:runs) AS each CROSS JOIN holdfast_job AS job ON job.run = each.value)
+RETURNING queue, id, run, address;
 
 -- :watching
 SELECT run, address FROM holdfast_watch WHERE queue = :queue AND id = :id AND run >= :run;
 
+-- What is kept for as long anyway is not written again.
 -- :keep_for_watchers
-UPDATE holdfast_job SET expires_at_ms = max(expires_at_ms, :until) WHERE run = :run AND expires_at_ms IS NOT NULL;
+UPDATE holdfast_job SET expires_at_ms = :until
+WHERE run IN (SELECT value FROM json_each(:runs)) AND expires_at_ms < :until;
 
 -- :busy
-SELECT EXISTS (SELECT 1 FROM holdfast_watch), EXISTS (SELECT 1 FROM holdfast_successor),
-    EXISTS (SELECT 1 FROM holdfast_abort), EXISTS (SELECT 1 FROM holdfast_lane);
+SELECT EXISTS (SELECT 1 FROM holdfast_watch), EXISTS (SELECT 1 FROM holdfast_lane),
+    EXISTS (SELECT 1 FROM holdfast_successor), EXISTS (SELECT 1 FROM holdfast_abort);
 
 -- :answered
 SELECT answer FROM holdfast_request WHERE id = :request;

@@ -41,7 +41,7 @@ class LentDatabase(Database):
         super().__init__(address, clock)
         self._lend = lend
 
-    async def _repairing(self, thread: ConnectionThread, whole: Work[T], small: bool) -> T:
+    async def _repairing(self, thread: ConnectionThread, whole: Work[T], small: bool, ahead: bool = False) -> T:
         self._cache.clear()  # a rollback may have undone what it knows
         return await self._lend(partial(done, whole))
 

@@ -24,7 +24,7 @@ def complete(tx: Tx, session: Session, row: Row, entry: Complete) -> State:
     )  # fmt: skip
     tx.moved(row["queue"], row["state"], "completed")
     tx.append("complete", [row["run"]], ran=True)
-    end_run(tx, row, State.COMPLETED)
+    end_run(tx, row, State.COMPLETED, None if row["position"] else entry.result)
     return State.COMPLETED
 
 

@@ -8,8 +8,8 @@ from ..tx import Row, Tx
 from . import blocker, chain, update
 
 
-def end_run(tx: Tx, row: Row, state: State) -> None:
-    """End the run's chain, start its successor, and tell dependants and watchers."""
+def end_run(tx: Tx, row: Row, state: State, result: bytes | None = None) -> None:
+    """End the run's chain, start its successor, and tell dependants and watchers; these hear the result, if given."""
     if row["state"] == "blocked":
         tx.run("unblock", "abandon", run=row["run"])
     first = chain.end(tx, row, state) if row["position"] else row
@@ -21,7 +21,7 @@ def end_run(tx: Tx, row: Row, state: State) -> None:
             blocker.report(tx, [first["run"]])
         if first is not row:
             tx.notify_watchers(first, state)
-    tx.notify_watchers(row, state)
+    tx.notify_watchers(row, state, result)
 
 
 def abort(tx: Tx, row: Row, reason: Abort) -> None:

@@ -26,9 +26,9 @@ def enqueue(tx: Tx, queue: str, jobs: Sequence[NewJob], conflict: Conflict) -> l
 def enqueue_each(tx: Tx, queue: str, jobs: Sequence[NewJob], conflict: Conflict) -> list[Answer]:
     """Enqueue jobs one by one, whatever they need. This is the slow path that `enqueue_fresh` equals."""
     answers = [_enqueue_one(tx, queue, job, conflict) for job in jobs]
-    for job, answer in zip(jobs, answers, strict=True):
-        if job.watcher is not None and not answer.state.finished:
-            tx.watch(queue, answer.id, answer.run, job.watcher)
+    both = zip(jobs, answers, strict=True)
+    watched = [(to.id, to.run, job.watcher) for job, to in both if job.watcher is not None and not to.state.finished]
+    tx.watch(queue, watched)
     return answers
 
 

@@ -81,6 +81,11 @@ def insert_row(tx: Tx, row: NewRow) -> State:
     return state
 
 
+def from_hex(text: str) -> str:
+    """Return a text that was read in hex, for in SQLite's JSON one ends at its first NUL."""
+    return bytes.fromhex(text).decode()
+
+
 def keeps_payloads(tx: Tx, queue: str) -> bool:
     """Return whether the events of a queue have the payloads of its jobs."""
     return tx.queue(queue).settings.history == "payloads"

@@ -30,6 +30,7 @@ from .claim.claim import claim
 from .complete import complete
 from .fail import fail
 from .fast.complete import complete_all
+from .fast.queues import KnownSettings, giving
 from .put_back import release, retry, snooze
 from .row import encoded
 from .session import aborts, hear, is_alive
@@ -46,7 +47,7 @@ class Wanted(msgspec.Struct, frozen=True):
     only_suspects: bool
 
 
-def take_turn(tx: Tx, session: Session, settlements: list[Settlement], wanted: Wanted) -> Turn:
+def take_turn(tx: Tx, session: Session, settlements: list[Settlement], wanted: Wanted, known: KnownSettings) -> Turn:
     """Settle what is finished, and claim what there is room for, in one transaction."""
     alive, late = hear(tx, session)
     if not alive:
@@ -57,9 +58,7 @@ def take_turn(tx: Tx, session: Session, settlements: list[Settlement], wanted: W
     jobs: list[Claimed] = []
     next_at: int | None = None
     more, room, suspects = False, wanted.room, []
-    for queue in wanted.queues:
-        if room <= 0:
-            break
+    for queue in giving(tx, wanted.queues) if room > 0 else ():
         offer = claim(tx, session, queue, room, wanted.held + len(jobs), wanted.only_suspects)
         jobs += offer.claimed
         room = offer.room
@@ -67,6 +66,8 @@ def take_turn(tx: Tx, session: Session, settlements: list[Settlement], wanted: W
         more = more or offer.more
         if offer.next_at_ms is not None:
             next_at = offer.next_at_ms if next_at is None else min(next_at, offer.next_at_ms)
+        if room <= 0:
+            break
     if settlements:
         wake_for_freed(tx, settlements)
     if wanted.park and room > 0:
@@ -77,7 +78,7 @@ def take_turn(tx: Tx, session: Session, settlements: list[Settlement], wanted: W
         claimed=jobs,
         next_at_ms=next_at,
         now_ms=tx.now,
-        settings={queue: tx.known_queue(queue).settings for queue in session.queues},
+        settings=known.of(tx, session.queues),
         more=more,
         suspects=tuple(suspects),
         aborts=aborts(tx, session),

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from .....core.limit import Bucket, QueueSettings, Rate, next_token_ms, refill
 from ...tx import Tx
+from ..fast.lane import recheck_together
+
+NONE: Mapping[str, int] = MappingProxyType({})
 
 
-def recheck_all(tx: Tx, queue: str, keys: Iterable[str | None]) -> None:
-    """Check the lane of each of these keys again."""
-    for key in keys:
-        if key is not None:
-            recheck(tx, queue, key)
+def recheck_all(tx: Tx, queue: str, keys: Iterable[str | None], served: Mapping[str, int] = NONE) -> None:
+    """Check the lane of each of these keys again; `served` has the turns that some have just had."""
+    named = [key for key in dict.fromkeys(keys) if key is not None]
+    if len(named) > 1 and recheck_together(tx, queue, named, served):
+        return
+    for key in named:
+        recheck(tx, queue, key, served=served.get(key, 0))
 
 
 def recheck(tx: Tx, queue: str, key: str, *, served: int = 0) -> bool:
@@ -121,5 +127,4 @@ def recheck_due(tx: Tx, queue: str, limit: int) -> int:
 
 def recheck_queue(tx: Tx, queue: str) -> None:
     """Check every lane of a queue again, after a limit was changed."""
-    for (key,) in tx.run("lane", "keys", queue=queue).fetchall():
-        recheck(tx, queue, key)
+    recheck_all(tx, queue, [key for (key,) in tx.run("lane", "keys", queue=queue).fetchall()])

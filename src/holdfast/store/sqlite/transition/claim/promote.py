@@ -16,7 +16,7 @@ def promote_due(tx: Tx, queue: str) -> None:
     if due:
         tx.moved(queue, "scheduled", "waiting", len(due))
         tx.append("promote", [run for run, _ in due])
-        lane.recheck_all(tx, queue, {key for _, key in due})
+        lane.recheck_all(tx, queue, [key for _, key in due])
     lane.recheck_due(tx, queue, MOST_PROMOTED)
 
 

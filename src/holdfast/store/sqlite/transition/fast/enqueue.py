@@ -27,9 +27,7 @@ def enqueue_fresh(tx: Tx, queue: str, jobs: Sequence[NewJob]) -> list[Answer] | 
     first = tx.next_runs(len(jobs))
     rows = [packed(tx, queue, job, run) for run, job in enumerate(jobs, first)]
     _insert(tx, queue, jobs, rows)
-    for run, job in enumerate(jobs, first):
-        if job.watcher is not None:
-            tx.watch(queue, job.id, run, job.watcher)
+    tx.watch(queue, [(job.id, run, job.watcher) for run, job in enumerate(jobs, first) if job.watcher is not None])
     return [
         Answer(
             status="queued",
@@ -69,8 +67,7 @@ def _insert(tx: Tx, queue: str, jobs: Sequence[NewJob], rows: Sequence[Packed]) 
     tx.moved(queue, None, "scheduled", len(later))
     payload = keeps_payloads(tx, queue)
     tx.run("event", "append_range", now=tx.now, first=rows[0][_RUN], last=rows[-1][_RUN], payload=payload)
-    for key in dict.fromkeys(job.key for job in jobs if job.key is not None):  # in order: a new lane has the next turn
-        lane.recheck(tx, queue, key)
+    lane.recheck_all(tx, queue, [job.key for job in jobs])  # in order: a new lane has the next turn
     if waiting:
         tx.wake(queue, waiting)
     if later:
