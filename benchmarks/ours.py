@@ -216,20 +216,14 @@ def toil(place: Place) -> None:
 
 def completed(place: Place) -> int:
     """How many jobs the store itself says are completed."""
-    if place.url.startswith("redis"):
-        return run(completed_in_redis(place))
     if "://" in place.url:
-        import psycopg
-
-        with psycopg.connect(place.url) as server:
-            row = server.execute("SELECT count(*) FROM holdfast.job WHERE state = 'completed'").fetchone()
-            return int(row[0]) if row else 0
+        return run(completed_by_counts(place))
     with closing(sqlite3.connect(place.url)) as connection:
         found = connection.execute("SELECT count(*) FROM holdfast_job WHERE state = 'completed'").fetchone()
     return int(found[0])
 
 
-async def completed_in_redis(place: Place) -> int:
+async def completed_by_counts(place: Place) -> int:
     app, _ = application(place)
     async with app:
         return sum(queue.counts["completed"] for queue in await app.queues())

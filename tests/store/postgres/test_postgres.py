@@ -414,7 +414,7 @@ async def test_a_turn_leaves_what_came_in_after_it_had_begun_to_the_next(
 
 async def _somebody_waits(connection: psycopg.Connection[Any]) -> bool:
     found = connection.execute(
-        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%.turn(%'"
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%turn(%'"
     ).fetchone()
     return found is not None and found[0] > 0
 

@@ -107,7 +107,7 @@ async def test_a_claim_that_saw_the_place_of_a_job_before_another_took_it_does_n
     async with opened() as store:
         await fill(store, "a", "b", envelope=TAGS)
         schema = store.caller.address.schema
-        claim = store.caller.named("SELECT v_taken, v_refused FROM holdfast.claim_keyless(1, '{}', 'q', 2)")
+        claim = store.caller.named("SELECT v_taken, v_refused FROM holdfast.claim_keyless(1, '{}', 'q', 2, true)")
         async with (
             await psycopg.AsyncConnection.connect(store.caller.address.conninfo, autocommit=True) as gate,
             await psycopg.AsyncConnection.connect(store.caller.address.conninfo, autocommit=True) as slow,

@@ -51,9 +51,9 @@ def turn(settlements: list[Settlement]) -> arguments.Arguments:
     [
         ("enqueue", arguments.enqueue(None, "q", [JOB], KEEP)),
         ("enqueue_fresh", arguments.enqueue_fresh(None, "q", [JOB])),
-        ("turn", {**turn([]), "lock_all": "false"}),
-        ("turn", {**turn(SETTLEMENTS), "lock_all": "false"}),
-        ("turn", {**turn(SETTLEMENTS[:1]), "lock_all": "false"}),
+        ("take_turn", {**turn([]), "lock_all": "false"}),
+        ("take_turn", {**turn(SETTLEMENTS), "lock_all": "false"}),
+        ("take_turn", {**turn(SETTLEMENTS[:1]), "lock_all": "false"}),
     ],
 )
 def test_what_is_packed_is_what_the_header_names(name: str, packed: arguments.Arguments) -> None:

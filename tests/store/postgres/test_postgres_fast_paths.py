@@ -13,10 +13,13 @@ import psycopg
 from servers import postgres
 
 from holdfast.core.envelope import Envelope
-from holdfast.store.contract import KEEP, Answer, Complete, Continuation, NewJob, Session
+from holdfast.core.state import State
+from holdfast.store.contract import KEEP, Answer, Complete, Continuation, Filter, NewJob, Session
 from holdfast.store.postgres import PostgresStore, sql
 from holdfast.store.postgres.call import arguments, replies
+from holdfast.store.postgres.call.entry import entry
 from holdfast.store.postgres.connection.connect import Connection
+from holdfast.store.postgres.doctor import recount
 
 _numbers = itertools.count(1)
 NOW = 1_000_000
@@ -46,6 +49,8 @@ async def two_stores() -> AsyncIterator[tuple[PostgresStore, PostgresStore]]:
 
 
 LEFT_OUT = {
+    "job": {"grip"},
+    "expiry": {"block", "session", "claimed_at_ms", "finished_at_ms", "free_at_ms", "results"},
     "event": {"xid", "seq"},
     "grip": {"claimed_at_ms", "last_run"},
     "queue": {"turn", "keyless_turn", "revision"},
@@ -104,10 +109,24 @@ async def by_enqueue_new(store: PostgresStore) -> list[Answer]:
 
 
 async def by_enqueue_each(store: PostgresStore) -> list[Answer]:
-    """An array of keys, all of which are empty, leaves the fast path out, and is a key of none."""
-    values = {**arguments.enqueue(str(NOW), "q", JOBS, KEEP), "keys": "{NULL,NULL,NULL}"}
+    return await one_by_one(store, JOBS)
+
+
+async def one_by_one(store: PostgresStore, jobs: list[NewJob]) -> list[Answer]:
+    """Enqueue jobs by the slow path: whoever would requeue what failed looks at every id."""
+    values = {**arguments.enqueue(str(NOW), "q", jobs, KEEP), "requeues": "true"}
     rows = await calling(store, store.caller.statement("enqueue"), values)
     return [replies.answer(row) for row in rows]
+
+
+KEYED = [
+    NewJob(id=f"k{number}", task="t", payload=b"1", key=key, priority=number, delay_ms=delay)
+    for number, (key, delay) in enumerate([("x", 0), (None, 0), ("y", 0), ("x", 0), ("z", 9)])
+]
+
+
+async def test_enqueue_new_is_enqueue_each_for_jobs_with_keys() -> None:
+    await the_same(lambda store: store.enqueue("q", KEYED), lambda store: one_by_one(store, KEYED))
 
 
 async def test_enqueue_fresh_is_enqueue() -> None:
@@ -132,23 +151,21 @@ async def test_enqueue_fresh_numbers_runs_by_the_places_given() -> None:
 # --- claim_keyless, beside claim_by_lane
 
 
-def claiming(function: str) -> Path:
+def claiming(call: str) -> Path:
     async def claim(store: PostgresStore) -> Any:
         await store.register(SESSION)
         await by_enqueue_new(store)
         taken = []
-        for _ in JOBS:  # one at a time: a batch is one grip, and lanes have a grip for each job
-            statement = store.caller.named(
-                f"SELECT v_taken, v_refused FROM holdfast.{function}(%s::bigint, 'w', 'q', 1)"
-            )
-            taken += await calling(store, statement, (NOW,))
+        for _ in JOBS:  # one at a time: those without a key have one turn among the lanes
+            statement = store.caller.named(f"SELECT v_taken, v_refused FROM holdfast.{call}")
+            taken += await calling(store, statement, ())
         return taken
 
     return claim
 
 
 async def test_claim_keyless_is_claim_by_lane() -> None:
-    await the_same(claiming("claim_keyless"), claiming("claim_by_lane"))
+    await the_same(claiming(f"claim_keyless({NOW}, 'w', 'q', 1, true)"), claiming(f"claim_by_lane({NOW}, 'w', 'q', 1)"))
 
 
 # --- claim_deferred, beside claim_runs
@@ -169,7 +186,7 @@ def claiming_together(*steps: str) -> Path:
     return claim
 
 
-DEFERRED = f"claim_deferred({NOW}, 'w', 'q', {{runs}})"
+DEFERRED = f"claim_deferred({NOW}, 'w', holdfast.plain_claim_of({NOW}, 'q', {{runs}}))"
 AT_ONCE = f"claim_runs({NOW}, 'w', {{runs}})"
 
 
@@ -180,7 +197,7 @@ async def test_a_deferred_claim_reads_as_one_that_is_written() -> None:
 
 
 async def test_a_deferred_claim_that_is_written_is_one_that_was_written_at_once() -> None:
-    await the_same(claiming_together(DEFERRED, "write_claims({runs})"), claiming_together(AT_ONCE))
+    await the_same(claiming_together(DEFERRED, "write_current_rows({runs})"), claiming_together(AT_ONCE))
 
 
 async def test_what_is_read_of_jobs_has_every_column_of_them() -> None:
@@ -190,6 +207,56 @@ async def test_what_is_read_of_jobs_has_every_column_of_them() -> None:
         read = await one.caller.rows(sql.statements(one.caller.address.schema)["current"], (), named=True)
         assert sorted(read, key=lambda row: row["run"]) == table
         assert list(read[0]) == list(table[0])
+
+
+# --- jobs that are claimed in arrays, beside jobs that are claimed in rows
+
+
+def claimed_in(arrays: str) -> Path:
+    async def claim(store: PostgresStore) -> Any:
+        await store.register(SESSION)
+        await store.adjust("q", "u", {"timeout_ms": 700})
+        await store.enqueue("q", JOBS)
+        values = arguments.turn(str(NOW), SESSION, [], ["q"], room=5, park=False, held=0, only_suspects=False)
+        rows = await calling(
+            store, store.caller.statement("take_turn"), {**values, "lock_all": "false", "arrays": arrays}
+        )
+        assert len(rows) == (2 if arrays == "true" else 4)
+        assert replies.claimed_count(rows) == 3
+        turn, broken = replies.TurnReader().turn(rows, 0, "w", 1)
+        return turn, broken
+
+    return claim
+
+
+async def test_jobs_that_are_claimed_in_arrays_are_those_that_are_claimed_in_rows() -> None:
+    async with two_stores() as (one, other):
+        turn, broken = await claimed_in("true")(one)
+        assert (turn, broken) == await claimed_in("false")(other)
+        assert [(job.lease.id, job.timeout_ms, bool(job.envelope.tags)) for job in turn.claimed] == [
+            ("a", 700, True),
+            ("b", None, False),
+            ("c", None, False),
+        ]
+
+
+async def test_large_payloads_are_claimed_in_rows() -> None:
+    async with two_stores() as (one, _):
+        await one.register(SESSION)
+        await one.enqueue("q", [NewJob(id=id, task="t", payload=id.encode() * 10_000) for id in ("a", "b")])
+        turn = await one.settle_and_claim(SESSION, [], ["q"], 5)
+        assert [job.payload for job in turn.claimed] == [b"a" * 10_000, b"b" * 10_000]
+
+
+async def test_an_older_client_gets_a_row_for_each_job_behind_that_of_the_turn() -> None:
+    async with two_stores() as (one, _):
+        await one.register(SESSION)
+        await one.enqueue("q", JOBS)
+        values = arguments.turn(str(NOW), SESSION, [], ["q"], room=5, park=False, held=0, only_suspects=False)
+        rows = await calling(one, one.caller.statement("turn"), {**values, "lock_all": "false"})
+        names = entry("turn").replies
+        assert [dict(zip(names, row, strict=True))["id"] for row in rows] == [None, "a", "b", "c"]
+        assert rows[0][0]
 
 
 # --- continue_chains, beside continue_chain
@@ -244,6 +311,54 @@ async def test_completions_in_a_batch_are_completions_one_by_one() -> None:
         assert batch == single
 
 
+# --- complete_deferred, beside complete
+
+OFF = "UPDATE holdfast.meta SET value = 'off' WHERE name = 'deferred_ends' RETURNING 1"
+
+
+def ending(*steps: str) -> Path:
+    """Jobs that are claimed together and end together, and what is called before and after that."""
+
+    async def end(store: PostgresStore) -> Any:
+        await store.register(SESSION)
+        before, after = (steps[:1], steps[1:]) if steps[:1] == (OFF,) else ((), steps)
+        for step in before:
+            await calling(store, store.caller.named(step), ())
+        jobs = [NewJob(id=f"j{number}", task="t", payload=b"1", result_ttl_ms=number or None) for number in range(4)]
+        await store.enqueue("q", jobs)
+        claimed = (await store.settle_and_claim(SESSION, [], ["q"], 10)).claimed
+        done = [Complete(job.lease, b"%d" % (number // 2)) for number, job in enumerate(claimed[:3])]
+        settled = (await store.settle_and_claim(SESSION, done, [], 0)).settled
+        for step in after:
+            await calling(store, store.caller.named(step), ())
+        read = [await store.get("q", job.id) for job in jobs], await store.jobs(Filter(states=(State.COMPLETED,)))
+        return settled, read, await store.held(SESSION), await recount(store.caller)
+
+    return end
+
+
+async def test_a_deferred_end_reads_as_one_that_is_written() -> None:
+    async with two_stores() as (one, other):
+        assert await ending()(one) == await ending(OFF)(other)
+        ends, written = await left(one), await left(other)
+        for grip in (*ends["grip"], *written["grip"]):
+            del grip["runs"]  # what has ended leaves its grip at once, or when it is looked at
+        assert ends == written
+        query = "SELECT array_agg(state ORDER BY run) FROM holdfast.job"
+        states = [await store.caller.rows(store.caller.named(query), ()) for store in (one, other)]
+        assert states == [[(["waiting"] * 4,)], [(["completed"] * 3 + ["waiting"],)]]
+
+
+async def test_a_deferred_end_that_is_written_is_one_that_was_written_at_once() -> None:
+    async with two_stores() as (one, other):
+        write = "SELECT holdfast.write_current_rows(ARRAY(SELECT run FROM holdfast.job ORDER BY run))"
+        assert await ending(write)(one) == await ending(OFF, write)(other)
+        ends, written = await left(one), await left(other)
+        for grip in (*ends["grip"], *written["grip"]):
+            del grip["runs"]
+        assert ends == written
+
+
 # --- notify_runs, beside notify_run
 
 
@@ -279,3 +394,38 @@ async def test_notify_runs_is_notify_run() -> None:
         batch, single = await left(one), await left(other)
         assert batch["job"] == single["job"]
         assert [row["address"] for row in batch["watch"]] == [row["address"] for row in single["watch"]] == []
+
+
+# --- several turns of a lane at once, beside one turn at a time
+
+
+def taking_turns(limit: str | None) -> Path:
+    """Claim jobs of three keys in two claims; a limit that binds nothing has every turn taken alone."""
+
+    async def claim(store: PostgresStore) -> Any:
+        await store.register(SESSION)
+        if limit:
+            await store.limit_key("q", limit, 100)
+        jobs = [
+            NewJob(id=f"{key}{number}", task="t", payload=b"", key=key, priority=number % 2)
+            for key, count in (("x", 5), ("y", 2), ("z", 4))
+            for number in range(count)
+        ]
+        await store.enqueue("q", jobs)
+        return [
+            [job.lease.id for job in (await store.settle_and_claim(SESSION, [], ["q"], 7)).claimed] for _ in range(2)
+        ]
+
+    return claim
+
+
+async def test_several_turns_of_a_lane_at_once_are_one_turn_at_a_time() -> None:
+    async with two_stores() as (one, other):
+        taken = await taking_turns(None)(one)
+        assert taken == await taking_turns("nobody")(other)
+        assert taken[0] == ["x1", "y1", "z1", "x3", "y0", "z3", "x0"]
+        at_once, alone = await left(one), await left(other)
+        for found in (at_once, alone):
+            del found["grip"]  # one for each time that the lanes took turns
+            found["event"] = [event for event in found["event"] if event["transition"] != "operate"]
+        assert at_once == alone

@@ -240,7 +240,7 @@ async def meet(schema: str, run: int, *calls: tuple[str, Callable[[], Awaitable[
 
 
 def turn(store: PostgresStore, *settlements: Complete) -> tuple[str, Callable[[], Awaitable[Any]]]:
-    return "turn", functools.partial(store.settle_and_claim, SESSION, settlements, (), 0)
+    return "take_turn", functools.partial(store.settle_and_claim, SESSION, settlements, (), 0)
 
 
 @pytest.mark.usefixtures("no_deadlock")
@@ -300,7 +300,7 @@ async def test_many_ids_of_which_one_has_just_gone_on_wait_for_each_other_with_n
                 (after,) = (await store.settle_and_claim(SESSION, [], ("q",), 1)).claimed
                 both = [Complete(last.lease, b""), Complete(after.lease, b"")]
                 ending = asyncio.ensure_future(store.settle_and_claim(SESSION, both, (), 0))
-                await eventually(lambda: ending.done() or waiting(looking, "turn"), "the turn ends, or waits")
+                await eventually(lambda: ending.done() or waiting(looking, "take_turn"), "the turn ends, or waits")
             await asyncio.wait_for(asyncio.gather(calling, ending), PATIENCE)
 
 

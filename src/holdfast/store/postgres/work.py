@@ -55,14 +55,14 @@ class PostgresWork:
             self._caller.now(), session, settlements, queues,
             room=room, park=park, held=held, only_suspects=only_suspects,
         )  # fmt: skip
-        statement, look_again = self._caller.statement("turn"), self._caller.statement("claimable")
+        statement, look_again = self._caller.statement("take_turn"), self._caller.statement("claimable")
         missed: Rows = []
 
         async def work(connection: Connection, again: bool) -> Rows:
             async with connection.cursor(binary=True) as cursor:
                 await cursor.execute(statement, {**values, "lock_all": again})
                 rows = await cursor.fetchall()
-                if listener is not None and len(rows) <= room:
+                if listener is not None and replies.claimed_count(rows) < room:
                     await cursor.execute(
                         look_again, {"session": session.id, "queues": values["queues"], "before": None}
                     )

@@ -123,7 +123,7 @@ def turn(
     held: int,
     only_suspects: bool,
 ) -> Arguments:
-    """Return the arguments of `turn`, but for `lock_all`."""
+    """Return the arguments of `take_turn`, but for `lock_all`."""
     return {
         "clock": now,
         "session": session.id,
@@ -134,6 +134,7 @@ def turn(
         "park": _flag(park),
         "held": str(held),
         "only_suspects": _flag(only_suspects),
+        "arrays": "true",
         **_settlements(settlements),
     }
 

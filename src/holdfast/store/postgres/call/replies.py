@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cache
+from itertools import repeat
 from typing import Any
 
 import msgspec
 
+from ....core.envelope import EMPTY, opened
 from ....core.job import ErrorRecord
 from ....core.limit import QueueSettings
 from ....core.state import State
 from ....core.transition import Reply
 from ...contract import Abort, Answer, Claimed, Lease, NewJob, ReapedJob, Settled, Turn
-from ...rows import claimed, corrupt, readable_settings, reaped, stored_error
+from ...rows import FRESH, claimed, corrupt, readable_settings, reaped, stored_error
 from .entry import entry
 
 Row = Sequence[Any]
@@ -33,7 +35,7 @@ class AbortReply(msgspec.Struct, frozen=True):
 
 
 class TurnSummary(msgspec.Struct, frozen=True):
-    """What the first row of a turn says of the turn as a whole."""
+    """What the last row of a turn says of the turn as a whole."""
 
     now: int
     evicted: bool = False
@@ -87,11 +89,11 @@ class TurnReader:
         self, rows: Sequence[Row], count: int, session: str, connections: int
     ) -> tuple[Turn, list[tuple[Lease, ErrorRecord]]]:
         """Return the turn, and the claimed jobs that cannot be read."""
-        reply = _turn(rows[0][0])
+        reply = _turn(rows[-1][0])
         if reply.evicted:
             self.forget(session)
             return Turn(evicted=True, now_ms=reply.now), []
-        jobs, broken = claimed_jobs(rows[1:], reply.now)
+        jobs, broken = claimed_jobs(rows[:-1], reply.now)
         link = (reply.server, connections)
         known, self._links[session] = self._links.get(session, link), link
         return Turn(
@@ -134,11 +136,12 @@ def settled(word: str) -> Settled:
 class _ClaimedColumns:
     """Where the columns of a claimed job are, in the rows of a function."""
 
-    def __init__(self, function: str) -> None:
+    def __init__(self, function: str, timeouts: str = "timeouts") -> None:
+        """`timeouts`: the column that counts how often it ran out of time."""
         found = entry(function)
         self.lease = found.columns("queue", "id", "run", "attempts")
         self.fields = found.columns(
-            "task", "priority", "key", "run_at_ms", "enqueued_at_ms", "failures", "stalls", "timeouts", "releases",
+            "task", "priority", "key", "run_at_ms", "enqueued_at_ms", "failures", "stalls", timeouts, "releases",
             "overrides", "envelope", "error", "checkpoint", "payload",
         )  # fmt: skip
         self.chain = found.columns("chain_queue", "chain_id", "chain", "place")
@@ -153,16 +156,54 @@ class _ClaimedColumns:
             broken.append((lease, corrupt(error)))
 
 
+class _AlikeColumns:
+    """Where the arrays of jobs that are alike are, in the rows of `take_turn`."""
+
+    def __init__(self) -> None:
+        found = entry("take_turn")
+        self.runs = found.columns("runs")
+        self.queue = found.columns("queue")
+        self.fields = found.columns("runs", "ids", "tasks", "priorities", "run_ats", "enqueued_ats", "payloads")
+        self.rare = found.columns("envelopes", "timeouts")
+
+    def jobs(self, row: Row, now: int, jobs: list[Claimed], broken: list[tuple[Lease, ErrorRecord]]) -> None:
+        """Add jobs that never ran to those that can be read, or to those that cannot. It equals `claimed` for each."""
+        queue = self.queue(row)
+        envelopes, timeouts = self.rare(row)
+        nothing = repeat(None)
+        for (run, id, task, priority, run_at, enqueued_at, payload), envelope, timeout in zip(
+            zip(*self.fields(row), strict=True), envelopes or nothing, timeouts or nothing, strict=False
+        ):
+            lease = Lease(queue, id, run, 1)
+            try:
+                jobs.append(
+                    Claimed(
+                        lease=lease, task=task, payload=payload, priority=priority, key=None, run_at_ms=run_at,
+                        enqueued_at_ms=enqueued_at, claimed_at_ms=now, counters=FRESH, timeout_ms=timeout,
+                        envelope=opened(envelope) if envelope else EMPTY,
+                    )
+                )  # fmt: skip
+            except msgspec.MsgspecError as error:
+                broken.append((lease, corrupt(error)))
+
+
 _columns = cache(_ClaimedColumns)
+_alike = cache(_AlikeColumns)
+
+
+def claimed_count(rows: Sequence[Row]) -> int:
+    """Return how many jobs a turn has claimed, by its rows."""
+    runs = _alike().runs
+    return sum(len(runs(row) or (row,)) for row in rows) - 1
 
 
 def claimed_jobs(rows: Iterable[Row], now: int) -> tuple[list[Claimed], list[tuple[Lease, ErrorRecord]]]:
     """Return the jobs of a turn, and the leases of those that cannot be read."""
-    columns = _columns("turn")
+    single, alike = _columns("take_turn", "timed_out"), _alike()
     jobs: list[Claimed] = []
     broken: list[tuple[Lease, ErrorRecord]] = []
     for row in rows:
-        columns.job(row, now, jobs, broken)
+        (alike.jobs if alike.runs(row) else single.job)(row, now, jobs, broken)
     return jobs, broken
 
 

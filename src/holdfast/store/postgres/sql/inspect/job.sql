@@ -6,7 +6,7 @@ RETURNS TABLE (ord bigint, j holdfast.job, now_ms bigint, successor boolean, cha
 LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 BEGIN
-    RETURN QUERY SELECT t.ord, CASE WHEN j.state = 'waiting' THEN holdfast.as_claimed(j) ELSE j END, holdfast.clock(p_clock),
+    RETURN QUERY SELECT t.ord, CASE WHEN j.state = 'waiting' THEN holdfast.current_row(j) ELSE j END, holdfast.clock(p_clock),
         EXISTS (SELECT 1 FROM holdfast.successor s WHERE s.queue = j.queue AND s.id = j.id
             AND (j.state = 'active' OR j.chain_state = 'open') OFFSET 0),
         (SELECT ARRAY[f.queue, f.id] FROM holdfast.job f WHERE f.run = j.chain)

@@ -6,22 +6,28 @@ j.*, holdfast.clock(%(now)s::bigint) AS now_ms,
         AND (j.state = 'active' OR j.chain_state = 'open') OFFSET 0) AS successor,
     (SELECT ARRAY[f.queue, f.id] FROM holdfast.job f WHERE f.run = j.chain) AS chain_ref;
 
--- Jobs as they are, also those whose claim is not written in their row (claim_deferred.sql).
+-- Jobs as they are, also those whose claim or end is not written in their row (`current_row`).
 -- :current
-SELECT t.run, t.queue, t.id, CASE WHEN g.number IS NULL THEN t.state ELSE 'active' END AS state, t.held, t.cancel, t.task,
-    t.priority, t.key, t.run_at_ms, t.ready_at_ms, t.enqueued_at_ms,
-    coalesce(t.claimed_at_ms, g.claimed_at_ms) AS claimed_at_ms, t.finished_at_ms, t.free_at_ms, t.expires_at_ms,
-    CASE WHEN g.number IS NULL THEN t.attempts ELSE 1 END AS attempts, t.failures, t.stalls, t.timeouts, t.releases,
-    coalesce(t.session, g.session) AS session, coalesce(t.grip, g.number) AS grip, t.exit, t.last_session, t.last_exit,
+SELECT t.run, t.queue, t.id, CASE WHEN g.number IS NOT NULL THEN 'active' WHEN x.block IS NOT NULL THEN 'completed' ELSE t.state END AS state,
+    t.held, t.cancel, t.task, t.priority, t.key, t.run_at_ms, t.ready_at_ms, t.enqueued_at_ms,
+    coalesce(t.claimed_at_ms, g.claimed_at_ms, x.claimed_at_ms) AS claimed_at_ms, coalesce(t.finished_at_ms, x.finished_at_ms) AS finished_at_ms,
+    coalesce(t.free_at_ms, x.free_at_ms) AS free_at_ms, coalesce(t.expires_at_ms, x.at_ms) AS expires_at_ms,
+    CASE WHEN g.number IS NULL AND x.block IS NULL THEN t.attempts ELSE 1 END AS attempts, t.failures, t.stalls, t.timeouts, t.releases,
+    coalesce(t.session, g.session, x.session) AS session, coalesce(t.grip, g.number) AS grip,
+    CASE WHEN x.block IS NULL THEN t.exit ELSE 'complete' END AS exit, t.last_session, t.last_exit,
     t.absorbed_to, t.requeued_as, t.result_ttl_ms, t.dedup_key, t.dedup_until_ms, t.progressed_at_ms, t.progress,
-    t.checkpoint, t.overrides, t.envelope, t.error, t.result, t.payload, t.due_at_ms, t.active_key, t.failed_run, t.chain,
+    t.checkpoint, t.overrides, t.envelope, t.error, CASE WHEN x.block IS NULL THEN t.result ELSE
+        x.results[CASE WHEN cardinality(x.results) = 1 THEN 1 ELSE array_position(x.runs, t.run) END] END AS result,
+    t.payload, t.due_at_ms, t.active_key, t.failed_run, t.chain,
     t.position, t.chain_state, t.ended_at_ms, t.tail, t.blockers, t.on_blocker_failed, t.odd, t.company, t.snoozes, t.spared,
     t.error_signature, t.blocked_run, t.cancelled_run, t.signed_run
-FROM holdfast.job t LEFT JOIN LATERAL (
-    SELECT h.number, h.session, h.claimed_at_ms FROM holdfast.grip h
-    WHERE t.state = 'waiting' AND t.attempts = 0 AND t.key IS NULL AND NOT EXISTS (SELECT 1 FROM holdfast.ready
-            WHERE queue = t.queue AND key IS NULL AND rank = -t.priority AND run_at_ms = t.run_at_ms AND run = t.run)
-        AND h.last_run >= t.run AND t.run = ANY (h.runs) LIMIT 1) g ON true;
+FROM holdfast.job t LEFT JOIN LATERAL (SELECT e.block, e.session, e.claimed_at_ms, e.finished_at_ms, e.free_at_ms, e.at_ms, e.runs, e.results
+        FROM holdfast.expiry e WHERE t.state = 'waiting' AND t.attempts = 0 AND t.key IS NULL
+            AND e.block = holdfast.block_of(t.run) AND t.run = ANY (e.runs) LIMIT 1) x ON true
+    LEFT JOIN LATERAL (SELECT h.number, h.session, h.claimed_at_ms FROM holdfast.grip h
+        WHERE x.block IS NULL AND t.state = 'waiting' AND t.attempts = 0 AND t.key IS NULL AND NOT EXISTS (SELECT 1 FROM holdfast.ready
+                WHERE queue = t.queue AND key IS NULL AND rank = -t.priority AND run_at_ms = t.run_at_ms AND run = t.run)
+            AND h.last_run >= t.run AND t.run = ANY (h.runs) LIMIT 1) g ON true;
 
 -- :job
 SELECT (s.j).*, s.now_ms, s.successor, s.chain_ref FROM holdfast.job_by_id(%(now)s::bigint, %(queue)s, %(id)s) s;

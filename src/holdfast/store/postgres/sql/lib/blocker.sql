@@ -30,8 +30,8 @@ BEGIN
             holdfast.error_record('BlockerMissing', 'blocker', 'there is no job ' || (r.value ->> 0) || '/' || (r.value ->> 1)) END,
         CASE WHEN holdfast.end_state(f) <> 'open' THEN f.result END
     FROM jsonb_array_elements(p_refs) WITH ORDINALITY AS r(value, ord)
-        LEFT JOIN holdfast.job f ON f.run = ANY (ARRAY[v_firsts[r.ord]])
-            AND (f.expires_at_ms IS NULL OR f.expires_at_ms > p_now)
+        LEFT JOIN LATERAL (SELECT c.* FROM holdfast.job o CROSS JOIN LATERAL holdfast.current_row(o) c
+            WHERE o.run = v_firsts[r.ord] AND (c.expires_at_ms IS NULL OR c.expires_at_ms > p_now) OFFSET 0) f ON true
         LEFT JOIN holdfast.job t ON t.run = ANY (ARRAY[f.tail])
         LEFT JOIN holdfast.successor s ON f.run IS NULL AND s.queue = ANY (ARRAY[r.value ->> 0])
             AND s.id = ANY (ARRAY[r.value ->> 1]) AND s.run = (r.value ->> 2)::bigint;
@@ -65,7 +65,7 @@ BEGIN
         EXIT WHEN NOT FOUND;
     END LOOP;
     PERFORM holdfast.resolve_blockers(v_now, ARRAY(SELECT run FROM holdfast.job f
-        WHERE run = ANY (v_firsts) AND holdfast.end_state(f) <> 'open' ORDER BY run));
+        WHERE run = ANY (v_firsts) AND holdfast.end_state(holdfast.current_row(f)) <> 'open' ORDER BY run));
     PERFORM holdfast.resolve_blockers(v_now, v_gone, true);
     RETURN NULL;
 END $$;
@@ -98,7 +98,8 @@ BEGIN
             SET state = CASE WHEN p_gone THEN 'cancelled' ELSE holdfast.end_state(f) END,
                 result = CASE WHEN p_gone THEN NULL ELSE f.result END, error = CASE WHEN p_gone THEN NULL ELSE f.error END,
                 last_queue = coalesce(t.queue, f.queue), last_task = CASE WHEN t.run IS NULL THEN f.task ELSE t.task END
-            FROM open o LEFT JOIN holdfast.job f ON f.run = ANY (ARRAY[o.blocker]) LEFT JOIN holdfast.job t ON t.run = ANY (ARRAY[f.tail])
+            FROM open o LEFT JOIN LATERAL (SELECT c.* FROM holdfast.job e CROSS JOIN LATERAL holdfast.current_row(e) c
+                    WHERE e.run = o.blocker OFFSET 0) f ON true LEFT JOIN holdfast.job t ON t.run = ANY (ARRAY[f.tail])
             WHERE b.run = ANY (ARRAY[o.run]) AND b.place = ANY (ARRAY[o.place]) AND coalesce(b.state, '') = ''
             RETURNING b.run, b.state, b.queue, b.id, b.place
         )

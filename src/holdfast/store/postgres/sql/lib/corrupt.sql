@@ -40,11 +40,11 @@ BEGIN
         blockers = CASE WHEN odd = 'a counter' THEN NULL ELSE blockers END
     WHERE run = p_run;
     SELECT * INTO j FROM holdfast.job WHERE run = p_run;
+    j := holdfast.write_current_row(j);
     IF j.state IN ('completed', 'failed', 'cancelled') THEN
         PERFORM holdfast.note_corrupt(p_now, 'finished job', j.queue, j.id, j.run, p_detail);
         RETURN;
     END IF;
-    j := holdfast.write_claim(j);
     v_active := j.state = 'active';
     IF v_active THEN
         PERFORM holdfast.drop_lease(j);

@@ -27,14 +27,14 @@ BEGIN
             e.run_at_ms := e.run_ats[1];
             e.run_ats := NULL;
         END IF;
-        INSERT INTO holdfast.event (seq, at_ms, queue, id, run, attempt, transition, state, task, worker, priority, run_at_ms, span, runs,
+        INSERT INTO holdfast.event (seq, at_ms, queue, id, run, attempt, transition, state, cause, task, worker, priority, run_at_ms, span, runs,
             ids, tasks, priorities, run_ats, elapsed, payloads, envelopes)
-        VALUES (v_numbers[e.span], e.at_ms, e.queue, '', e.runs[1], e.attempt, e.transition, e.state, e.task, e.worker, e.priority,
+        VALUES (v_numbers[e.span], e.at_ms, e.queue, '', e.runs[1], e.attempt, e.transition, e.state, e.cause, e.task, e.worker, e.priority,
             e.run_at_ms, e.span, e.runs, e.ids, e.tasks, e.priorities, e.run_ats, e.elapsed, e.payloads, e.envelopes);
     ELSE
-        INSERT INTO holdfast.event (seq, at_ms, queue, id, run, attempt, transition, state, task, worker, priority, run_at_ms, wait_ms,
+        INSERT INTO holdfast.event (seq, at_ms, queue, id, run, attempt, transition, state, cause, task, worker, priority, run_at_ms, wait_ms,
             run_ms, payload, envelope)
-        SELECT seq, e.at_ms, e.queue, id, run, e.attempt, e.transition, e.state, CASE WHEN e.tasks IS NULL THEN e.task ELSE task END,
+        SELECT seq, e.at_ms, e.queue, id, run, e.attempt, e.transition, e.state, e.cause, CASE WHEN e.tasks IS NULL THEN e.task ELSE task END,
             e.worker, coalesce(priority, 0), coalesce(run_at, e.run_at_ms), CASE WHEN e.transition = 'claim' THEN elapsed END,
             CASE WHEN e.transition <> 'claim' THEN elapsed END, payload, envelope
         FROM unnest(v_numbers, e.runs, e.ids, e.tasks, e.priorities, e.run_ats, e.elapsed, e.payloads, e.envelopes)

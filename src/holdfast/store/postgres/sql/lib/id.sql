@@ -11,11 +11,12 @@ BEGIN
         SELECT * INTO j FROM holdfast.job WHERE queue = p_queue AND id = p_id AND held FOR UPDATE;
         EXIT WHEN FOUND OR NOT EXISTS (SELECT 1 FROM holdfast.job WHERE queue = p_queue AND id = p_id AND held);
     END LOOP;
+    j := holdfast.write_current_row(j);
     IF j.free_at_ms <= p_now THEN
         UPDATE holdfast.job SET held = false WHERE run = j.run;
         RETURN NULL;
     END IF;
-    RETURN holdfast.write_claim(j);
+    RETURN j;
 END $$;
 
 -- The latest run of an id that does not hold it and is still kept.
@@ -32,8 +33,8 @@ CREATE OR REPLACE FUNCTION holdfast.answering_run(p_now bigint, p_queue text, p_
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN coalesce(
-        (SELECT run FROM holdfast.job WHERE queue = p_queue AND id = p_id AND held
-            AND (expires_at_ms IS NULL OR expires_at_ms > p_now)),
+        (SELECT j.run FROM holdfast.job j WHERE j.queue = p_queue AND j.id = p_id AND j.held
+            AND coalesce((holdfast.current_row(j)).expires_at_ms > p_now, true)),
         holdfast.latest_past_run(p_queue, p_id, p_now));
 END $$;
 

@@ -26,53 +26,63 @@ BEGIN
     END IF;
 END $$;
 
--- The grip that has a job whose row does not say so; NULL for any other job. Only a job without a place in the order is looked for.
-CREATE OR REPLACE FUNCTION holdfast.deferred_grip(j holdfast.job) RETURNS holdfast.grip LANGUAGE plpgsql STABLE AS $$
-DECLARE
-    g holdfast.grip;
-BEGIN
-    IF j.state = 'waiting' AND j.attempts = 0 AND j.key IS NULL AND NOT EXISTS (SELECT 1 FROM holdfast.ready
-        WHERE queue = j.queue AND key IS NULL AND rank = -j.priority AND run_at_ms = j.run_at_ms AND run = j.run) THEN
-        SELECT * INTO g FROM holdfast.grip WHERE last_run >= j.run AND j.run = ANY (runs) ORDER BY last_run LIMIT 1;
-    END IF;
-    RETURN g;
-END $$;
+-- Runs of one block that end together have one row of `expiry`, by which each is found: a number of runs that follow each other.
+CREATE OR REPLACE FUNCTION holdfast.block_of(p_run bigint) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
+    SELECT p_run / 256
+$$;
 
--- The row of a job as it would be had its claim been written.
-CREATE OR REPLACE FUNCTION holdfast.as_claimed(j holdfast.job) RETURNS holdfast.job LANGUAGE plpgsql STABLE AS $$
+-- The row of a job as it would be had its claim and its end been written (claim_deferred.sql, complete_deferred.sql): its row says that
+-- it waits, but it is in the row of those that ended with it; or it has no place in the order, and is in the grip of its session.
+CREATE OR REPLACE FUNCTION holdfast.current_row(j holdfast.job) RETURNS holdfast.job LANGUAGE plpgsql STABLE AS $$
 DECLARE
+    x holdfast.expiry;
     g holdfast.grip;
 BEGIN
-    IF j.state = 'waiting' AND j.attempts = 0 THEN
-        g := holdfast.deferred_grip(j);
-        IF g.number IS NOT NULL THEN
+    IF j.state IS DISTINCT FROM 'waiting' OR j.attempts > 0 OR j.key IS NOT NULL THEN
+        RETURN j;
+    END IF;
+    SELECT * INTO x FROM holdfast.expiry WHERE block = holdfast.block_of(j.run) AND j.run = ANY (runs) LIMIT 1;
+    IF FOUND THEN
+        j.state := 'completed'; j.attempts := 1; j.session := x.session; j.exit := 'complete'; j.claimed_at_ms := x.claimed_at_ms;
+        j.finished_at_ms := x.finished_at_ms; j.free_at_ms := x.free_at_ms; j.expires_at_ms := x.at_ms;
+        j.result := x.results[CASE WHEN cardinality(x.results) = 1 THEN 1 ELSE array_position(x.runs, j.run) END];
+    ELSIF NOT EXISTS (SELECT 1 FROM holdfast.ready WHERE queue = j.queue AND key IS NULL AND rank = -j.priority
+        AND run_at_ms = j.run_at_ms AND run = j.run) THEN
+        SELECT * INTO g FROM holdfast.grip WHERE last_run >= j.run AND j.run = ANY (runs) ORDER BY last_run LIMIT 1;
+        IF FOUND THEN
             j.state := 'active'; j.attempts := 1; j.session := g.session; j.grip := g.number; j.claimed_at_ms := g.claimed_at_ms;
         END IF;
     END IF;
     RETURN j;
 END $$;
 
--- The same for a job that is locked: its claim is written now.
-CREATE OR REPLACE FUNCTION holdfast.write_claim(j holdfast.job) RETURNS holdfast.job LANGUAGE plpgsql AS $$
+-- The same for a job that is locked: its claim, or its end, is written now.
+CREATE OR REPLACE FUNCTION holdfast.write_current_row(j holdfast.job) RETURNS holdfast.job LANGUAGE plpgsql AS $$
 DECLARE
-    v_state text := j.state;
+    c holdfast.job;
 BEGIN
-    IF v_state = 'waiting' AND j.attempts = 0 THEN
-        j := holdfast.as_claimed(j);
-        IF j.state = 'active' THEN
-            UPDATE holdfast.job SET state = j.state, attempts = j.attempts, session = j.session, grip = j.grip,
-                claimed_at_ms = j.claimed_at_ms
-            WHERE run = j.run;
+    IF j.state = 'waiting' AND j.attempts = 0 THEN
+        c := holdfast.current_row(j);
+        IF c.attempts > 0 THEN
+            UPDATE holdfast.job SET state = c.state, attempts = c.attempts, session = c.session, grip = c.grip, exit = c.exit,
+                claimed_at_ms = c.claimed_at_ms, finished_at_ms = c.finished_at_ms, free_at_ms = c.free_at_ms,
+                expires_at_ms = c.expires_at_ms, result = c.result
+            WHERE run = c.run;
+            RETURN c;
         END IF;
     END IF;
     RETURN j;
 END $$;
 
-CREATE OR REPLACE FUNCTION holdfast.write_claims(p_runs bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+-- The same for many, of which those that wait are passed over.
+CREATE OR REPLACE FUNCTION holdfast.write_current_rows(p_runs bigint[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     j holdfast.job;
 BEGIN
-    FOR j IN SELECT * FROM holdfast.job WHERE run = ANY (p_runs) AND state = 'waiting' AND attempts = 0 ORDER BY run LOOP
-        PERFORM holdfast.write_claim(j);
+    FOR j IN SELECT * FROM holdfast.job t WHERE t.run = ANY (p_runs) AND t.state = 'waiting' AND t.attempts = 0 AND t.key IS NULL
+        AND NOT EXISTS (SELECT 1 FROM holdfast.ready r WHERE r.queue = t.queue AND r.key IS NULL AND r.rank = -t.priority
+            AND r.run_at_ms = t.run_at_ms AND r.run = t.run OFFSET 0) ORDER BY t.run
+    LOOP
+        PERFORM holdfast.write_current_row(j);
     END LOOP;
 END $$;

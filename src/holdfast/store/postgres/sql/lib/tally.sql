@@ -58,12 +58,17 @@ BEGIN
         SELECT j.queue, count(*) FROM holdfast.grip g CROSS JOIN unnest(g.runs) AS r(run)
             CROSS JOIN LATERAL (SELECT queue, state, attempts FROM holdfast.job WHERE run = r.run OFFSET 0) j
         WHERE g.claimed_at_ms IS NOT NULL AND j.state = 'waiting' AND j.attempts = 0 GROUP BY j.queue
+    ), ended AS MATERIALIZED (  -- and completed
+        SELECT j.queue, count(*) FROM holdfast.expiry x CROSS JOIN unnest(x.runs) AS r(run)
+            CROSS JOIN LATERAL (SELECT queue, state, attempts FROM holdfast.job WHERE run = r.run OFFSET 0) j
+        WHERE x.block IS NOT NULL AND j.state = 'waiting' AND j.attempts = 0 GROUP BY j.queue
     ), wrong AS MATERIALIZED (
         SELECT queue, state, coalesce(c.count, 0) AS counted, coalesce(j.count, 0) AS there
         FROM holdfast.queue_counts() c FULL JOIN (
             SELECT queue, state, sum(count)::bigint AS count FROM (
                 SELECT queue, state, count(*) FROM holdfast.job GROUP BY queue, state
-                UNION ALL SELECT queue, 'waiting', -count FROM deferred UNION ALL SELECT queue, 'active', count FROM deferred) u
+                UNION ALL SELECT queue, 'waiting', -count FROM deferred UNION ALL SELECT queue, 'active', count FROM deferred
+                UNION ALL SELECT queue, 'waiting', -count FROM ended UNION ALL SELECT queue, 'completed', count FROM ended) u
             GROUP BY queue, state HAVING sum(count) <> 0) j USING (queue, state)
         WHERE coalesce(c.count, 0) <> coalesce(j.count, 0)
     ), added AS (

@@ -37,7 +37,8 @@ DECLARE
     j holdfast.job;
 BEGIN
     SELECT * INTO j FROM holdfast.job WHERE run = holdfast.find_run(p_queue, p_id, p_run) FOR NO KEY UPDATE;
-    RETURN FOUND AND holdfast.outcome(j) NOT IN ('completed', 'failed', 'cancelled') AND coalesce(j.expires_at_ms > p_now, true);
+    j := holdfast.current_row(j);
+    RETURN j.run IS NOT NULL AND holdfast.outcome(j) NOT IN ('completed', 'failed', 'cancelled') AND coalesce(j.expires_at_ms > p_now, true);
 END $$;
 
 -- Make callers that asked for it watchers of the runs that answer. These are locked first, so that none ends unnoticed.
@@ -54,7 +55,7 @@ BEGIN
         CONTINUE WHEN p_watchers[i] IS NULL OR answer.state IN ('completed', 'failed', 'cancelled');
         IF answer.status = 'duplicate' THEN
             SELECT * INTO j FROM holdfast.job WHERE run = answer.run;
-            IF holdfast.outcome(j) IN ('completed', 'failed', 'cancelled') THEN
+            IF holdfast.outcome(holdfast.current_row(j)) IN ('completed', 'failed', 'cancelled') THEN
                 p_answers[i] := holdfast.answer_for(j);
                 CONTINUE;
             END IF;

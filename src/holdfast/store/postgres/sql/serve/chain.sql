@@ -42,7 +42,7 @@ BEGIN
     END IF;
     PERFORM holdfast.lock_queues(ARRAY[j.queue]);
     SELECT * INTO j FROM holdfast.job WHERE run = j.run FOR UPDATE;
-    j := holdfast.write_claim(j);
+    j := holdfast.write_current_row(j);
     IF j.run IS NULL OR j.run IS DISTINCT FROM (SELECT coalesce(tail, run) FROM holdfast.job WHERE run = p_first) THEN
         RAISE lock_not_available USING MESSAGE = 'the chain has just gone on, or is gone; try again';
     ELSIF j.state IN ('completed', 'failed', 'cancelled') THEN
@@ -112,7 +112,7 @@ DECLARE
     v_runs bigint[] := holdfast.jobs_of_chains(ARRAY[f.run]);
 BEGIN
     PERFORM 1 FROM holdfast.job WHERE run = ANY (v_runs) FOR UPDATE NOWAIT;
-    PERFORM holdfast.write_claims(v_runs);
+    PERFORM holdfast.write_current_rows(v_runs);
     PERFORM holdfast.resolve_blockers(p_now, ARRAY[f.run], true);
     FOR j IN SELECT * FROM holdfast.job WHERE run = ANY (v_runs) ORDER BY run LOOP
         PERFORM holdfast.delete_run(p_now, j);

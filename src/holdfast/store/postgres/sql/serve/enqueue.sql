@@ -65,17 +65,21 @@ CREATE OR REPLACE FUNCTION holdfast.enqueue_batch(p_now bigint, b holdfast.batch
 RETURNS holdfast.answer[] LANGUAGE plpgsql AS $$
 DECLARE
     q holdfast.queue := holdfast.ensure_queue(b.queue);
-    v_new boolean := NOT b.updates AND NOT b.requeues AND b.keys IS NULL AND b.dedups IS NULL AND b.blockers IS NULL;
+    v_new boolean := NOT b.updates AND NOT b.requeues AND b.dedups IS NULL AND b.blockers IS NULL;
 BEGIN
+    IF b.keys IS NOT NULL THEN  -- whose lanes change
+        PERFORM holdfast.lock_queues(ARRAY[b.queue]);
+    END IF;
     IF v_new AND NOT p_fresh THEN
         v_new := NOT EXISTS (SELECT 1 FROM unnest(b.ids) AS u(id) CROSS JOIN LATERAL (
-                SELECT free_at_ms FROM holdfast.job WHERE queue = b.queue AND id = u.id AND held OFFSET 0) h
+                SELECT c.free_at_ms FROM holdfast.job t CROSS JOIN LATERAL holdfast.current_row(t) c
+                WHERE t.queue = b.queue AND t.id = u.id AND t.held OFFSET 0) h
             WHERE h.free_at_ms <= p_now);
     END IF;
     IF v_new THEN
         RETURN holdfast.enqueue_new(p_now, q, b);
     END IF;
-    IF NOT p_joined OR b.updates OR b.requeues OR b.keys IS NOT NULL OR b.dedups IS NOT NULL THEN
+    IF b.keys IS NULL AND (NOT p_joined OR b.updates OR b.requeues OR b.dedups IS NOT NULL) THEN
         PERFORM holdfast.lock_queues(ARRAY[b.queue]);
     END IF;
     RETURN holdfast.enqueue_each(p_now, b);

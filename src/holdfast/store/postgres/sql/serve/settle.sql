@@ -19,7 +19,7 @@ BEGIN
     ELSIF j.queue <> s.queue OR j.id <> s.id THEN
         RETURN 'missing';
     END IF;
-    j := holdfast.write_claim(j);
+    j := holdfast.write_current_row(j);
     v_active := j.state = 'active';
     v_ours := coalesce(j.session = p_session, false) AND j.attempts = s.attempt;
     v_repeated := v_ours AND NOT v_active AND coalesce(j.exit = s.kind, false);

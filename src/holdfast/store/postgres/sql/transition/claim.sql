@@ -3,10 +3,11 @@
 -- effects: count an attempt, give the lease, append event
 
 -- What one queue gave, and when it may give more.
--- p_held: how many jobs the session holds already; v_room: how many more it may have after this.
+-- p_held: how many jobs the session holds already; v_room: how many more it may have after this. v_plain: of all of them, as
+-- `claim_keyless` has it.
 CREATE OR REPLACE FUNCTION holdfast.claim(p_now bigint, p_session text, p_queue text, p_room integer, p_held integer,
-    p_only_suspects boolean, OUT v_runs bigint[], OUT v_next bigint, OUT v_more boolean, OUT v_room integer,
-    OUT v_suspects boolean) LANGUAGE plpgsql AS $$
+    p_only_suspects boolean, p_arrays boolean, OUT v_runs bigint[], OUT v_next bigint, OUT v_more boolean, OUT v_room integer,
+    OUT v_suspects boolean, OUT v_plain holdfast.plain_claim) LANGUAGE plpgsql AS $$
 DECLARE
     q holdfast.queue := holdfast.ensure_queue(p_queue);
     v_allowed integer := p_room;
@@ -64,9 +65,10 @@ BEGIN
             SELECT * INTO v_taken, v_refused, v_late
             FROM holdfast.claim_by_lane(p_now, p_session, p_queue, v_allowed - cardinality(v_runs));
         ELSE
-            v_got := holdfast.claim_keyless(p_now, p_session, p_queue, v_allowed - cardinality(v_runs));
+            v_got := holdfast.claim_keyless(p_now, p_session, p_queue, v_allowed - cardinality(v_runs), p_arrays);
             v_taken := v_got.v_taken;
             v_refused := v_got.v_refused;
+            v_plain := CASE WHEN cardinality(v_runs) = 0 THEN v_got.v_plain END;
         END IF;
         v_runs := v_runs || v_taken;
         EXIT WHEN v_refused = 0;
@@ -124,6 +126,12 @@ BEGIN
         failures, stalls, timeouts, releases, greatest(0, p_now - ready_at_ms)
     FROM taken ORDER BY run;
 END $$;
+
+-- True for a job that never ran and holds nothing that could be broken: no limit keeps it from starting (`refusal`).
+CREATE OR REPLACE FUNCTION holdfast.starts_freely(j holdfast.job) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    SELECT j.failures = 0 AND j.stalls = 0 AND j.timeouts = 0 AND j.releases = 0 AND j.attempts = 0
+        AND (j.envelope IS NULL OR NOT holdfast.is_torn(j.envelope)) AND j.overrides IS NULL AND j.error IS NULL
+$$;
 
 -- Why a waiting job may not start: its record is broken, or a limit was lowered below what it has used. A suspect is tried
 -- again, however many stalls it has: others may have caused them.

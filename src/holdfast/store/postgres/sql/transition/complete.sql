@@ -19,8 +19,21 @@ DECLARE
     v_followed boolean;
     v_waited boolean;
     v_chains bigint[];
+    v_claims_deferred boolean;
+    v_deferred integer[] := '{}';
     j holdfast.job;
 BEGIN
+    SELECT EXISTS (SELECT 1 FROM holdfast.grip WHERE session = p_session AND last_run >= (SELECT min(run) FROM unnest(p_runs) AS u(run))
+            ORDER BY session, last_run OFFSET 0),
+        EXISTS (SELECT 1 FROM holdfast.watch WHERE run = ANY (p_runs) OFFSET 0) INTO v_claims_deferred, v_watched;
+    IF v_claims_deferred AND p_grips AND p_nexts IS NULL AND NOT v_watched THEN
+        v_deferred := holdfast.complete_deferred(p_now, p_session, p_queues, p_ids, p_runs, p_attempts, p_results, p_ttls);
+        IF cardinality(v_deferred) = cardinality(p_runs) THEN
+            RETURN v_deferred;
+        END IF;
+    ELSIF v_claims_deferred THEN  -- another turn that ended one of them left its row alone: what follows must see its grip as it is then
+        PERFORM 1 FROM holdfast.job WHERE run = ANY (p_runs) ORDER BY run FOR UPDATE;
+    END IF;
     WITH setting AS MATERIALIZED (
         SELECT name, result_ttl_ms, coalesce(completed_ms, 0) AS kept FROM holdfast.queue WHERE name = ANY (p_queues)
     ), mine AS MATERIALIZED (  -- see claim_deferred.sql
@@ -31,6 +44,7 @@ BEGIN
         FROM unnest(p_queues, p_ids, p_runs, p_attempts, p_results, p_ttls, p_nexts)
             WITH ORDINALITY AS e(queue, id, run, attempt, result, ttl, next, ord) JOIN setting q ON q.name = e.queue
             LEFT JOIN mine m ON e.run = ANY (m.runs)
+        WHERE e.ord <> ALL (v_deferred)
         ORDER BY e.run, e.ord
     ), done AS (
         UPDATE holdfast.job t
@@ -81,7 +95,8 @@ BEGIN
     SELECT array_agg(run) FILTER (WHERE plain) AS runs, array_agg(id) FILTER (WHERE plain) AS ids,
         array_agg(task) FILTER (WHERE plain) AS tasks, array_agg(priority) FILTER (WHERE plain) AS priorities,
         array_agg(run_at_ms) FILTER (WHERE plain) AS run_ats,
-        array_agg(greatest(0, p_now - claimed_at_ms)) FILTER (WHERE plain) AS times, array_agg(ord) AS done, array_agg(run) AS every, bool_or(key IS NOT NULL OR position > 0 AND next IS NULL) AS special,
+        array_agg(greatest(0, p_now - claimed_at_ms)) FILTER (WHERE plain) AS times, array_agg(ord) AS done, array_agg(run) AS every, bool_or(position > 0 AND next IS NULL) AS special,
+        array_agg(key) FILTER (WHERE key IS NOT NULL) AS keys, array_agg(queue) FILTER (WHERE key IS NOT NULL) AS key_queues,
         bool_or(chain IS NOT NULL OR absorbed_to IS NOT NULL) AS linked,
         array_agg(chain) FILTER (WHERE next IS NOT NULL) AS chains,
         array_agg(position) FILTER (WHERE next IS NOT NULL) AS positions,
@@ -116,7 +131,6 @@ BEGIN
                 PERFORM holdfast.notify_end(p_now, j, 'completed');
             END IF;
             DELETE FROM holdfast.abort WHERE session = p_session AND run = j.run AND attempt = j.attempts;
-            PERFORM holdfast.refresh_lane(p_now, j.queue, j.key);
         END LOOP;
     ELSE
         IF v_watched THEN
@@ -126,5 +140,9 @@ BEGIN
             PERFORM holdfast.resolve_blockers(p_now, ARRAY(SELECT run FROM holdfast.job WHERE run = ANY (v_runs) AND chain IS NULL));
         END IF;
     END IF;
-    RETURN coalesce(r.done, '{}');
+    IF r.keys IS NOT NULL THEN
+        PERFORM holdfast.refresh_keys(p_now, k.queue, k.keys) FROM (SELECT u.queue, array_agg(u.key) AS keys
+            FROM unnest(r.key_queues, r.keys) AS u(queue, key) GROUP BY u.queue ORDER BY u.queue) k;
+    END IF;
+    RETURN v_deferred || coalesce(r.done, '{}');
 END $$;

@@ -90,9 +90,8 @@ BEGIN
         v_answers[t.ord] := answer;
     END LOOP;
     IF b.keys IS NOT NULL THEN  -- a lane stands behind those that came before it
-        PERFORM holdfast.refresh_lane(p_now, b.queue, k.key)
-        FROM (SELECT u.key FROM unnest(b.keys) WITH ORDINALITY AS u(key, ord)
-              WHERE u.key = ANY (v_keys) GROUP BY u.key ORDER BY min(u.ord)) AS k;
+        PERFORM holdfast.refresh_keys(p_now, b.queue, ARRAY(SELECT u.key FROM unnest(b.keys) WITH ORDINALITY AS u(key, ord)
+            WHERE u.key = ANY (v_keys) ORDER BY u.ord));
     END IF;
     IF b.watchers IS NOT NULL THEN
         v_answers := holdfast.watch_answers(b.queue, v_answers, b.watchers);
@@ -175,7 +174,7 @@ END $$;
 
 CREATE OR REPLACE FUNCTION holdfast.answer_for(j holdfast.job) RETURNS holdfast.answer LANGUAGE plpgsql AS $$
 BEGIN
-    j := holdfast.as_claimed(j);
+    j := holdfast.current_row(j);
     RETURN ROW(CASE WHEN holdfast.outcome(j) = 'completed' THEN 'completed' ELSE 'duplicate' END, j.id, j.run,
         holdfast.outcome(j), j.result, CASE WHEN holdfast.outcome(j) = 'failed' THEN j.error END)::holdfast.answer;
 END $$;

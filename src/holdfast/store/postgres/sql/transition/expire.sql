@@ -43,6 +43,7 @@ CREATE OR REPLACE FUNCTION holdfast.expire_runs(p_now bigint, p_cause text, p_ru
 RETURNS record LANGUAGE plpgsql AS $$
 DECLARE
     v_runs bigint[] := p_runs;
+    e holdfast.event;
 BEGIN
     gone := cardinality(v_runs);
     failed := 0;
@@ -51,9 +52,22 @@ BEGIN
     END IF;
     v_runs := v_runs || ARRAY(SELECT run FROM holdfast.job WHERE run = ANY (holdfast.jobs_of_chains(p_runs)) AND position > 0
         AND run <> ALL (p_runs) ORDER BY run FOR UPDATE SKIP LOCKED);  -- a chain goes as a whole
-    PERFORM holdfast.append_removals(p_now, 'expire', p_cause, v_runs);
+    -- Those whose end is not in their rows (complete_deferred.sql) are alike, and of one queue.
+    SELECT min(j.queue), array_agg(r.run), array_agg(j.id), array_agg(j.task), array_agg(j.priority), array_agg(j.run_at_ms)
+    INTO e.queue, e.runs, e.ids, e.tasks, e.priorities, e.run_ats
+    FROM (SELECT run FROM unnest(v_runs) AS u(run) ORDER BY run) r CROSS JOIN LATERAL (SELECT queue, id, task, priority, run_at_ms
+        FROM holdfast.job WHERE run = r.run AND state = 'waiting' OFFSET 0) j;
+    IF e.runs IS NOT NULL THEN
+        e.at_ms := p_now; e.transition := 'expire'; e.cause := p_cause; e.attempt := 1;
+        PERFORM holdfast.append_pack(e);
+    END IF;
+    IF coalesce(cardinality(e.runs), 0) < cardinality(v_runs) THEN
+        PERFORM holdfast.append_removals(p_now, 'expire', p_cause, ARRAY(SELECT run FROM unnest(v_runs) AS u(run)
+            WHERE e.runs IS NULL OR run <> ALL (e.runs)));
+    END IF;
     WITH removed AS (
-        DELETE FROM holdfast.job WHERE run = ANY (v_runs) RETURNING queue, state
+        DELETE FROM holdfast.job WHERE run = ANY (v_runs)
+        RETURNING queue, CASE WHEN state = 'waiting' THEN 'completed' ELSE state END AS state  -- see complete_deferred.sql
     ), counted AS (
         INSERT INTO holdfast.move (queue, was, count) SELECT queue, state, count(*) FROM removed GROUP BY queue, state
     )
@@ -73,16 +87,18 @@ DECLARE
 BEGIN
     FOREACH v_completed IN ARRAY ARRAY[true, false] LOOP
         FOR e IN
-            SELECT ctid, at_ms, runs FROM holdfast.expiry
+            SELECT ctid, at_ms, runs, block FROM holdfast.expiry
             WHERE queue = p_queue AND completed = v_completed AND at_ms <= p_now
             ORDER BY at_ms LIMIT p_limit FOR UPDATE SKIP LOCKED
         LOOP
             EXIT WHEN cardinality(v_found) >= p_limit;
-            v_due := ARRAY(SELECT run FROM holdfast.job WHERE run = ANY (e.runs) AND expires_at_ms <= p_now
+            v_due := ARRAY(SELECT run FROM holdfast.job WHERE run = ANY (e.runs)
+                AND (expires_at_ms <= p_now OR e.block IS NOT NULL AND state = 'waiting' AND attempts = 0)
                 ORDER BY run LIMIT p_limit - cardinality(v_found) FOR UPDATE SKIP LOCKED);
             v_found := v_found || v_due;
-            v_locked := ARRAY(SELECT run FROM holdfast.job WHERE run = ANY (e.runs) AND expires_at_ms <= p_now
-                AND run <> ALL (v_due));
+            v_locked := ARRAY(SELECT run FROM holdfast.job WHERE run = ANY (e.runs)
+                AND (expires_at_ms <= p_now OR e.block IS NOT NULL AND state = 'waiting' AND attempts = 0) AND run <> ALL (v_due));
+            CONTINUE WHEN e.block IS NOT NULL AND cardinality(v_locked) > 0;  -- it has the ends of those that are left
             DELETE FROM holdfast.expiry WHERE ctid = e.ctid;
             IF cardinality(v_locked) > 0 THEN
                 INSERT INTO holdfast.expiry VALUES (p_queue, e.at_ms, v_locked, v_completed);

@@ -14,7 +14,7 @@ BEGIN
     IF NOT FOUND OR j.queue <> p_queue OR j.id <> p_id THEN
         RETURN 'missing';
     END IF;
-    j := holdfast.write_claim(j);
+    j := holdfast.write_current_row(j);
     IF j.state <> 'active' OR j.session IS DISTINCT FROM p_session OR j.attempts <> p_attempt
         OR NOT EXISTS (SELECT 1 FROM holdfast.session WHERE id = p_session AND NOT dead) THEN
         RETURN 'stale';

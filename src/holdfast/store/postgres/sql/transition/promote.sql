@@ -21,7 +21,9 @@ BEGIN
         PERFORM holdfast.count_move(p_queue, 'scheduled', 'waiting', cardinality(v_runs));
         PERFORM holdfast.add_to_order(v_runs);
         PERFORM holdfast.append_events(p_now, 'promote', v_runs);
-        PERFORM holdfast.refresh_lane(p_now, p_queue, key) FROM unnest(v_keys) AS k(key);
+        IF v_keys IS NOT NULL THEN
+            PERFORM holdfast.refresh_keys(p_now, p_queue, v_keys);
+        END IF;
     END IF;
 END $$;
 

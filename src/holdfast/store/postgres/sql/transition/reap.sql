@@ -41,7 +41,7 @@ BEGIN
     v_runs := ARRAY(SELECT run FROM holdfast.job WHERE run = ANY (ARRAY(SELECT h.run FROM unnest(v_dead) AS d(id)
             CROSS JOIN holdfast.held_runs(d.id, p_queue) AS h(run) ORDER BY h.run LIMIT p_limit))
         ORDER BY run FOR UPDATE);
-    PERFORM holdfast.write_claims(v_runs);
+    PERFORM holdfast.write_current_rows(v_runs);
     v_runs := ARRAY(SELECT run FROM holdfast.job WHERE run = ANY (v_runs) AND state = 'active' AND session = ANY (v_dead) ORDER BY run);
     PERFORM holdfast.lock_chains(v_runs);
     FOR j IN SELECT * FROM holdfast.job WHERE run = ANY (v_runs) ORDER BY run LOOP

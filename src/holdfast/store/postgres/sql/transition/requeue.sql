@@ -28,8 +28,10 @@ BEGIN
         v_done := '[]';
     END IF;
     SELECT array_agg(run), array_agg(DISTINCT queue) INTO v_runs, v_queues FROM (
-        SELECT run, queue FROM holdfast.job
-        WHERE (p_queue IS NULL OR queue = p_queue) AND state = ANY (p_states) AND (p_task IS NULL OR task = p_task)
+        SELECT run, queue FROM holdfast.job t
+        WHERE (p_queue IS NULL OR queue = p_queue) AND (state = ANY (p_states) OR state = 'waiting' AND attempts = 0
+                AND 'completed' = ANY (p_states) AND EXISTS (SELECT 1 FROM holdfast.expiry x  -- see complete_deferred.sql
+                    WHERE x.block = holdfast.block_of(t.run) AND t.run = ANY (x.runs) AND x.at_ms > v_now OFFSET 0)) AND (p_task IS NULL OR task = p_task)
             AND (p_key IS NULL OR key = p_key) AND (p_ids IS NULL OR id = ANY (p_ids))
             AND (p_after IS NULL OR enqueued_at_ms >= p_after) AND (p_until IS NULL OR enqueued_at_ms < p_until)
             AND (expires_at_ms IS NULL OR expires_at_ms > v_now) AND requeued_as IS NULL
@@ -37,15 +39,17 @@ BEGIN
         ORDER BY run DESC LIMIT p_limit) found;
     IF v_runs IS NOT NULL THEN
         PERFORM holdfast.lock_queues(holdfast.queues_reached(v_queues, v_runs, NULL));  -- where chains began that go on again, too
-        v_runs := ARRAY(SELECT run FROM holdfast.job WHERE run = ANY (v_runs) AND state = ANY (p_states)
+        v_runs := ARRAY(SELECT run FROM holdfast.job WHERE run = ANY (v_runs) AND state = ANY (p_states || 'waiting'::text)
             AND requeued_as IS NULL AND chain_state IS DISTINCT FROM 'open' ORDER BY run FOR UPDATE);
+        PERFORM holdfast.write_current_rows(v_runs);
+        v_runs := ARRAY(SELECT run FROM holdfast.job WHERE run = ANY (v_runs) AND state = ANY (p_states) ORDER BY run);
         v_news := ARRAY(SELECT nextval('holdfast.run') FROM generate_series(1, cardinality(v_runs)));
         FOR v_old IN SELECT run FROM holdfast.job WHERE run = ANY (v_runs) ORDER BY queue, id COLLATE "C", run  -- as `enqueue` goes
         LOOP
             SELECT * INTO j FROM holdfast.job WHERE run = v_old;
-            CONTINUE WHEN j.chain_state = 'open' OR EXISTS (SELECT 1 FROM holdfast.job
-                WHERE queue = j.queue AND id = j.id AND held AND run <> j.run
-                AND (finished_at_ms IS NULL OR chain_state = 'open'));  -- not waited for: its transaction may wait for one of these
+            CONTINUE WHEN j.chain_state = 'open' OR EXISTS (SELECT 1 FROM holdfast.job o
+                WHERE o.queue = j.queue AND o.id = j.id AND o.held AND o.run <> j.run
+                AND ((holdfast.current_row(o)).finished_at_ms IS NULL OR o.chain_state = 'open'));  -- not waited for: its transaction may wait for one of these
             h := holdfast.lock_holder(v_now, j.queue, j.id);
             CONTINUE WHEN h.run <> j.run OR j.position > 0 AND NOT EXISTS (
                 SELECT 1 FROM holdfast.job f WHERE f.run = j.chain AND f.tail = j.run);  -- a fork would have two ends
