@@ -48,7 +48,9 @@ def test_a_new_project_has_tests_that_pass_and_runs(tmp_path: Path, monkeypatch:
         "  holdfast worker my_shop.tasks:app --reload",
     ]  # fmt: skip
     folder = tmp_path / "my-shop"
-    tested = python(folder, "pytest", "-q", "-p", "no:cacheprovider")
+    plugin = "import warnings\ndef pytest_configure(config): warnings.warn('of a plugin', DeprecationWarning)\n"
+    (folder / "their_plugin.py").write_text(plugin)  # the environment may have others, whose warnings are not ours
+    tested = python(folder, "pytest", "-q", "-p", "no:cacheprovider", "-p", "their_plugin")
     assert "4 passed" in tested.stdout, tested.stdout
     queued = python(folder, "holdfast", "enqueue", "--app", "my_shop.tasks:app", "greet", "name=Ann", "--id", "x")
     assert queued.stdout == "queued: mail/x run 1 (waiting)\n"
