@@ -62,8 +62,8 @@ def install(plan: PagePlan, tell: Tell) -> None:
     chosen = [each for store in plan.stores for each in systems(store, plan.peers[store])]
     chosen += [each for store in plan.stores for each in recovery.survivors(store, plan.survivors)]
     chosen += [harness.INNER] if plan.clone else []
-    for system in dict.fromkeys(each for each in chosen if each.packages):
-        tell(f"at hand: {system.name} on {system.store}")
+    for system in {each.script: each for each in chosen if each.packages}.values():
+        tell(f"at hand: {system.name}")
         with suppress(NotInstallable):  # which the page then says
             command(system)
 

@@ -34,7 +34,7 @@ class PagePlan:
     recovery_jobs: int = 1_000
     recovery_patience: float = 75.0
     processes: tuple[int, ...] = (1, 2, 4)
-    scale_jobs: int = 10_000
+    scale_jobs: int = 20_000
     shapes: tuple[str, ...] = ("one queue", "1,000 queues", "10,000 keys")
     backlog: int = 100_000
     sustained: float = 30.0

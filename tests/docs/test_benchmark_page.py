@@ -18,7 +18,7 @@ from benchmarks.compare.rounds import Outcome
 from benchmarks.page import charts, words, write
 from benchmarks.page import figures as taking
 from benchmarks.page.charts import bars
-from benchmarks.page.plan import QUICK, PagePlan
+from benchmarks.page.plan import FULL, QUICK, PagePlan
 from benchmarks.script import quantiles
 from benchmarks.third_party import adapter, contract, harness_run
 
@@ -111,6 +111,16 @@ def test_a_part_that_fails_is_missing_and_no_longer_shown(monkeypatch: pytest.Mo
     after = taking.take(replace(QUICK, parts=("scale",)), lambda line: None, write.read())
     assert after["missing"]["scale"] == "SystemExit: no end"
     assert "scale" not in after
+
+
+def test_every_environment_of_the_page_is_made_once_before_it_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    monkeypatch.setattr(taking, "command", lambda system: made.append(system.name))
+    taking.install(replace(FULL, clone="there"), lambda line: None)
+    assert len(made) == len(set(made))
+    assert {"litequeue", "huey", "bullmq", "platformatic", "dramatiq", "pgqueuer", "awa", "harness"} <= {
+        name.partition(" ")[0] for name in made
+    }
 
 
 def test_an_axis_ends_at_a_round_number() -> None:
