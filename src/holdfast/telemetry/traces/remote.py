@@ -71,7 +71,7 @@ _SPAN_KEY = next(iter(set_span_in_context(INVALID_SPAN, NOTHING)))
 """Under which OpenTelemetry keeps the span of a context: to make one by its functions takes three times as long."""
 
 
-_latest: tuple[str, Context] = ("", NOTHING)
+_latest: tuple[str | None, Context] = (None, NOTHING)
 """What `dropped` has found last, by its `traceparent`: the jobs of one bulk have the same."""
 
 
