@@ -29,13 +29,14 @@ def filled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return Filled(fresh(request.param, tmp_path_factory.mktemp("reuse")))
 
 
-@pytest.fixture(params=["false", "true"], ids=["stock", "pushdown on"])
+@pytest.fixture
 def own(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[SparkSession]:
-    """Somebody's own session, as Spark makes it, and with the setting that makes Spark push filters."""
+    """Somebody's own session, with the setting that makes Spark push filters, unless a test says otherwise."""
+    setting = getattr(request, "param", "true")
     made = spark.newSession()
-    made.conf.set(PUSHDOWN, request.param)
+    made.conf.set(PUSHDOWN, setting)
     yield made
-    assert made.conf.get(PUSHDOWN) == request.param
+    assert made.conf.get(PUSHDOWN) == setting
 
 
 @pytest.fixture(params=KINDS)
@@ -54,6 +55,7 @@ def jobs(spark: SparkSession, filled: Filled) -> DataFrame:
     return spark.read.format("holdfast").options(url=filled.url, table="jobs").load()
 
 
+@pytest.mark.parametrize("own", ["false", "true"], ids=["stock", "pushdown on"], indirect=True)
 def test_a_frame_used_twice_does_not_keep_the_first_uses_filter(own: SparkSession, filled: Filled) -> None:
     log = events(own, filled)
     assert log.where("transition = 'claim'").count() == filled.count("claim")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import psycopg
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from spark_places import Shop, fresh, log_of
+from spark_places import KINDS, Shop, fresh, log_of
 
 from holdfast.store.scan import open_scan
 
@@ -66,7 +67,7 @@ async def logged(url: str) -> list[tuple[str, str]]:
         return sorted((event.queue, event.id) for event in await log_of(shop.app))
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "redis"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_each_event_comes_once_in_batches_of_a_limited_size(kind: str, spark: SparkSession, tmp_path: Path) -> None:
     url = fresh(kind, tmp_path)
     live(url, 10)
@@ -79,6 +80,10 @@ def test_each_event_comes_once_in_batches_of_a_limited_size(kind: str, spark: Sp
     rows = collector.rows()
     assert sorted((queue, id) for queue, id, *_ in rows) == asyncio.run(logged(url))
     assert len(rows) == 17
+    read = (
+        spark.read.format("holdfast").options(url=url).load().select("queue", "id", "sequence", "transition", "missing")
+    )
+    assert Counter(map(tuple, read.collect())) == Counter(rows), "the same table, read as a batch"
 
 
 def test_a_transaction_that_was_open_during_a_batch_comes_in_a_later_one(spark: SparkSession, tmp_path: Path) -> None:
