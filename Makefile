@@ -85,6 +85,7 @@ django: $(VENV)/.dev ## Test with the newest Django: make django DJANGO=python3.
 spark: ## Test one Spark with one Python: make spark SPARK=4.2 PYTHON=python3.12 (ARGS chooses tests)
 	@$(PYTHON) -m venv $(WITH_SPARK)
 	@$(WITH_SPARK)/bin/python -m pip --quiet --disable-pip-version-check install --editable '.[test]' 'pyspark~=$(SPARK).0'
+	@$(WITH_SPARK)/bin/python tests/debian.py
 	@$(WITH_SPARK)/bin/python -m pytest tests/spark -n 1 $(ARGS)
 
 bench: $(VENV)/.dev ## Measure on every store, beside other queues, and write docs/benchmarks.md (ARGS=--quick: some minutes)

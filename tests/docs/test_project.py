@@ -46,6 +46,14 @@ def test_every_supported_server_is_in_the_matrix(server: str, name: str) -> None
     assert [each["version"] for each in matrix if each["server"] == server] == supported(name)
 
 
+def test_the_oldest_spark_of_the_extra_is_tested_beside_the_newest() -> None:
+    (oldest,) = [
+        each.removeprefix("pyspark>=") for each in PROJECT["optional-dependencies"]["spark"] if "pyspark" in each
+    ]
+    assert [step["run"] for step in TEST["spark"]["steps"] if "run" in step] == [f"make spark SPARK={oldest}"]
+    assert f"PySpark {oldest} and newer" in (ROOT / "docs" / "support.md").read_text("utf-8")
+
+
 def test_workflows_run_targets_of_the_makefile() -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
     for path in WORKFLOWS:
