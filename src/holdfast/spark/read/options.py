@@ -16,7 +16,7 @@ from ...store.shown import shown
 from ..store_url import reachable
 from .arrow import chosen_fields
 from .tables import SCHEMAS, TABLES, Table
-from .where import conditions, instant_ms
+from .where import MOST_WHOLE, conditions, instant_ms
 
 Word = TypeVar("Word", bound=str)
 SWITCH = ("true", "false")
@@ -125,12 +125,19 @@ def _which(wanted: Mapping[str, str], table: Table) -> tuple[Condition, ...]:
         found.append(Condition("queue", "in", _names(wanted["queues"], "queues")))
     if "idPrefix" in wanted:
         found.append(Condition("id", "starts", wanted["idPrefix"]))
-    for name, op in _BOUNDS:
-        if name in wanted:
-            found.append(Condition(TIMES[table], op, instant_ms(wanted[name], f"option {name}")))
+    found += _times(wanted, table)
     if "runs" in wanted:
         found += _runs(wanted["runs"])
     return (*found, *(conditions(wanted["where"], table) if "where" in wanted else ()))
+
+
+def _times(wanted: Mapping[str, str], table: Table) -> list[Condition]:
+    at = {name: instant_ms(wanted[name], f"option {name}") for name, _ in _BOUNDS if name in wanted}
+    if len(at) == len(_BOUNDS) and at["since"] > at["until"]:
+        raise ConfigError(
+            f"options since={wanted['since']!r}, until={wanted['until']!r}: the time ends before it begins"
+        )
+    return [Condition(TIMES[table], op, at[name]) for name, op in _BOUNDS if name in at]
 
 
 def _names(text: str, option: str) -> tuple[str, ...]:
@@ -155,6 +162,8 @@ def _runs(text: str) -> list[Condition]:
     if match is None or not (match[1] or match[3]):
         raise ConfigError(f"option runs={text!r}: a run or a range of them, such as 7, 100-200, 100- or -200")
     first, last = match[1], match[3] if match[2] else match[1]
+    if int(last or MOST_WHOLE) > MOST_WHOLE or int(first or 0) > int(last or MOST_WHOLE):
+        raise ConfigError(f"option runs={text!r}: no run has such a number, or the last comes before the first")
     least: list[Condition] = [Condition("run", ">=", int(first))] if first else []
     return [*least, Condition("run", "<=", int(last))] if last else least
 
@@ -168,6 +177,6 @@ def _one_of(name: str, value: str, known: tuple[Word, ...]) -> Word:
 
 def _count(wanted: Mapping[str, str], name: str) -> int | None:
     value = wanted.get(name)
-    if value is not None and (not value.isdigit() or int(value) < 1):
+    if value is not None and (not (value.isascii() and value.isdigit()) or int(value) < 1):
         raise ConfigError(f"option {name}={value!r}: a whole number from 1")
     return None if value is None else int(value)

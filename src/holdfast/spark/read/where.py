@@ -29,6 +29,8 @@ from .tables import SCHEMAS, Table
 Literal = str | int | float
 _TOKEN = re.compile(r"\s*(?:('(?:[^']|'')*')|(-?\d+(?:\.\d+)?)|(\w+)|(<=|>=|==|[=<>(),]))")
 _OPS: dict[str, Op] = {"=": "=", "==": "=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+MOST_WHOLE = 2**63 - 1
+"""The largest whole number that every store can compare with."""
 _FORM = "COLUMN = VALUE, <, <=, >, >=, IN (…), LIKE 'text%', IS NULL or IS NOT NULL, joined by AND"
 
 
@@ -151,7 +153,10 @@ def _text(word: str, name: str) -> str:
 
 
 def _whole(word: str, name: str) -> int:
-    return int(word)
+    number = int(word)
+    if abs(number) > MOST_WHOLE:
+        raise ValueError(word)
+    return number
 
 
 def _number(word: str, name: str) -> float:
