@@ -1,4 +1,4 @@
-"""`holdfast lake`, as people call it: killed, stopped, asked for reports and replays."""
+"""`holdfast lake`, as people call it: stopped, asked for reports and replays. `test_driver_kill` kills it."""
 
 from __future__ import annotations
 
@@ -26,22 +26,20 @@ from holdfast.demo import lake as demo_lake
 
 PATIENCE = 300.0
 pytestmark = pytest.mark.timeout(900)
-"""Two sessions start here, each in a process of its own."""
+"""A session starts here in a process of its own."""
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, History]]:
-    """A lake that was made by the command, which was killed on its way and started again."""
+    """A lake that was made by the command, which was stopped after its first batch."""
     folder = tmp_path_factory.mktemp("command")
     with History("sqlite", folder) as history:
         history.go_on()
-        with running(history, folder, "--every", "100ms") as first:
-            wait_for(first, lambda: any(folder.glob("lake/events/b*")))
-        with running(history, folder, "--follow") as second:
-            wait_for(second, lambda: (folder / "lake/workers/_delta_log/00000000000000000001.json").exists())
-            second.send_signal(signal.SIGTERM)
-            out, err = second.communicate(timeout=PATIENCE)
-        assert second.returncode == 0, err
+        with running(history, folder, "--follow") as process:
+            wait_for(process, lambda: (folder / "lake/workers/_delta_log/00000000000000000001.json").exists())
+            process.send_signal(signal.SIGTERM)
+            out, err = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 0, err
         assert "batch 1: " in out
         assert "stopping after this batch" in err
         yield folder / "lake", history
@@ -79,7 +77,7 @@ def run(*words: object) -> str:
     return done.output
 
 
-def test_killed_and_started_again_it_has_everything_once(made: tuple[Path, History]) -> None:
+def test_what_it_has_read_is_there_once(made: tuple[Path, History]) -> None:
     check(made[0], made[1].events())
 
 

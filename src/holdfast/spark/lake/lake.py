@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -135,7 +136,7 @@ class Lake:
         touched = shelves(batch, new) if behind else set()
         frames = gold.frames(self._spark, self._bronze.table, batch, new)
         # No table needs another's rows, so Spark works on several at once. They are committed one after the other.
-        with ThreadPoolExecutor(AT_ONCE) as pool:
+        with _pool() as pool:
             silver_files = [pool.submit(silver.write, batch, number, touched) for silver in behind]
             gold_files = [
                 pool.submit(gold.write, self._spark, table, frames[table.schema.name], new, number) for table in needed
@@ -159,6 +160,17 @@ class Lake:
             compact(self._spark, table, number, until)
             if number % TIDY_EVERY == 0:
                 delete_replaced(table)
+
+
+@contextmanager
+def _pool() -> Iterator[ThreadPoolExecutor]:
+    """Yield threads for the tables. After an error, as when another run was quicker, no further table is begun."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        try:
+            yield pool
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 OnResult = Callable[[BatchResult | LakeError | StoreError | None], None]
