@@ -81,6 +81,16 @@ def test_results_come_as_they_are_made(spark: SparkSession, shop: Shop) -> None:
             ] == [8]  # fmt: skip
 
 
+def test_a_stream_whose_workers_would_take_every_core_is_refused(spark: SparkSession, small: Shop) -> None:
+    df = spark.range(8).selectExpr("id AS number")
+    with pytest.raises(ConfigError, match="workers=2 would take all 2 cores of this Spark while results come"):
+        map(df, small.double, app=small.target, name="s", workers=2, stream=True)
+    assert small.jobs("numbers") == {}
+    rows = [row for batch in map(df, small.double, app=small.target, name="s", workers=1, stream=True, timeout=60)
+            for row in batch.collect()]  # fmt: skip
+    assert sorted((row.number, row.result) for row in rows) == [(number, number * 2) for number in range(8)]
+
+
 def test_a_stream_waits_for_the_chains_of_its_rows(spark: SparkSession, small: Shop) -> None:
     df = spark.range(3).selectExpr("id AS number")
     with pytest.raises(JobTimeout):

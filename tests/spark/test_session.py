@@ -25,7 +25,7 @@ from holdfast.spark.read.options import KNOWN
 from holdfast.spark.read.tables import SCHEMAS
 from holdfast.spark.session.class_archive import ClassArchive
 from holdfast.spark.session.java import Java, find_java
-from holdfast.spark.session.master import refuse_connect, refuse_unreachable
+from holdfast.spark.session.master import local_cores, refuse_connect, refuse_unreachable
 from holdfast.spark.session.spark_conf import configured
 
 
@@ -276,6 +276,12 @@ def test_a_master_with_a_host_that_answers_is_left_to_spark(closed: int) -> None
 def test_a_master_without_host_or_port_is_refused(master: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(f"master={master!r}: name a host and a port, as in spark://")):
         refuse_unreachable(master)
+
+
+def test_cores_are_counted_where_spark_runs_in_this_process() -> None:
+    assert local_cores("local[*]") == os.cpu_count()
+    assert [local_cores(master) for master in ("local", "local[3]", "local[2,4]")] == [1, 3, 2]
+    assert [local_cores(master) for master in ("local-cluster[2,1,1024]", "spark://head:7077", "yarn")] == [None] * 3
 
 
 def test_a_log_level_that_is_none_is_refused() -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal, TypedDict, Unpack, overload
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ...app.task import AnyTask
 from ...core.duration import Duration, to_ms
 from ...core.word import check_text
 from ...errors import ConfigError
+from ..session.master import local_cores
 from ..store_url import reachable
 from ..write.options import HOLD
 from ..write.write import tags_option, task_options
@@ -78,6 +79,8 @@ def map(
     `stream`, yield DataFrames as results come, each with the rows that were finished since the one before.
     """
     _refuse(df, task, name)
+    if stream:
+        _leave_a_core(df.sparkSession, name, workers)
     aside = {
         "runAtColumn": run_at_column, "priorityColumn": priority_column, "keyColumn": key_column,
         "tagsColumn": tags_column,
@@ -109,6 +112,17 @@ def _refuse(df: DataFrame, task: AnyTask, name: str) -> None:
         raise ConfigError(f"map {name!r}: the column {taken[0]!r} would be there twice; rename yours first")
     if task.result_codec.name != "json":
         raise ConfigError(f"map {name!r}: the results of {task.name} are {task.result_codec.name}, and must be JSON")
+
+
+def _leave_a_core(spark: SparkSession, name: str, workers: int | None) -> None:
+    """Raise when workers would take every core: who reads what comes would wait for a core, and they for the reader."""
+    cores = local_cores(spark.sparkContext.master)
+    if workers is None or cores is None or workers < cores:
+        return
+    raise ConfigError(
+        f"map {name!r}: workers={workers} would take all {cores} cores of this Spark while results come, and none "
+        "would be left to read them; give fewer, or more cores (local[N]), or start the workers elsewhere"
+    )
 
 
 def _id(name: str, columns: Sequence[str]) -> Column:

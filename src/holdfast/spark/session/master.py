@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 
@@ -10,12 +11,21 @@ from ...errors import ConfigError
 PATIENCE = 10.0
 """Seconds that all hosts of a master together have to accept a connection."""
 _SCHEME = "spark://"
+_LOCAL = re.compile(r"local(?:\[(\*|\d+)(?:,\s*\d+)?\])?")
 _HOST = re.compile(r"(\[[^\]]+\]|[^:\[\]]+):(\d{1,5})")
 
 
 def is_local(master: str) -> bool:
     """Return whether everything runs on this machine."""
     return master == "local" or master.startswith(("local[", "local-cluster["))
+
+
+def local_cores(master: str) -> int | None:
+    """Return how many tasks run at once where Spark runs in this process; `None` on a cluster."""
+    found = _LOCAL.fullmatch(master)
+    if found is None:
+        return None
+    return (os.cpu_count() or 1) if found[1] == "*" else int(found[1] or 1)
 
 
 def refuse_unreachable(master: str) -> None:
