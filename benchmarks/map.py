@@ -11,16 +11,21 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import itertools
 import multiprocessing
 import os
 import statistics
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from benchmarks.processor import below, children, processes, processor_time
 from benchmarks.sink import addresses
 
 APP = """
@@ -106,37 +111,96 @@ def asking(api: str, slots: int) -> Any:
     return ask
 
 
-def processor_seconds() -> float:
-    """Return the processor time of this process and of all below it, ended ones included."""
-    times: dict[int, tuple[int, int]] = {}
-    for file in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            fields = file.read_text().rpartition(")")[2].split()
-            times[int(file.parent.name)] = int(fields[1]), sum(map(int, fields[11:15]))
-    ours = {os.getpid()}
-    while more := {pid for pid, (parent, _) in times.items() if parent in ours} - ours:
-        ours |= more
-    return sum(times[pid][1] for pid in ours) / os.sysconf("SC_CLK_TCK")
+class Watch(threading.Thread):
+    """The processor time of this process and of all below it, by what they are.
+
+    Spark's daemon waits for none of its Python processes, so that the kernel forgets those that have ended: they are
+    looked at often.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self._daemons = set[int]()
+        self._executors: dict[int, float] = {}
+        self.start()
+
+    def run(self) -> None:
+        for number in itertools.count():
+            if number % 10 == 0:
+                self._find()
+            self._look()
+            time.sleep(0.1)
+
+    def _find(self) -> None:
+        """Find Spark's daemons, the Python processes that the JVM has started."""
+        running = list(processes())
+        jvms = {each.pid for each in running if each.parent == os.getpid() and name_of(each.pid) == "java"}
+        self._daemons = {each.pid for each in running if each.parent in jvms}
+
+    def _look(self) -> None:
+        """Note what the daemons and their processes took so far."""
+        workers = [pid for daemon in self._daemons for pid in children(daemon)]
+        self._executors.update({pid: processor_time(pid) for pid in (*self._daemons, *workers)})
+
+    def seconds(self) -> dict[str, float]:
+        """Return the time of each part until now."""
+        self._find()
+        self._look()
+        own = os.times()
+        found = {"driver": own.user + own.system, "executors": sum(self._executors.values())}
+        for pid in set(below(os.getpid())) - self._executors.keys():
+            name = name_of(pid)
+            part = "JVM" if name == "java" else "API" if name.startswith("python") else "store"
+            found[part] = found.get(part, 0.0) + processor_time(pid)
+        return found
+
+
+def name_of(pid: int) -> str:
+    """Return the name of a process; nothing where it has ended."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
+@dataclass
+class Taken:
+    """The seconds that one way took, of the clock and of processors."""
+
+    wall: float = 0.0
+    processor: dict[str, float] = field(default_factory=dict)
+
+    def told(self, rows: int) -> str:
+        """Return rows a second, and the processor time of a row, in all and where it went."""
+        each = {name: 1000 * seconds / rows for name, seconds in self.processor.items()}
+        where = ", ".join(f"{name} {ms:.2f}" for name, ms in each.items() if ms >= 0.005)
+        return f"{rows / self.wall:,.0f} rows/s, {sum(each.values()):.2f} ms of processor a row ({where})"
+
+
+@cache
+def _watch() -> Watch:
+    return Watch()
 
 
 @contextlib.contextmanager
-def taken(into: dict[str, float]) -> Iterator[None]:
-    """Note the seconds that the block takes, of the clock and of processors."""
-    began, used = time.perf_counter(), processor_seconds()
-    yield
-    into["wall"], into["processor"] = time.perf_counter() - began, processor_seconds() - used
+def taken() -> Iterator[Taken]:
+    """Yield what is filled in when the block has ended."""
+    found, watch = Taken(), _watch()
+    began, used = time.perf_counter(), watch.seconds()
+    yield found
+    found.wall = time.perf_counter() - began
+    found.processor = {name: seconds - used.get(name, 0.0) for name, seconds in watch.seconds().items()}
 
 
-def plain(frame: Any, api: Api, slots: int) -> dict[str, float]:
+def plain(frame: Any, api: Api, slots: int) -> Taken:
     """Return what `mapInPandas` takes."""
-    took: dict[str, float] = {}
-    with taken(took):
+    with taken() as took:
         found = frame.mapInPandas(asking(api.url, slots), "number long, result long")
         assert found.where("result = number * 2").count() == frame.count()
     return took
 
 
-def queued(frame: Any, api: Api, slots: int, url: str, file: Path) -> dict[str, float]:
+def queued(frame: Any, api: Api, slots: int, url: str, file: Path) -> Taken:
     """Return what `map` takes, with two workers on the same Spark, until all results are read."""
     import importlib.util
 
@@ -148,8 +212,7 @@ def queued(frame: Any, api: Api, slots: int, url: str, file: Path) -> dict[str, 
     assert spec.loader is not None
     module = sys.modules[file.stem] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    took: dict[str, float] = {}
-    with taken(took):
+    with taken() as took:
         found = map(frame, module.ask, name="bench", app=f"{file}:app", workers=2, slots=slots)
         assert found.where("result = number * 2").count() == frame.count()
     return took
@@ -165,7 +228,7 @@ def failing(frame: Any, api: Api, slots: int, url: str, file: Path) -> None:
         told = next((line for line in str(error).splitlines() if "HTTPStatusError" in line), type(error).__name__)
         print(f"mapInPandas, 1 % fails: ended after {api.calls.value:,} calls, with no result: {told.strip()[:80]}")
     api.calls.value = 0
-    seconds = queued(frame, api, slots, url, file)["wall"]
+    seconds = queued(frame, api, slots, url, file).wall
     print(f"map, 1 % fails: every row has its result after {api.calls.value:,} calls, {seconds:.1f} s", flush=True)
 
 
@@ -190,10 +253,9 @@ def main() -> None:
         for number in range(1, given.rounds + 1):
             before = plain(rows, api, given.slots)
             ours = queued(rows, api, given.slots, next(urls), folder / f"map_app_{number}.py")
-            ratios.append(before["wall"] / ours["wall"])
-            speeds = [f"{given.rows / each['wall']:,.0f} rows/s, {each['processor']:.1f} s" for each in (before, ours)]
-            told = f"mapInPandas {speeds[0]} of processors, map {speeds[1]}"
-            print(f"{given.store}: {told}, ratio {ratios[-1]:.2f}", flush=True)
+            ratios.append(before.wall / ours.wall)
+            print(f"{given.store}: mapInPandas {before.told(given.rows)}", flush=True)
+            print(f"{given.store}: map {ours.told(given.rows)}; ratio {ratios[-1]:.2f}", flush=True)
         print(f"{given.store}: map has {statistics.median(ratios):.2f} of mapInPandas' speed (target: 0.9)", flush=True)
         failing(rows, api, given.slots, next(urls), folder / "map_app_failing.py")
     spark.stop()
