@@ -29,7 +29,8 @@ pytestmark = pytest.mark.timeout(500)
 @contextlib.contextmanager
 def running(*command: str) -> Iterator[subprocess.Popen[str]]:
     """A driver in a process of its own, killed at the end of the block if it still runs."""
-    environment = {**lean_environment(), "PYTHONPATH": f"{Path(__file__).parent}:{os.environ.get('PYTHONPATH', '')}"}
+    here = Path(__file__).parent
+    environment = {**lean_environment(), "PYTHONPATH": f"{here}:{here.parent}:{os.environ.get('PYTHONPATH', '')}"}
     process = subprocess.Popen(
         [sys.executable, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     )
