@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 from blocks import AROUND, ROOT, Block, around, blocks, files, filled, numbers, pieces
+from lean_spark import lean_environment
 from peers import PEERS
 
-QUICK_JAVA = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""Spark's programs here run once, and for seconds: what is compiled well comes too late."""
 BLOCKS = blocks("python")
 PROGRAMS = [block for block in BLOCKS if block.complete and not (block.theirs or block.not_run)]
 PIECES = pieces()
@@ -85,7 +84,7 @@ def run(name: str, where: str, folder: Path, patience: int) -> None:
         text=True,
         timeout=patience,
         check=False,
-        env={**os.environ, **QUICK_JAVA, "PYTHONPATH": str(ROOT / "tests")},
+        env={**lean_environment(), "PYTHONPATH": str(ROOT / "tests")},
     )
     assert done.returncode == 0, f"{where}\n{done.stdout}{done.stderr}"
     own = [line for line in done.stderr.splitlines() if line.startswith("Traceback")]  # those of jobs are indented

@@ -63,8 +63,6 @@ DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
-QUICK_JAVA = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""Spark's programs here run once, and for seconds: what is compiled well comes too late."""
 NO_PARTS = {"bench.py", "case.py", "harness.py"}
 """Files of the contract suite that have no tests of their own."""
 NOT_FOR_USERS = {

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from browser_case import Served
 from browser_shop import shop
+from lean_spark import lean_environment
 from playwright.sync_api import Page, expect
 from support import until
 from test_actions import enqueue, reaches
@@ -31,7 +32,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     reaches(made, "payments", "bad", "failed")
     until(lambda: made.do(made.app.count(queue="mail", state="completed")).number >= 5, "the mail is sent")
     run = [sys.executable, "-m", "holdfast", "lake", "run", "--url", url, "--path", str(folder / "lake"), "--once"]
-    done = subprocess.run(run, capture_output=True, text=True, check=False)
+    done = subprocess.run(run, capture_output=True, text=True, check=False, env=lean_environment())
     assert done.returncode == 0, done.stdout + done.stderr
     yield made
     made.close()
