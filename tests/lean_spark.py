@@ -7,8 +7,8 @@ import shlex
 
 _JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 LEAN = {
-    "spark.driver.extraJavaOptions": _JAVA,
-    "spark.executor.extraJavaOptions": _JAVA,
+    "spark.driver.defaultJavaOptions": _JAVA,
+    "spark.executor.defaultJavaOptions": _JAVA,
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.shuffle.partitions": "2",

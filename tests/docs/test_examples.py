@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from lean_spark import lean_environment
 
 ROOT = Path(__file__).parents[2]
 SAID = {
@@ -57,7 +58,7 @@ def test_every_example_is_tested() -> None:
 @pytest.mark.parametrize("name", SAID)
 def test_an_example_runs(name: str, tmp_path: Path) -> None:
     command = [sys.executable, "-W", "error", str(ROOT / "examples" / f"{name}.py"), *ARGUMENTS.get(name, ())]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, env=lean_environment())
     assert done.returncode == 0, done.stderr
     assert [line for line in done.stderr.splitlines() if not OF_JOBS.search(line)] == []
     for said in SAID[name]:
