@@ -139,6 +139,10 @@ class _Recorded(Outcomes):
             self._handlers[ended.lease] = ended.handler
             self.ran[ended.lease.run, ended.lease.attempt].error = ended.error
 
+    def keep(self, attempt: Attempt) -> None:
+        super().keep(attempt)
+        self._handlers[attempt.lease] = attempt.handler
+
     @property
     def failed(self) -> BaseException | None:
         """What a handler raised whose failure is not settled yet."""

@@ -151,9 +151,9 @@ class Outcomes:
             record = Ended(ended.claimed, ended.ran, ended.error) if isinstance(ended, Attempt) else Ended(ended)
         self._records[record.claimed.lease] = record
 
-    def keep(self, claimed: Claimed, ran: float | None) -> None:
+    def keep(self, attempt: Attempt) -> None:
         """Keep, for observers, that a handler returned. It equals `remember` where no hook is told of ends."""
-        self._records[claimed.lease] = Ended(claimed, ran)
+        self._records[attempt.claimed.lease] = Ended(attempt.claimed, attempt.ran)
 
     def lose(self, lease: Lease, why: str) -> None:
         """Count an attempt whose end does not count, and tell hooks and observers."""

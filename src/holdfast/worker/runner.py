@@ -190,7 +190,7 @@ class Runner:
             self.suspects -= claimed.company is not None
             settled.append(settlement)
             if kept:
-                outcomes.keep(claimed, attempt.ran)
+                outcomes.keep(attempt)
             attempt.job._close()
         if self._failing:
             for attempt in attempts:
