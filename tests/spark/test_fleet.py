@@ -18,7 +18,7 @@ from support import until
 from holdfast.cli.root import cli
 from holdfast.core.state import State
 from holdfast.errors import ConfigError, StoreError
-from holdfast.spark import fleet, refuse_remote
+from holdfast.spark import fleet, map, refuse_remote, write
 from holdfast.spark.fleet.fleet import Fleet
 from holdfast.spark.fleet.worker import listen_seconds
 
@@ -86,6 +86,18 @@ def test_what_cannot_be_a_fleet_is_refused(spark: SparkSession, shop: Shop) -> N
 
     with pytest.raises(ConfigError, match="is a file of this machine"):
         refuse_remote(shop.url, Remote())  # type: ignore[arg-type]
+
+
+def test_rows_that_would_wait_for_a_core_of_a_fleet_are_refused(spark: SparkSession, shop: Shop) -> None:
+    df = spark.range(8).selectExpr("id AS number")
+    with fleet(shop.target, spark=spark, queues=["numbers"], workers=2):
+        with pytest.raises(ConfigError, match="write 'm': a fleet of 2 workers keeps all 2 cores of this Spark"):
+            map(df, shop.double, app=shop.target, name="m")
+        with pytest.raises(ConfigError, match="give it fewer workers, or Spark more cores"):
+            write(df, shop.double, app=shop.target, name="w")
+    with fleet(shop.target, spark=spark, queues=["numbers"], workers=1):
+        found = map(df, shop.double, app=shop.target, name="m", timeout=60).collect()
+    assert sorted(row.result for row in found) == [number * 2 for number in range(8)]
 
 
 def test_a_fleet_in_a_hurry_does_not_wait_for_its_handlers(spark: SparkSession, shop: Shop) -> None:

@@ -27,6 +27,7 @@ from ..app_code import absolute_path, send_app
 from ..errors import first_line
 from ..loop_thread import LoopThread
 from ..records import delete_record, write_record
+from ..session.kept_cores import keep_cores
 from ..session.master import is_local, refuse_connect
 from ..session.session import session as any_session
 from ..store_url import refuse_remote
@@ -80,6 +81,7 @@ class Fleet:
         ]
         for thread in self._threads:
             thread.start()
+        keep_cores(self._context, self._threads)
 
     def __enter__(self) -> Fleet:
         return self

@@ -19,6 +19,7 @@ from ...telemetry.traces.w3c import PARENT
 from ..app_code import folder_of, import_path_of, send_app
 from ..errors import own_errors
 from ..loop_thread import LoopThread
+from ..session.kept_cores import refuse_without_core
 from ..session.master import refuse_connect
 from ..store_url import reachable, refuse_remote
 from .check import check_columns, checked
@@ -96,6 +97,7 @@ def save(df: DataFrame, options: Mapping[str, str], task: AnyTask | None) -> Wri
     checked_options = _checked(df.schema, options, task)
     url = checked_options.url
     refuse_remote(url, df.sparkSession)
+    refuse_without_core(df.sparkSession, checked_options.what)
     with LoopThread(url) as loop:  # makes the store, where there is none yet
         sending = traces.sending(0)
         with traces.sent(sending):
