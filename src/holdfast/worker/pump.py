@@ -1,6 +1,7 @@
 """The pump: one call at a time settles every ended attempt and claims as many jobs as there are free slots.
 
-Idle, that is one job at lowest latency; loaded, it is many; no timer is needed to gather a batch. Where the store
+Idle, that is one job at lowest latency; loaded, it is many; no timer is needed to gather a batch, and a loop that is
+busy with handlers gathers those that end meanwhile. Where the store
 works in another process, a second call is pending while the handlers of the first run.
 """
 
@@ -24,6 +25,7 @@ from .recovery import Recovery
 from .runner import DEAD, Runner
 from .turns.capacity import ClaimRequest
 from .turns.choice import NOTHING, ClaimChoice, PendingTurn, PendingTurns
+from .turns.gathering import gather
 from .turns.skipped_queues import FailingQueues, SuspectReserve, UnknownTasks
 from .turns.wakeups import Alarm, WakeUps
 
@@ -91,6 +93,10 @@ class Pump:
                 if self._widen is not None and not pending:
                     session = await self._widened(session)
                 if self._may_ask(session):
+                    if self._outcomes.unsettled and self._runner.running:
+                        await gather(self._has_gathered)
+                        if not self._may_ask(session):
+                            continue
                     turn = self._ask(session)
                     if turn.alone:
                         if not await self._apply(session, turn, on_evicted):
@@ -151,6 +157,11 @@ class Pump:
             return False
         request = self._wanted(session)
         return request.pool or len(unsettled) + request.kept >= self._choice.share
+
+    def _has_gathered(self) -> bool:
+        """Return whether no further end is worth waiting for: half of the slots would be idle, or no handler runs."""
+        runner = self._runner
+        return not runner.running or len(self._outcomes.unsettled) * 2 >= runner.slots
 
     def _ask(self, session: Session) -> PendingTurn:
         """Return the next turn, for which room is kept from now on."""
