@@ -6,6 +6,7 @@ here and gives it back, and its rows are deleted.
 
 from __future__ import annotations
 
+import atexit
 import functools
 import itertools
 import os
@@ -79,6 +80,7 @@ class Pool:
 
     def __init__(self) -> None:
         self._connection = psycopg.connect(postgres().url().partition("?")[0], autocommit=True)
+        atexit.register(self._connection.close)
         self._free: list[Schema] = []
         self._taken: dict[str, Schema] = {}
 
