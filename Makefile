@@ -98,7 +98,7 @@ bench: $(VENV)/.dev ## Measure on every store, beside other queues, and write do
 chaos: $(VENV)/.dev ## Torture every store (ARGS="--seconds 600" for longer), and run the tests that kill workers and Spark's executors
 	@$(BIN)/python tests/debian.py
 	@PYTHONPATH=tests/chaos $(BIN)/python -m torture $(ARGS)
-	@CHAOS_SECONDS=60 $(BIN)/python -m pytest --chaos tests/chaos tests/spark/test_executors.py tests/spark/test_lake_chaos.py tests/spark/test_driver_kill.py
+	@CHAOS_SECONDS=60 $(BIN)/python -m pytest --chaos tests/chaos tests/spark/test_executors.py tests/spark/test_lake_azure.py tests/spark/test_lake_chaos.py tests/spark/test_driver_kill.py
 
 # Its tools have an environment of their own: they are for releases alone.
 dist: $(VENV)/.dist ## Build wheel and sdist, check them, try the README on the wheel in an empty environment, list what it needs

@@ -134,6 +134,8 @@ def test_a_disk_that_is_full_leaves_nothing_half_written(tmp_path: Path, monkeyp
         (OSError(13, "x"), LakeError, "no permission: check the credentials"),
         (OSError("Generic S3 error: connect error: Connection refused"), LakeError, "it cannot be reached"),
         (OSError("no instance metadata at 169.254.169.254"), LakeError, "no credentials were found"),
+        (OSError("Generic MicrosoftAzure error Account must be specified"), LakeError, "no credentials were found"),
+        (OSError("Generic MicrosoftAzure error Invalid Access Key"), LakeError, "no permission: check the credentials"),
         (OSError("something\n  \x1b[31m↳\x1b[0m else"), LakeError, "something else; run it again"),
     ],
 )

@@ -86,6 +86,23 @@ def test_each_event_comes_once_in_batches_of_a_limited_size(kind: str, spark: Sp
     assert Counter(map(tuple, read.collect())) == Counter(rows), "the same table, read as a batch"
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_limit_counts_the_events_that_options_choose(kind: str, spark: SparkSession, tmp_path: Path) -> None:
+    url = fresh(kind, tmp_path)
+
+    async def bills() -> None:
+        shop = Shop(url)
+        async with shop.app:
+            for number in range(11):
+                await shop.bills(9)
+                await shop.bill.options(job_id=f"urgent-{number}", priority=5).enqueue(number)
+
+    asyncio.run(bills())
+    collector = Collector(spark, url, tmp_path)
+    assert collector.run(maxEventsPerTrigger="8", where="priority > 0", queues="bills,mail") == [8, 3]
+    assert sorted(id for _, id, *_ in collector.rows()) == sorted(f"urgent-{number}" for number in range(11))
+
+
 def test_a_transaction_that_was_open_during_a_batch_comes_in_a_later_one(spark: SparkSession, tmp_path: Path) -> None:
     url = fresh("postgresql", tmp_path)
     live(url, 2)

@@ -121,7 +121,8 @@ class Scan(Protocol):
     ) -> str:
         """Return a position further on, with at most `limit` matching events before it, at most `upto` or the end.
 
-        Without a limit it is `upto`, or the end, whichever of them has read more than `after`.
+        Without a limit it is `upto`, or the end, whichever of them has read more than `after`. With one there are fewer
+        events only where no more are, or where the store has looked at as many as it will for one call.
 
         When `after` is of another log, it is as if it were the beginning of the one that is there now.
         """
@@ -176,18 +177,19 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 def matching(columns: Columns, which: Sequence[Condition]) -> Columns:
     """Return the rows that meet every condition, where the store itself cannot choose."""
     for each in which:
-        column = _listed(columns[each.column])
+        column = listed(columns[each.column])
         if each.op in ("null", "set"):
             keep = [(have is None) == (each.op == "null") for have in column]
         else:
             compare, wanted = _COMPARE[each.op], each.value
             keep = [have is not None and compare(have, wanted) for have in column]
         if not all(keep):
-            columns = {name: list(compress(_listed(values), keep)) for name, values in columns.items()}
+            columns = {name: list(compress(listed(values), keep)) for name, values in columns.items()}
     return columns
 
 
-def _listed(values: Any) -> Sequence[Any]:
+def listed(values: Any) -> Sequence[Any]:
+    """Return a column of a page as values of Python."""
     return values.to_pylist() if hasattr(values, "to_pylist") else values  # type: ignore[no-any-return]
 
 

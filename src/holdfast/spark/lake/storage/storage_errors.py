@@ -26,13 +26,14 @@ _SIGNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         re.compile(
             r"necessary privileges|PermissionDenied|Permission denied|AccessDenied|Forbidden|Unauthorized"
-            r"|InvalidAccessKeyId|SignatureDoesNotMatch|os error 13\b|read-only file system|os error 30\b",
+            r"|InvalidAccessKeyId|Invalid Access Key|SignatureDoesNotMatch"
+            r"|os error 13\b|read-only file system|os error 30\b",
             re.I,
         ),
         "no permission: check the credentials (--storage-option or the environment) and who may read and write there",
     ),
     (
-        re.compile(r"credential|instance metadata|IMDS|169\.254\.169\.254", re.I),
+        re.compile(r"credential|Account must be specified|instance metadata|IMDS|169\.254\.169\.254", re.I),
         "no credentials were found: give them with --storage-option or in the environment",
     ),
     (

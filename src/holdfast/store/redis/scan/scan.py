@@ -12,7 +12,19 @@ from redis.exceptions import RedisError
 from ....core.bound import SCANNED_AT_ONCE
 from ....core.state import State
 from ....errors import StoreCorrupt, StoreError
-from ...scan import JOB_COLUMNS, Columns, Condition, ScanPart, ScanPlan, Table, lost, matching, run_shares, shares
+from ...scan import (
+    JOB_COLUMNS,
+    Columns,
+    Condition,
+    ScanPart,
+    ScanPlan,
+    Table,
+    listed,
+    lost,
+    matching,
+    run_shares,
+    shares,
+)
 from ..caller import rid
 from ..connection.address import RedisAddress
 from ..connection.blocking import connect_blocking, raw
@@ -23,6 +35,7 @@ from ..record.view import row
 from .position import UNBORN, QueuePosition, mark_of, parse_position, position_at, text_of
 from .pruning import SCRIPT, Pruning, Records
 from .ranges import LogRange, RedisPart, ending, fair, low_of, range_of
+from .reaching import reached
 from .times import within_times
 
 SHORT = 2_000
@@ -49,16 +62,35 @@ class RedisScan:
     def reach(
         self, after: str | None, limit: int | None, which: Sequence[Condition] = (), upto: str | None = None
     ) -> str:
-        """Return a position with at most `limit` events before it, shared among the queues that have some."""
+        """Return a position with at most `limit` matching events before it, shared among the queues that have some."""
         known, ends = parse_position(after), parse_position(upto)
-        logs = self._logs(ScanPlan(table="events", columns=(), which=tuple(which)).only("queue"), known, ends)
+        plan = ScanPlan(table="events", columns=("sequence",), which=tuple(which))
+        logs = self._logs(plan.only("queue"), known, ends)
         if upto is not None:
             logs = {name: ending(log, ends[name]) for name, log in logs.items() if name in ends}
         lows = {name: max(low_of(known.get(name), log)[0], log.first - 1) for name, log in logs.items()}
-        there = {name: max(0, log.last - lows[name]) for name, log in logs.items()}
-        taken = there if limit is None else fair(there, limit)
-        reached = {name: self._marked(name, log.position(lows[name] + taken[name])) for name, log in logs.items()}
-        return text_of({name: str(position) for name, position in {**known, **reached}.items()})
+        upper = self._upper(plan, logs, lows, limit)
+        marked = {name: self._marked(name, log.position(upper[name])) for name, log in logs.items()}
+        return text_of({name: str(position) for name, position in {**known, **marked}.items()})
+
+    def _upper(
+        self, plan: ScanPlan, logs: Mapping[str, LogRange], lows: Mapping[str, int], limit: int | None
+    ) -> dict[str, int]:
+        """Return the sequence up to which each log is read. Where all events of a queue match, none is looked at."""
+        lasts = {name: max(lows[name], log.last) for name, log in logs.items()}
+        if limit is None:
+            return lasts
+        if not limit or all(each.column == "queue" and each.op in ("=", "in") for each in plan.which):
+            taken = fair({name: lasts[name] - lows[name] for name in logs}, limit)
+            return {name: lows[name] + taken[name] for name in logs}
+        pruning = Pruning(plan, self._ask)
+
+        def wanted(name: str, low: int, high: int) -> list[int]:
+            part = RedisPart(queue=name, low=low, high=high, epoch=logs[name].epoch)
+            pages = (matching(page, plan.which) for page in self._events(plan, part, pruning))
+            return [int(sequence) for page in pages for sequence in listed(page["sequence"])]
+
+        return reached(lows, lasts, limit, wanted)
 
     def _marked(self, queue: str, position: QueuePosition) -> QueuePosition:
         """Return a place with the mark of its entry, if that is still there."""
