@@ -122,6 +122,11 @@ def shape_in(codec: Codec, annotation: Hint) -> Shape | None:
     return codec.shape(annotation) if type(codec) in (JsonCodec, MsgpackCodec) else None  # type: ignore[attr-defined]
 
 
+def packer_of(codec: Codec) -> Encode | None:
+    """Return what one of our codecs encodes checked values with; `None` for a codec that is not ours."""
+    return codec.pack if type(codec) in (JsonCodec, MsgpackCodec) else None  # type: ignore[attr-defined]
+
+
 _BUILT_IN: dict[str, Codec] = {"json": JsonCodec(), "msgpack": MsgpackCodec()}
 
 

@@ -96,6 +96,26 @@ async def test_a_job_that_ended_so_can_be_requeued_deleted_and_kept_for_longer()
         assert await recount(store.caller) == []
 
 
+async def test_runs_that_are_kept_by_their_numbers_are_written_where_they_were_claimed_or_have_ended() -> None:
+    async with opened() as store:
+        await fill(store, "a", "b")
+        (first,) = await ended(store, "c")
+        assert (first.lease.id, await states(store)) == ("a", dict.fromkeys("abc", "waiting"))
+        (second,) = (await store.settle_and_claim(W, [], ["q"], 1)).claimed
+        run = first.lease.run
+        await store.keep_runs("q", run + 2, run + 2, 5_000)  # of which no row is out of date
+        assert await states(store) == dict.fromkeys("abc", "waiting")
+        await store.keep_runs("q", run, run + 2, 5_000)
+        assert await states(store) == {"a": "completed", "b": "active", "c": "waiting"}
+        (third,) = (await store.settle_and_claim(W, [Complete(second.lease, b"2")], ["q"], 1)).claimed
+        assert await settled(store, [Complete(third.lease, b"3")]) == ["ok"]
+        for id in "abc":
+            job = await store.get("q", id)
+            assert job is not None
+            assert job.expires_at_ms - job.finished_at_ms < 6_000
+        assert await recount(store.caller) == []
+
+
 async def test_whoever_waits_for_it_finds_it_completed() -> None:
     async with opened() as store:
         (job, _) = await ended(store, "a", "b")

@@ -90,7 +90,12 @@ class WriteOptions:
     @property
     def chunk_size(self) -> int:
         """How many rows one call to the store carries."""
-        return self.chunk or (FILE_CHUNK if self.url.partition("://")[0] == "sqlite" else CHUNK)
+        return self.chunk or (FILE_CHUNK if self.to_file else CHUNK)
+
+    @property
+    def to_file(self) -> bool:
+        """True when the store is a file of SQLite."""
+        return self.url.startswith("sqlite")
 
     @property
     def what(self) -> str:

@@ -21,6 +21,7 @@ from ...errors import ConfigError, PayloadError
 from ...store.contract import NewJob
 from ...telemetry.traces.w3c import PARENT
 from .options import WriteOptions
+from .plain_rows import PlainRows
 
 Row = dict[str, Any]  # a cell may hold anything that Spark has
 Encode = Callable[[Row], bytes]
@@ -39,6 +40,7 @@ class RowEncoder:
         self._title = f"{task.name}()" if task else (options.task or f"queue {options.queue}")
         self._hints: dict[str, object] = dict(task.signature.type.__annotations__) if task else {}
         self._encode = _encoder(options, task)
+        self._plain = None if self._aside or options.hash_columns else PlainRows(options, task)
         batch = MANY if PARENT in options.headers else 1
         self._with_headers = Envelope(tags=options.tags, headers=options.headers, batch=batch)
         self._envelope = self._with_headers.encoded()
@@ -48,6 +50,10 @@ class RowEncoder:
         """Yield a job for each row; raise for one that does not fit, and say which."""
         names = batch.schema.names
         columns = [_values(column, self._hints.get(name)) for name, column in zip(names, batch.columns, strict=True)]
+        payloads = None if self._plain is None else self._plain.payloads(batch, columns)
+        if payloads is not None:
+            yield from map(self._plain_job, payloads)
+            return
         for values in zip(*columns, strict=True):
             row = dict(zip(names, values, strict=True))
             try:
@@ -56,18 +62,23 @@ class RowEncoder:
                 raise self._misfit(row, error) from error
             yield job
 
+    def _plain_job(self, payload: bytes, id: str = "") -> NewJob:
+        """Return the job of a row that is nothing but arguments."""
+        options = self._options
+        return NewJob(
+            id=id or f"{self._prefix}:{blake2b(payload, digest_size=16).hexdigest()}",
+            task=options.task,
+            payload=payload,
+            priority=options.priority,
+            result_ttl_ms=self._ttl_ms,
+            envelope=self._envelope,
+        )
+
     def _job(self, row: Row) -> NewJob:
         options, aside = self._options, self._aside
         if not aside:
             payload = self._encode(row)
-            return NewJob(
-                id=self._id(row, payload),
-                task=options.task,
-                payload=payload,
-                priority=options.priority,
-                result_ttl_ms=self._ttl_ms,
-                envelope=self._envelope,
-            )
+            return self._plain_job(payload, self._id(row, payload))
         payload = self._encode({name: value for name, value in row.items() if name not in aside})
         run_at = row[options.run_at_column] if options.run_at_column else None
         priority = row[options.priority_column] if options.priority_column else None

@@ -13,7 +13,10 @@ RunRange = tuple[int, int]
 def run_ranges(runs: Iterable[int]) -> list[RunRange]:
     """Return the runs as ranges, in order."""
     found: list[RunRange] = []
-    for run in sorted(runs):
+    ordered = sorted(runs)
+    if ordered and ordered == list(range(ordered[0], ordered[0] + len(ordered))):
+        return [(ordered[0], ordered[-1])]
+    for run in ordered:
         if found and run <= found[-1][1] + 1:
             found[-1] = (found[-1][0], max(run, found[-1][1]))
         else:

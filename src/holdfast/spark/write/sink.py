@@ -19,13 +19,13 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from ...core.bound import MOST_CALL_BYTES
 from ...errors import ConfigError
 from ...store import Store, open_store
 from ...store.contract import KEEP, Answer, NewJob
 from ..app_code import app_in_executor
 from ..store_url import require_machine
 from .check import checked, task_of
+from .chunks import chunks, chunks_by_id
 from .file_lock import FileLock
 from .hold import keep_runs
 from .options import WriteOptions, parse_options
@@ -152,7 +152,10 @@ async def _write(
         if batch is not None and await _is_committed(store, name, batch):
             sums = [checksum(job.id for job in rows.jobs(each)) for each in batches]
             return TaskCommit(WriteReport(name=name, checksum=sum_checksums(sums)), skipped=True)
-        report = await _enqueue(store, options, name, _chunks(rows, batches, options.chunk_size))
+        jobs = itertools.chain.from_iterable(rows.jobs(each) for each in batches)
+        cut = chunks_by_id if options.to_file else chunks
+        tally = Tally(name, options.queue, with_checksum=batch is not None)
+        report = await _enqueue(store, options, tally, cut(jobs, options.chunk_size))
         report.query = None if batch is None else batch.query
         return TaskCommit(report)
 
@@ -177,9 +180,8 @@ async def _is_committed(store: Store, name: str, batch: MicroBatch) -> bool:
     return batch.number == report.batch
 
 
-async def _enqueue(store: Store, options: WriteOptions, name: str, chunks: Iterator[Sequence[NewJob]]) -> WriteReport:
+async def _enqueue(store: Store, options: WriteOptions, tally: Tally, parts: Iterator[Sequence[NewJob]]) -> WriteReport:
     """Enqueue all chunks. While one is written, the next is encoded."""
-    tally = Tally(name, options.queue)
     writing: asyncio.Task[list[Answer]] | None = None
     lock = FileLock(options.url)
 
@@ -188,7 +190,7 @@ async def _enqueue(store: Store, options: WriteOptions, name: str, chunks: Itera
             return await store.enqueue(options.queue, chunk, KEEP)
 
     try:
-        for chunk in chunks:
+        for chunk in parts:
             if writing is not None:
                 tally.add(await writing)
             writing = asyncio.create_task(put(chunk))
@@ -198,20 +200,6 @@ async def _enqueue(store: Store, options: WriteOptions, name: str, chunks: Itera
             tally.add(await writing)
         lock.close()
     return tally.report()
-
-
-def _chunks(rows: RowEncoder, batches: Iterator[pa.RecordBatch], size: int) -> Iterator[Sequence[NewJob]]:
-    """Yield chunks of `size` jobs; of fewer, where these have more bytes than one call of a store should carry."""
-    chunk: list[NewJob] = []
-    filled = 0
-    for job in itertools.chain.from_iterable(rows.jobs(batch) for batch in batches):
-        chunk.append(job)
-        filled += len(job.payload)
-        if len(chunk) >= size or filled >= MOST_CALL_BYTES:
-            yield chunk
-            chunk, filled = [], 0
-    if chunk:
-        yield chunk
 
 
 async def _with_store(options: WriteOptions, work: Callable[[Store], Awaitable[T]]) -> T:

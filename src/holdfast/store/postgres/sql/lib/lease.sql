@@ -86,3 +86,11 @@ BEGIN
         PERFORM holdfast.write_current_row(j);
     END LOOP;
 END $$;
+
+-- Whether the row of a run with one of these numbers may say that it waits, though it was claimed or has ended.
+CREATE OR REPLACE FUNCTION holdfast.any_deferred(p_first bigint, p_last bigint) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN EXISTS (SELECT 1 FROM holdfast.expiry WHERE block BETWEEN holdfast.block_of(p_first) AND holdfast.block_of(p_last))
+        OR EXISTS (SELECT 1 FROM holdfast.grip g CROSS JOIN LATERAL unnest(g.runs) AS r(run)
+            WHERE g.last_run >= p_first AND r.run BETWEEN p_first AND p_last);
+END $$;

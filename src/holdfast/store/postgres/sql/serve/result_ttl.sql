@@ -41,9 +41,11 @@ BEGIN
     -- Written so that the planner sees no use for the index of ids, in which it would go through the whole queue.
     v_places := ARRAY(SELECT ctid FROM holdfast.job WHERE run BETWEEN p_first AND p_last AND queue || '' = p_queue
         AND CASE WHEN held THEN true ELSE false END FOR UPDATE SKIP LOCKED);
-    PERFORM holdfast.write_current_rows(ARRAY(SELECT run FROM holdfast.job WHERE ctid = ANY (v_places)));
-    v_places := ARRAY(SELECT ctid FROM holdfast.job WHERE run BETWEEN p_first AND p_last AND queue || '' = p_queue
-        AND CASE WHEN held THEN true ELSE false END FOR UPDATE SKIP LOCKED);  -- a row that was written is in another place
+    IF holdfast.any_deferred(p_first, p_last) THEN
+        PERFORM holdfast.write_current_rows(ARRAY(SELECT run FROM holdfast.job WHERE ctid = ANY (v_places)));
+        v_places := ARRAY(SELECT ctid FROM holdfast.job WHERE run BETWEEN p_first AND p_last AND queue || '' = p_queue
+            AND CASE WHEN held THEN true ELSE false END FOR UPDATE SKIP LOCKED);  -- a row that was written is in another place
+    END IF;
     WITH kept AS (
         UPDATE holdfast.job
         SET result_ttl_ms = p_ttl,
