@@ -84,7 +84,7 @@ def run(name: str, where: str, folder: Path, patience: int) -> None:
         text=True,
         timeout=patience,
         check=False,
-        env={**lean_environment(), "PYTHONPATH": str(ROOT / "tests")},
+        env=lean_environment(ROOT / "tests"),
     )
     assert done.returncode == 0, f"{where}\n{done.stdout}{done.stderr}"
     own = [line for line in done.stderr.splitlines() if line.startswith("Traceback")]  # those of jobs are indented

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lean_spark import LEAN
+from lean_spark import LEAN, lean_path
 from pyspark.sql import SparkSession
 from spark_shop import Shop
 
@@ -18,15 +18,10 @@ from holdfast.spark import session
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session on this machine. Tests take views, tables and folders of their own."""
     folder: Path = tmp_path_factory.mktemp("spark")
-    made = session(
-        "local[2]",
-        name="tests",
-        conf={
-            "spark.sql.warehouse.dir": str(folder / "warehouse"),
-            "spark.local.dir": str(folder / "local"),
-            **LEAN,
-        },
-    )
+    conf = {"spark.sql.warehouse.dir": str(folder / "warehouse"), "spark.local.dir": str(folder / "local"), **LEAN}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", lean_path())
+        made = session("local[2]", name="tests", conf=conf)
     yield made
     made.stop()
 

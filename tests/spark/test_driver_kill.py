@@ -30,9 +30,12 @@ pytestmark = pytest.mark.timeout(500)
 def running(*command: str) -> Iterator[subprocess.Popen[str]]:
     """A driver in a process of its own, killed at the end of the block if it still runs."""
     here = Path(__file__).parent
-    environment = {**lean_environment(), "PYTHONPATH": f"{here}:{here.parent}:{os.environ.get('PYTHONPATH', '')}"}
     process = subprocess.Popen(
-        [sys.executable, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        [sys.executable, *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=lean_environment(here, here.parent),
     )
     try:
         yield process
