@@ -26,7 +26,7 @@ from ..core.size import fit_payload, fit_result
 from ..core.transition import Reply
 from ..errors import ConfigError
 from ..handler.continuation import Blocker, Continued
-from ..store.contract import Answer, BlockerRecord, CancelResult, NewJob, Running
+from ..store.contract import BlockerRecord, CancelResult, NewJob, Running
 from .bulk import Call, EnqueueCounts, enqueue_all
 from .home import Openable
 from .options import Adjustments, Executor
@@ -248,16 +248,15 @@ class Task(Generic[P, R]):
         answers = client.enqueue_in(connection, self.queue, [job], self._options.conflict)
         return handed_over(client, self.queue, answers, self.decode_result)
 
-    async def _enqueue(self, args: Sequence[object], kwargs: Mapping[str, object]) -> Handle[R]:
-        answer = await self._answer(args, kwargs, None)
-        return Handle(self._registry.client, self.queue, answer, self.decode_result)
-
-    async def _answer(self, args: Sequence[object], kwargs: Mapping[str, object], watcher: str | None) -> Answer:
+    async def _enqueue(
+        self, args: Sequence[object], kwargs: Mapping[str, object], watcher: str | None = None
+    ) -> Handle[R]:
+        client, queue = self._registry.client, self.queue
         job = self._job(args, kwargs, watcher)
-        answers = await self._registry.client.enqueue(self.queue, [job], self._options.conflict)
-        if answers[0].status == "refused":
-            refuse_update(self.queue, answers[0])
-        return answers[0]
+        answer = (await client.enqueue(queue, [job], self._options.conflict))[0]
+        if answer.status == "refused":
+            refuse_update(queue, answer)
+        return Handle(client, queue, answer, self.decode_result, watched=watcher is not None)
 
     async def call(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Return the result of the job, run by some worker; waits up to 30 s (`call_within` for another time)."""
@@ -270,10 +269,9 @@ class Task(Generic[P, R]):
     async def _call(self, timeout: Duration | None, args: Sequence[object], kwargs: Mapping[str, object]) -> R:
         if self._options.connection is not None:
             refuse_to_wait()
-        client = self._registry.client
-        listener = await client.listener()
-        answer = await self._answer(args, kwargs, listener.address)
-        return self.decode_result(await client.wait(self.queue, answer.id, answer.run, timeout, answer, watched=True))
+        listener = await self._registry.client.listener()
+        handle = await self._enqueue(args, kwargs, listener.address)
+        return await handle.result(timeout)
 
     def enqueue_many(
         self,

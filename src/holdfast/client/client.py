@@ -313,7 +313,10 @@ def is_meant(session: Session, worker: str) -> bool:
 
 def _request(jobs: Sequence[NewJob]) -> str | None:
     """Return a request id. Generated ids are their own: a repeat finds them there."""
-    return None if all(job.fresh for job in jobs) else new_id()
+    for job in jobs:
+        if not job.fresh:
+            return new_id()
+    return None
 
 
 def _enqueued(queue: str, task: str | None, answer: Answer) -> HookEvent:

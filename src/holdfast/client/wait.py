@@ -13,13 +13,14 @@ from ..core.state import FINISHED, State
 from ..errors import JobCancelled, JobFailed, JobTimeout, StoreError
 from ..store.contract import Finished, Listener, Store
 from ..store.other_loop import done_in
+from ..store.prompt import Prompt
 from .look import missing
 
 DEFAULT_WAIT = 30.0
 POLL = 1.0
 MOST_EARLY = 10_000
 Run = tuple[str, str, int]
-Waiter = asyncio.Future[Finished | None]
+Waiter = Prompt[Finished | None]
 OnProgress = Callable[[Progress], None]
 
 
@@ -68,11 +69,11 @@ class Waiting:
                 del self._early[next(iter(self._early))]
             return
         for future in tuple(waiters):
-            if future.get_loop() is self.loop:
-                _wake(future, finished)
+            if future.loop is self.loop:
+                future.tell(finished)
             else:  # a coroutine that a worker runs in a thread waits in a loop of its own
                 with suppress(RuntimeError):
-                    future.get_loop().call_soon_threadsafe(_wake, future, finished)
+                    future.loop.call_soon_threadsafe(future.tell, finished)
 
     async def result(
         self,
@@ -178,23 +179,18 @@ class Waiting:
 
 
 def _waiter(waiters: set[Waiter]) -> Waiter:
-    future: Waiter = asyncio.get_running_loop().create_future()
+    future: Waiter = Prompt(asyncio.get_running_loop())
     waiters.add(future)
     return future
 
 
 async def _hear(future: Waiter, seconds: float) -> Finished | None:
     """Return what the waiter is told, or None after so many seconds."""
-    timer = future.get_loop().call_later(seconds, _wake, future, None)
+    timer = future.loop.call_later(seconds, future.tell, None)
     try:
         return await future
     finally:
         timer.cancel()
-
-
-def _wake(future: Waiter, finished: Finished | None) -> None:
-    if not future.done():
-        future.set_result(finished)
 
 
 def _result(which: Run, record: JobRecord | None) -> bytes:

@@ -12,6 +12,7 @@ from hiredis import pack_command
 from redis.asyncio.connection import AbstractConnection, Connection, SSLConnection, UnixDomainSocketConnection
 from redis.exceptions import RedisError
 
+from ...prompt import Prompt
 from .address import RedisAddress
 from .wire import RedisWire
 
@@ -82,13 +83,6 @@ def _made(address: RedisAddress, options: dict[str, Any]) -> AbstractConnection:
     return SSLConnection(**{**options, **address.tls_settings()})
 
 
-def _unheard(other: asyncio.Future[Any]) -> asyncio.Future[Any]:
-    """Return a future for a reply that is not waited for."""
-    future = other.get_loop().create_future()
-    future.set_result(None)
-    return future
-
-
 class RedisLink:
     """A connection that is made when needed, and made again when it broke."""
 
@@ -97,8 +91,9 @@ class RedisLink:
         self._timeout = timeout
         self._connection: AbstractConnection | None = None
         self._transport: Any = None
+        self._loop: asyncio.AbstractEventLoop  # in which it was connected
         self._connecting = asyncio.Lock()
-        self._waiting: deque[asyncio.Future[Any]] = deque()
+        self._waiting: deque[Prompt[Any]] = deque()
         self._unwritten: list[bytes] = []
         self._watchdog: asyncio.TimerHandle | None = None
         self._answered = 0
@@ -124,10 +119,10 @@ class RedisLink:
         comes after a `PING`: then the listener, for which a caller may wait, hears before this caller has its reply.
         """
         connection = self._connection or await self._connected()
-        future = asyncio.get_running_loop().create_future()
+        future: Prompt[Any] = Prompt(self._loop)
         data = pack_command(command if type(command) is tuple else tuple(command))
         if notifies and not self._waiting:
-            self._put(connection, PING + data, (_unheard(future), future))
+            self._put(connection, PING + data, (Prompt(self._loop), future))
         else:
             self._put(connection, data, (future,))
         if len(data) > LARGE:
@@ -137,15 +132,16 @@ class RedisLink:
     async def send(self, commands: Sequence[Command]) -> list[Any]:
         """Return the replies, errors that the server answered with among them."""
         connection = self._connection or await self._connected()
-        loop = asyncio.get_running_loop()
         data = b"".join([pack_command(tuple(command)) for command in commands])
-        futures = [loop.create_future() for _ in commands]
+        futures: list[Prompt[Any]] = [Prompt(self._loop) for _ in commands]
         self._put(connection, data, futures)
         if len(data) > LARGE:
             await self._drained(connection)
-        return [await future for future in futures]
+        if futures:
+            await futures[-1]  # which is answered after all others
+        return [future.result() for future in futures]
 
-    def _put(self, connection: AbstractConnection, data: bytes, futures: Sequence[asyncio.Future[Any]]) -> None:
+    def _put(self, connection: AbstractConnection, data: bytes, futures: Sequence[Prompt[Any]]) -> None:
         """Write the bytes now, or at the end of this turn of the loop, with all others of it."""
         idle = not self._waiting
         self._waiting.extend(futures)
@@ -158,7 +154,7 @@ class RedisLink:
         else:
             self._unwritten.append(data)
             # Whatever else is asked in this turn of the loop goes with it.
-            futures[0].get_loop().call_soon(self._write, connection)
+            self._loop.call_soon(self._write, connection)
         if len(data) > LARGE:
             self._write(connection)
 
@@ -175,8 +171,7 @@ class RedisLink:
             self._break(connection, str(error))
 
     def _watch(self, connection: AbstractConnection, quiet: int) -> None:
-        loop = asyncio.get_running_loop()
-        self._watchdog = loop.call_later(self._timeout / CHECKS, self._check, connection, self._answered, quiet)
+        self._watchdog = self._loop.call_later(self._timeout / CHECKS, self._check, connection, self._answered, quiet)
 
     def _check(self, connection: AbstractConnection, answered: int, quiet: int) -> None:
         """Give up a server that was asked and has answered nothing for the time-out."""
@@ -200,6 +195,7 @@ class RedisLink:
                     cut(connection)
                     raise Unsent("the connection was given up")
                 self._connection = connection
+                self._loop = asyncio.get_running_loop()
                 self.made += 1
                 wire = RedisWire(connection, self._on_reply, lambda reason: self._break(connection, reason))
                 self._transport = wire.transport
@@ -219,8 +215,7 @@ class RedisLink:
             return
         future = self._waiting.popleft()
         self._answered += 1
-        if not future.done():
-            future.set_result(reply)
+        future.tell(reply)
 
     def _break(self, connection: AbstractConnection, reason: str) -> None:
         """Fail every call that waits for a reply of this connection; the next call makes another."""
@@ -232,9 +227,7 @@ class RedisLink:
             self._watchdog.cancel()
             self._watchdog = None
         for future in failed:
-            if not future.done():
-                future.set_exception(Lost(reason))
-                future.exception()  # a caller that went away would leave a warning
+            future.fail(Lost(reason))
         cut(connection)  # without waiting: this may run where nothing can be awaited
 
     def drop(self) -> None:
