@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from datetime import timedelta
 from decimal import Decimal
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from holdfast.spark.lake import Lake
 from holdfast.spark.lake import event_log as reading
 from holdfast.spark.lake.batches import BatchLog, LakeBatch
 from holdfast.spark.lake.delta_table import query
-from holdfast.spark.lake.event_log import EventLog
+from holdfast.spark.lake.event_log import EventLog, SharedLog, StoreLog
 from holdfast.spark.lake.frames import read
 from holdfast.spark.lake.opening import open_tables
 from holdfast.spark.lake.replay import LakeReplay, ReplayResult
@@ -62,6 +63,22 @@ def test_every_figure_is_that_of_the_events(told: tuple[Path, History]) -> None:
     }
     check(lake, history.events())
     check_store(lake, history.jobs())
+
+
+def test_bronze_has_the_rows_that_a_frame_of_the_log_has(spark: SparkSession, told: tuple[Path, History]) -> None:
+    """Tasks that read the log write them without Spark; a log of another kind gives a frame."""
+    lake, history = told
+    log = StoreLog(history.app)
+    assert isinstance(log, SharedLog)
+    news = log.news(None, 1_000_000)
+    assert news is not None
+    own = spark.newSession()
+    own.conf.set(ZONE, "UTC")
+    frame = log.frame(own, None, news.upto).drop("missing").selectExpr("*", "CAST(at AS date) AS day").toArrow()
+    wanted = sorted(frame.to_pylist(), key=itemgetter("sequence"))
+    found = sorted(rows(lake, "events"), key=itemgetter("sequence"))
+    assert {row.pop("batch") for row in found} == {1, 2, 3}
+    assert found == wanted
 
 
 @pytest.mark.parametrize("kind", ["redis", "postgresql"])

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from .batches import LakeBatch
 from .delta_table import Files, LakeTable, all_of, overlapping
-from .event_log import EventLog
+from .event_log import EventLog, LogShares, SharedLog
 from .frames import read
 from .steps import OnStep
 from .storage.data_file import DataFile
@@ -27,12 +28,25 @@ class BronzeTable:
         """Write the batch's events, unless an earlier run did; return their files."""
         number = batch.batch
         if self.table.batch < number:
-            events = log.frame(self._spark, batch.after, batch.upto)
-            files = self._fresh(events, number) if batch.again else self._write(events, number)
+            files = self._written(batch, log)
             on_step("events written")
             self.table.commit(number, files)
             on_step("events committed")
         return self.table.files(overlapping("batch", [(number, number)]))
+
+    def _written(self, batch: LakeBatch, log: EventLog) -> list[DataFile]:
+        number, after, upto = batch.batch, batch.after, batch.upto
+        if isinstance(log, SharedLog) and not batch.again:
+            return self._write_shares(log.shares(self._spark, after, upto), number)
+        events = log.frame(self._spark, after, upto)
+        return self._fresh(events, number) if batch.again else self._write(events, number)
+
+    def _write_shares(self, shares: LogShares, number: int) -> list[DataFile]:
+        count = len(shares.partitions)
+        numbers = self._spark.range(0, count, 1, max(1, count))
+        return self.table.write_shares(
+            numbers, lambda share: (_dated(rows, number) for rows in shares.read(share)), number
+        )
 
     def rows(self, number: int, files: Sequence[DataFile]) -> DataFrame:
         """Return the events of a batch, from its files."""
@@ -55,6 +69,12 @@ class BronzeTable:
         files = self._write(lacking, number)
         self.table.drop(staged)
         return files
+
+
+def _dated(events: pa.RecordBatch, number: int) -> pa.RecordBatch:
+    """Return events with their batch and day, as `_write` gives them."""
+    batch, day = pa.array([number] * events.num_rows, pa.int64()), events["at"].cast(pa.date32())
+    return events.append_column("batch", batch).append_column("day", day)
 
 
 def _like(files: Sequence[DataFile]) -> Files:

@@ -16,7 +16,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from .storage.data_file import DataFile, Value
 from .storage.location import LakeLocation
-from .storage.parquet_writer import TOLD, WriteTarget, file_writer
+from .storage.parquet_writer import TOLD, Batches, WriteTarget, file_writer, share_writer
 from .storage.storage_errors import plain_storage_errors
 from .table_schema import QUERIED, TableSchema
 from .table_version import PROPERTIES, bring_up_to_date, missing_columns
@@ -99,10 +99,18 @@ class LakeTable:
 
     def write(self, frame: DataFrame, batch: int, compression: str = "snappy") -> list[DataFile]:
         """Have executors write the rows as new files, which no reader sees before `commit`; return the files."""
-        folder = f"b{batch:09d}-{uuid.uuid4().hex[:8]}"
-        target = WriteTarget(self.location, self.schema, folder, compression)
-        told = frame.select(*self.schema.names).mapInArrow(file_writer(target), TOLD).collect()
-        return [DataFile.decoded(row[0], self.schema.arrow) for row in told]
+        return self._told(frame.select(*self.schema.names), file_writer(self._target(batch, compression)))
+
+    def write_shares(self, numbers: DataFrame, read: Callable[[int], Batches], batch: int) -> list[DataFile]:
+        """Have executors read the rows of these shares, and write them in the same way."""
+        return self._told(numbers, share_writer(self._target(batch), read))
+
+    def _target(self, batch: int, compression: str = "snappy") -> WriteTarget:
+        return WriteTarget(self.location, self.schema, f"b{batch:09d}-{uuid.uuid4().hex[:8]}", compression)
+
+    def _told(self, frame: DataFrame, work: Callable[[Batches], Batches]) -> list[DataFile]:
+        """Have executors do the work; return the files of which they tell."""
+        return [DataFile.decoded(row[0], self.schema.arrow) for row in frame.mapInArrow(work, TOLD).collect()]
 
     def commit(self, batch: int, added: Sequence[DataFile], removed: Sequence[DataFile] = ()) -> None:
         """Add files to the table and remove others, in one step and once for each batch."""

@@ -5,15 +5,20 @@ A benchmark, or an import of another system's history, makes an `EventLog` of it
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
+import pyarrow as pa
+import pyarrow.compute
 from pyspark.sql import DataFrame, SparkSession
 
 from ...app.app import Holdfast
 from ...store import shown
-from ..read.table_reader import scan_of
+from ..read.options import ReadOptions
+from ..read.table_reader import ScanPartition, plan_partitions, read_partition, scan_of
+from ..store_url import reachable
 from .frames import events_between
 
 
@@ -56,6 +61,27 @@ class EventLog(Protocol):
         """Return the time by the log's own clock."""
 
 
+@dataclass(frozen=True)
+class LogShares:
+    """Events in shares, which tasks read straight into Arrow: no row crosses to Java and back."""
+
+    options: ReadOptions
+    partitions: Sequence[ScanPartition]
+
+    def read(self, number: int) -> Iterator[pa.RecordBatch]:
+        """Yield the events of one share."""
+        for batch in read_partition(self.options, self.partitions[number]):
+            yield batch.filter(pa.compute.not_equal(batch["transition"], "gap"))
+
+
+@runtime_checkable
+class SharedLog(Protocol):
+    """A log that tasks can read by themselves."""
+
+    def shares(self, spark: SparkSession, after: str | None, upto: str) -> LogShares:
+        """Return the events that `frame` would have."""
+
+
 class StoreLog:
     """The event log of an app's store."""
 
@@ -78,6 +104,13 @@ class StoreLog:
     def frame(self, spark: SparkSession, after: str | None, upto: str) -> DataFrame:
         """Return the events between two positions, read by executors."""
         return events_between(spark, self._app.store.url, after, upto)
+
+    def shares(self, spark: SparkSession, after: str | None, upto: str) -> LogShares:
+        """Return the same events in shares, as many as Spark runs tasks at once."""
+        cores = max(2, spark.sparkContext.defaultParallelism)
+        url = reachable(self._app.store.url)
+        options = ReadOptions(url=url, after=after, upto=upto, partitions=cores, fail_on_data_loss=False)
+        return LogShares(options, plan_partitions(options, after, upto))
 
     def missing(self, after: str | None) -> int:
         """Return how many events after a position were trimmed."""

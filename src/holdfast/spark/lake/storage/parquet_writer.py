@@ -59,6 +59,16 @@ def file_writer(target: WriteTarget) -> Callable[[Batches], Batches]:
     return write
 
 
+def share_writer(target: WriteTarget, read: Callable[[int], Batches]) -> Callable[[Batches], Batches]:
+    """Return the function that reads the shares whose numbers a task gets, writes their rows, and yields the files."""
+    write = file_writer(target)
+
+    def write_shares(batches: Batches) -> Batches:
+        return write(rows for batch in batches for number in batch.column(0).to_pylist() for rows in read(number))
+
+    return write_shares
+
+
 def _told(file: DataFile | None) -> Batches:
     if file is not None:
         yield pa.RecordBatch.from_pydict({"file": [file.encoded()]})
