@@ -5,8 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 CODE := src tests examples benchmarks docs
-# Three at once on two cores: many tests wait, for a lease to end or a process to start.
-PYTEST := $(BIN)/python -m pytest -n 3 --no-loadscope-reorder
+# Four at once on two cores: many tests wait, for a lease to end or a process to start.
+PYTEST := $(BIN)/python -m pytest -n 4 --no-loadscope-reorder
 # Material for MkDocs tells of its end of life at every start: docs/decisions/0036-the-docs-site.md knows.
 QUIET_MKDOCS := NO_MKDOCS_2_WARNING=1
 MKDOCS := $(QUIET_MKDOCS) $(BIN)/mkdocs
