@@ -66,6 +66,14 @@ def of_session(session: int) -> float:
     return sum(each.seconds for each in processes() if each.session == session)
 
 
+def signal_session(session: int, signal: int) -> None:
+    """Send a signal to every process of a session, also to those in groups of their own, as worker processes are."""
+    for each in processes():
+        if each.session == session:
+            with suppress(ProcessLookupError):
+                os.kill(each.pid, signal)
+
+
 def of_tree(pid: int) -> float:
     """Seconds of a process and of its children, as those of a PostgreSQL server; 0 where there is no such process."""
     return sum(each.seconds for each in processes() if pid and pid in (each.pid, each.parent))

@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks import store as places
 from benchmarks.app import SLOTS, run
-from benchmarks.processor import of_session, of_tree
+from benchmarks.processor import of_session, of_tree, signal_session
 from benchmarks.scale.app import COUNTS, SHAPE, URL, calls, counted, made
 
 LOOK = 0.005
@@ -70,7 +70,7 @@ def work(store: str, shape: str, processes: int, jobs: int) -> Cost:
             _until(lambda: _stopped(fleet.pid, url), "all worker processes stand still")
             run(_resume())
             before, began = _spent(fleet.pid, url), time.perf_counter()
-            os.killpg(fleet.pid, signal.SIGCONT)
+            signal_session(fleet.pid, signal.SIGCONT)
             _until(lambda: counted(counts) >= jobs, "all jobs are done")
             seconds = time.perf_counter() - began
             own, server = (after - start for after, start in zip(_spent(fleet.pid, url), before, strict=True))
@@ -154,16 +154,16 @@ async def _alive() -> int:
         return sum(worker.alive for worker in await app.workers())
 
 
-def _stopped(group: int, url: str) -> bool:
+def _stopped(session: int, url: str) -> bool:
     """Stop the processes, one of which is the worker and others its children; False: one has the lock of the file."""
-    os.killpg(group, signal.SIGSTOP)
+    signal_session(session, signal.SIGSTOP)
     if "://" in url:
         return True
     try:
         with closing(sqlite3.connect(url, timeout=1, isolation_level=None)) as connection:
             connection.execute("BEGIN IMMEDIATE")
     except sqlite3.OperationalError:
-        os.killpg(group, signal.SIGCONT)
+        signal_session(session, signal.SIGCONT)
         return False
     return True
 

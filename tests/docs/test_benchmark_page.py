@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from support import until
 
 sys.path.append(str(Path(__file__).parents[2]))
 
@@ -36,6 +39,28 @@ def test_a_process_is_read_though_its_name_has_brackets_and_blanks() -> None:
     assert (found.parent, found.session) == (3, 5)
     assert found.own == 150 / processor.TICKS
     assert found.seconds == 200 / processor.TICKS
+
+
+CHILD_IN_A_GROUP_OF_ITS_OWN = """
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, process_group=0)
+print(child.pid, flush=True)
+input()
+"""
+
+
+def test_a_signal_reaches_every_group_of_a_session() -> None:
+    """Worker processes have groups of their own: those of `--processes 2` once ran before the watch was started."""
+    command, pipe = [sys.executable, "-c", CHILD_IN_A_GROUP_OF_ITS_OWN], subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, start_new_session=True) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        try:
+            processor.signal_session(parent.pid, signal.SIGSTOP)
+            for pid in (parent.pid, child):
+                until(lambda pid=pid: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
+        finally:
+            processor.signal_session(parent.pid, signal.SIGKILL)
 
 
 def test_jobs_are_lost_or_doubled_by_the_numbers_that_were_noted() -> None:
