@@ -45,7 +45,7 @@ def take(plan: PagePlan, tell: Tell, before: Mapping[str, Any] = MappingProxyTyp
     for name in plan.parts:
         for known in (figures, figures["parts"], figures["missing"]):
             known.pop(name, None)
-        stamp = {"taken": _now(), "load_before": os.getloadavg()[0], "plan": asdict(plan)}
+        stamp = {"taken": _now(), "load_before": os.getloadavg()[0], "plan": asdict(_without_paths(plan))}
         begun = time.monotonic()
         try:
             figures[name] = PARTS[name](plan, tell)
@@ -171,3 +171,8 @@ def _servers() -> dict[str, str]:
         with places.postgres(Path(folder)) as url, psycopg.connect(url) as connection:
             row = connection.execute("SHOW server_version").fetchone()
             return {**found, "PostgreSQL": row[0] if row else ""}
+
+
+def _without_paths(plan: PagePlan) -> PagePlan:
+    """The plan as it is kept: where a clone lies is this machine's business."""
+    return replace(plan, clone=Path(plan.clone).name)

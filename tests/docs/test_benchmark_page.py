@@ -41,6 +41,10 @@ def test_a_process_is_read_though_its_name_has_brackets_and_blanks() -> None:
     assert found.seconds == 200 / processor.TICKS
 
 
+def test_no_path_of_the_machine_is_kept_with_the_figures() -> None:
+    assert taking._without_paths(replace(FULL, clone="/home/ann/their/harness")).clone == "harness"
+
+
 CHILD_IN_A_GROUP_OF_ITS_OWN = """
 import subprocess, sys
 child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, process_group=0)
