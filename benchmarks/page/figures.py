@@ -42,10 +42,11 @@ def take(plan: PagePlan, tell: Tell, before: Mapping[str, Any] = MappingProxyTyp
     install(plan, tell)
     figures: dict[str, Any] = {name: before[name] for name in ("parts", "missing", *PARTS) if name in before}
     figures["parts"], figures["missing"] = dict(figures.get("parts", {})), dict(figures.get("missing", {}))
+    load = os.getloadavg()[0]  # later it has what the parts themselves have done
     for name in plan.parts:
         for known in (figures, figures["parts"], figures["missing"]):
             known.pop(name, None)
-        stamp = {"taken": _now(), "load_before": os.getloadavg()[0], "plan": asdict(_without_paths(plan))}
+        stamp = {"taken": _now(), "load_before": load, "plan": asdict(_without_paths(plan))}
         begun = time.monotonic()
         try:
             figures[name] = PARTS[name](plan, tell)
