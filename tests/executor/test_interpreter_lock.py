@@ -74,7 +74,7 @@ async def test_a_sandbox_keeps_its_job(boxed: ModuleType, tmp_path: Path) -> Non
 async def test_elsewhere_the_guard_keeps_the_job_for_as_long_as_a_worker_may_be_stuck(
     tasks: ModuleType, ledger: Path, gate: Gate, executor: str
 ) -> None:
-    lease = 4.0  # the guard has half of it to import the store and to open it, on a busy machine
+    lease = 8.0  # the guard has half of it to import the store and to open it, on a busy machine
     async with tasks.app:
         handle = await tasks.holds_the_lock[executor].enqueue(str(gate))
         with worker_process("--queues", executor, "--lease", str(lease)) as busy:
