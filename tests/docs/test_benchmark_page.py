@@ -96,9 +96,9 @@ def test_the_page_names_what_could_not_be_measured_and_a_busy_machine() -> None:
     text = words.page({**figures, "parts": parts})
     assert "- `scale: SystemExit: no end`" in text
     assert "## A worker is killed" not in text
-    assert "The machine was busy" not in text
+    assert "The load was high" not in text
     busy = {**parts, "backlog": {**parts["backlog"], "load_before": 99.0}}
-    assert "The machine was busy" in words.page({**figures, "parts": busy})
+    assert "The load was high" in words.page({**figures, "parts": busy})
 
 
 def test_the_page_names_what_it_leaves_out() -> None:
