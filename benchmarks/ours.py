@@ -80,20 +80,38 @@ SYSTEMS = (
         )
         for store in ("sqlite", "redis", "postgres")
     ),
+    *(
+        System(
+            name="holdfast, nowait",
+            script=__name__,
+            store=store,
+            measures=("enqueue",),
+            variant="nowait",
+            note="one job after the other by `enqueue_nowait` of one task, which flushes after each thousand and at the end",
+        )
+        for store in ("sqlite", "redis", "postgres")
+    ),
 )
 GATHERED = 100
+FLUSHED = 1000
 
 
 def enqueue(place: Place) -> CostWatch:
-    """One job after the other; or several tasks, each of which does so."""
+    """One job after the other; or several tasks, each of which does so; or without waiting for each."""
     tasks = GATHERED if place.variant == "gathered" else 1
 
     async def enqueue_all() -> CostWatch:
         app, noop = application(place)
 
         async def one_by_one(jobs: int) -> None:
-            for _ in range(jobs):
-                await noop.enqueue(PAYLOAD)
+            for number in range(jobs):
+                if place.variant != "nowait":
+                    await noop.enqueue(PAYLOAD)
+                    continue
+                noop.enqueue_nowait(PAYLOAD)
+                if number % FLUSHED == 0:
+                    await app.flush()
+            await app.flush()
 
         async with app:
             with CostWatch() as watch:

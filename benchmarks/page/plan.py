@@ -1,4 +1,4 @@
-"""How much a run for the page measures: all of it in about 25 minutes on a quiet machine, or a quick look.
+"""How much a run for the page measures: all of it in about half an hour on a quiet machine, or a quick look.
 
 What is left out for that, the page says, with the command that adds it.
 """
@@ -23,11 +23,11 @@ class PagePlan:
 
     peers: dict[str, str]
     """By store, names with commas."""
-    jobs: int = 40_000
-    peer_jobs: int = 5_000
+    jobs: int = 100_000
+    peer_jobs: int = 100_000
     rounds: int = 2
     """Of bulk and drain."""
-    patience: float = 60.0
+    patience: float = 120.0
     others: tuple[str, ...] = OTHERS
     survivors: str = "bullmq,platformatic,dramatiq,taskiq,pgqueuer,awa,procrastinate"
     """The peers whose workers are killed."""

@@ -19,8 +19,9 @@ SYSTEMS = (
         store="sqlite",
         packages=("huey",),
         measures=_MEASURES,
+        most=(("drain", 20_000),),
         beside="holdfast at FULL",
-        note="WAL; synchronous FULL, its default (its options: FULL or OFF); no bulk; polls, 100 ms at first",
+        note="WAL; synchronous FULL, its default (its options: FULL or OFF); no bulk; polls, 100 ms at first; drain of 20,000",
         lacks="a killed worker's job is lost; no deduplicating ids; no bulk",
     ),
     System(
@@ -29,8 +30,9 @@ SYSTEMS = (
         store="sqlite",
         packages=("huey",),
         measures=_MEASURES,
+        most=(("drain", 20_000),),
         variant="normal",
-        note="the same durability as ours, which no option of huey gives: a connection factory does",
+        note="the same durability as ours, which no option of huey gives: a connection factory does; drain of 20,000",
         lacks="a killed worker's job is lost; no deduplicating ids; no bulk",
     ),
 )

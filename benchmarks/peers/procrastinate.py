@@ -18,7 +18,7 @@ SYSTEMS = (
         packages=("procrastinate", "psycopg[binary,pool]"),
         measures=("enqueue", "bulk", "drain", "latency", "sleep", "footprint", "wal", "recovery"),
         most=(("drain", 2_000), ("enqueue", 2_000), ("wal", 500)),
-        note="psycopg, concurrency 100; an event for each status; no results, so no calls",
+        note="psycopg, concurrency 100; an event for each status; no results, so no calls; drain of 2,000",
         lacks="no results; a killed worker's job stays until your code retries it",
     ),
 )

@@ -61,6 +61,7 @@ if TYPE_CHECKING:  # the one list of public names: type checkers import them, an
     from .errors import Outcome as Outcome
     from .errors import PayloadError as PayloadError
     from .errors import PayloadTooLarge as PayloadTooLarge
+    from .errors import PendingFull as PendingFull
     from .errors import Permanent as Permanent
     from .errors import PolicyConflict as PolicyConflict
     from .errors import ResultInvalid as ResultInvalid

@@ -6,6 +6,7 @@ HoldfastError
 │   ├── MissingExtra       the package for this feature is not installed
 │   ├── PolicyConflict     the same version of a declaration with another value
 │   └── ScheduleMissing    there is no schedule of that name
+├── PendingFull            too many jobs of `enqueue_nowait` are on their way to the store
 ├── PayloadError           arguments or a result that would not come back as they went in
 │   ├── ResultInvalid      raised for a handler whose result cannot be encoded: its job fails for good
 │   └── PayloadTooLarge    they have more bytes than `max_payload` or `max_result` allows
@@ -67,6 +68,10 @@ class LakeTooNew(LakeError):
 
 class LakeBusy(LakeError):
     """Another process has just written to the same lake. Nothing is lost or doubled: try again."""
+
+
+class PendingFull(HoldfastError):
+    """Too many jobs of `enqueue_nowait` are on their way to the store: nothing was done for this one."""
 
 
 class PayloadError(HoldfastError, TypeError):

@@ -132,7 +132,13 @@ class Holdfast:
         return self
 
     async def close(self) -> None:
-        """Close the app, once every `open` has its `close`; one that had opened by itself, at once."""
+        """Close the app, once every `open` has its `close`; one that had opened by itself, at once. It is flushed first."""
+        try:
+            await self.flush()
+        finally:
+            await self._close()
+
+    async def _close(self) -> None:
         if self.sync.home.is_open and self.loop is not asyncio.get_running_loop():
             await asyncio.to_thread(self.sync.close)
         elif self._opened > 0:
@@ -288,6 +294,13 @@ class Holdfast:
     ) -> CoroutineOf[EnqueueCounts]:
         """Enqueue calls, of whatever tasks: `app.enqueue_many(send.args(to) for to in people)`."""
         return enqueue_all(self.client, calls, chunk, connection)
+
+    async def flush(self) -> None:
+        """Return once what this loop has sent by `enqueue_nowait` is in the store.
+
+        Raise an `ExceptionGroup` of what went wrong since the last time, for those that were awaited, too.
+        """
+        await self.client.pending.flush()
 
     def flow(self, flow_id: str, *, on_blocker_failed: OnBlockerFailed = "fail", result_ttl: Duration = DAY) -> Flow:
         """Return a flow, to be built and started: fan-out, fan-in and any graph of jobs."""

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import itertools
+from asyncio import Future
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar, Unpack
 
 from ..client import DEFAULT_WAIT, Client, Handle, handed_over, refuse_update
 from ..client.handle import CoroutineOf
-from ..client.options import JobOptions, prepared, refuse_keyless, refuse_own_blocker, refuse_to_wait
+from ..client.options import (
+    JobOptions,
+    prepared,
+    refuse_keyless,
+    refuse_own_blocker,
+    refuse_to_wait,
+    refuse_transaction,
+)
 from ..codec.plain import Hint
 from ..core.bound import ASKED_AT_ONCE, CANCELLED_AT_ONCE, MOST_COUNT, MOST_COUNTED
 from ..core.declaration import View
@@ -90,8 +98,18 @@ class Queue(Generic[T, R]):
         answers = self._client.enqueue_in(connection, self.name, [call.job], call.options.conflict)
         return handed_over(self._client, self.name, answers, self.decode_result)
 
-    async def _enqueue(self, payload: T, watcher: str | None = None) -> Handle[R]:
-        call = self._call(payload, watcher)
+    def enqueue_nowait(self, payload: T, **options: Unpack[JobOptions]) -> Future[Handle[R]]:
+        """Begin to enqueue a payload, and go on: it is in the store when the future has its handle, and not before.
+
+        Payloads that are begun together share calls, and keep their order. `await app.flush()` waits for all of them.
+        """
+        chosen = self.options(**options) if options else self
+        if self._client.connection(chosen._options.connection) is not None:
+            refuse_transaction()
+        return self._client.pending.add(chosen._enqueue(payload, call=chosen._call(payload)))
+
+    async def _enqueue(self, payload: T, watcher: str | None = None, call: Call[R] | None = None) -> Handle[R]:
+        call = call or self._call(payload, watcher)
         answers = await self._client.enqueue(self.name, [call.job], call.options.conflict)
         if answers[0].status == "refused":
             refuse_update(self.name, answers[0])

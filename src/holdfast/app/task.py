@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from asyncio import Future
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, Generic, ParamSpec, Protocol, TypeAlias, TypeVar, Unpack
@@ -16,6 +17,7 @@ from ..client.options import (
     refuse_keyless,
     refuse_own_blocker,
     refuse_to_wait,
+    refuse_transaction,
 )
 from ..codec import Codec, Signature
 from ..core.bound import ASKED_AT_ONCE
@@ -248,11 +250,26 @@ class Task(Generic[P, R]):
         answers = client.enqueue_in(connection, self.queue, [job], self._options.conflict)
         return handed_over(client, self.queue, answers, self.decode_result)
 
+    def enqueue_nowait(self, *args: P.args, **kwargs: P.kwargs) -> Future[Handle[R]]:
+        """Begin to enqueue the job, and go on: it is in the store when the future has its handle, and not before.
+
+        Jobs that are begun together share calls, and keep their order. `await app.flush()` waits for all of them.
+        """
+        client = self._registry.client
+        if client.connection(self._options.connection) is not None:
+            refuse_transaction()
+        return client.pending.add(self._enqueue((), {}, job=self._job(args, kwargs)))
+
     async def _enqueue(
-        self, args: Sequence[object], kwargs: Mapping[str, object], watcher: str | None = None
+        self,
+        args: Sequence[object],
+        kwargs: Mapping[str, object],
+        watcher: str | None = None,
+        job: NewJob | None = None,
     ) -> Handle[R]:
+        """Enqueue the job of these arguments, or one that is made already."""
         client, queue = self._registry.client, self.queue
-        job = self._job(args, kwargs, watcher)
+        job = job or self._job(args, kwargs, watcher)
         answer = (await client.enqueue(queue, [job], self._options.conflict))[0]
         if answer.status == "refused":
             refuse_update(queue, answer)

@@ -36,6 +36,7 @@ from .chains import delete_all
 from .look import Look, check_filter, checked_run
 from .options import new_id
 from .outgoing import Producers
+from .pending import Pending
 from .unopened import Open, UnopenedStore
 from .wait import OnProgress, Waiting
 
@@ -52,6 +53,7 @@ class Client:
         self.look = Look(store)
         self.hooks = hooks
         self.producers = Producers()
+        self.pending = Pending()
         self._waiting = Waiting(store)
         self._opened = 0
         self._open_by_itself: Open = _refuse_unopened
@@ -72,7 +74,7 @@ class Client:
 
     def forget(self, store: Store) -> None:
         """Be a client of this store that was never open: all that was open is another process's."""
-        self._opened, self._waiting = 0, Waiting(store)
+        self._opened, self._waiting, self.pending = 0, Waiting(store), Pending()
         self.use(store)
 
     async def open(self) -> None:

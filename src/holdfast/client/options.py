@@ -295,6 +295,13 @@ def refuse_to_wait() -> NoReturn:
     )
 
 
+def refuse_transaction() -> NoReturn:
+    """Raise for an enqueue that nobody waits for in a transaction, which may be over before it."""
+    raise ConfigError(
+        "enqueue_nowait: it cannot be part of a transaction, which may end before the job is in the store; use enqueue"
+    )
+
+
 def _dedup(dedup: object) -> DedupSpec | None:
     if dedup is not None and not isinstance(dedup, Dedup):
         raise ConfigError(f"dedup={dedup!r}: give Dedup(key)")
