@@ -87,7 +87,7 @@ SYSTEMS = (
             store=store,
             measures=("enqueue",),
             variant="nowait",
-            note="one job after the other by `enqueue_nowait` of one task, which flushes after each thousand and at the end",
+            note="one job after the other by `enqueue_nowait` of one task, which flushes after each thousand",
         )
         for store in ("sqlite", "redis", "postgres")
     ),

@@ -19,7 +19,8 @@ SYSTEMS = (
         packages=("dramatiq[redis]", "hiredis"),
         measures=("enqueue", "drain", "latency", "call", "sleep", "footprint", "recovery"),
         most=(("drain", 20_000),),
-        note="eight threads, its default (100 for the sleep); results only for calls; no bulk, no deduplication; drain of 20,000",
+        note="eight threads, its default (100 for the sleep); results only for calls; no bulk, no deduplication;"
+        " drain of 20,000",
         lacks="no deduplicating ids; no bulk; no asyncio client",
     ),
 )

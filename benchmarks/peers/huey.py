@@ -21,7 +21,8 @@ SYSTEMS = (
         measures=_MEASURES,
         most=(("drain", 20_000),),
         beside="holdfast at FULL",
-        note="WAL; synchronous FULL, its default (its options: FULL or OFF); no bulk; polls, 100 ms at first; drain of 20,000",
+        note="WAL; synchronous FULL, its default (its options: FULL or OFF); no bulk; polls, 100 ms at first;"
+        " drain of 20,000",
         lacks="a killed worker's job is lost; no deduplicating ids; no bulk",
     ),
     System(

@@ -16,7 +16,8 @@ SYSTEMS = (
         packages=("taskiq", "taskiq-redis", "redis", "hiredis", "uvloop"),
         measures=("enqueue", "drain", "latency", "call", "sleep", "footprint", "recovery"),
         most=(("drain", 20_000),),
-        note="stream broker, uvloop, 100 at a time, results polled every 5 ms (200 as it comes); no bulk; drain of 20,000",
+        note="stream broker, uvloop, 100 at a time, results polled every 5 ms (200 as it comes); no bulk;"
+        " drain of 20,000",
         lacks="no deduplicating ids; no limits over all workers",
     ),
 )

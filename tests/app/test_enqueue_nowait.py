@@ -93,10 +93,11 @@ def test_what_failed_is_raised_by_its_future_and_by_flush_once() -> None:
 
 def test_the_end_of_the_app_raises_what_nobody_asked_for_and_closes() -> None:
     async def story(post: Post) -> None:
+        await post.app.open()
+        post.store.refuse("enqueue", StoreBusy("no"), times=1)
+        post.send.enqueue_nowait("ann")
         with pytest.raises(ExceptionGroup):
-            async with post.app:
-                post.store.refuse("enqueue", StoreBusy("no"), times=1)
-                post.send.enqueue_nowait("ann")
+            await post.app.close()
         assert post.app.loop is None
 
     run(story(Post()))

@@ -132,7 +132,7 @@ class Holdfast:
         return self
 
     async def close(self) -> None:
-        """Close the app, once every `open` has its `close`; one that had opened by itself, at once. It is flushed first."""
+        """Flush the app, and close it once every `open` has its `close`; one that had opened by itself, at once."""
         try:
             await self.flush()
         finally:

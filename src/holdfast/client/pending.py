@@ -40,7 +40,9 @@ class Pending:
         try:
             return asyncio.get_running_loop()
         except RuntimeError:
-            raise ConfigError("enqueue_nowait: this thread has no event loop; use app.sync(task.enqueue(...))") from None
+            raise ConfigError(
+                "enqueue_nowait: this thread has no event loop; use app.sync(task.enqueue(...))"
+            ) from None
 
     def _ended(self, task: asyncio.Future[Any]) -> None:
         self._tasks.pop(task, None)
@@ -51,7 +53,7 @@ class Pending:
             self._errors.append(error)
 
     async def flush(self) -> None:
-        """Return once every enqueue that was begun in this loop has ended; raise what went wrong since the last time."""
+        """Return once every enqueue that was begun in this loop has ended; raise what has gone wrong meanwhile."""
         loop = asyncio.get_running_loop()
         if under_way := [task for task in self._tasks if task.get_loop() is loop]:
             await asyncio.wait(under_way)
