@@ -215,6 +215,7 @@ async def main() -> None:
     async with app:
         assert_type(await send.enqueue("ann"), Handle[Receipt])
         assert_type(await send.enqueue("ann", template="x"), Handle[Receipt])
+        assert_type(await send.enqueue_nowait("ann", template="x"), Handle[Receipt])
         assert_type(await send.call("ann"), Receipt)
         assert_type(await send.call_within(5, "ann", template="x"), Receipt)
         assert_type(await (await send.enqueue("ann")).result(), Receipt)
