@@ -11,7 +11,7 @@ from ...core.bound import EXPIRED_AT_ONCE, FEW_QUEUES, REAPED_AT_ONCE
 from ...core.job import ErrorRecord, Progress
 from ...core.policy import Cause
 from ...core.transition import Reply
-from ..contract import Claimed, Corrupt, Expired, Extended, Failed, Lease, Reaped, Session, Settlement, Turn
+from ..contract import Chores, Claimed, Corrupt, Expired, Extended, Failed, Lease, Reaped, Session, Settlement, Turn
 from ..rows import known_command
 from .call import arguments, replies
 from .call.array import blob, texts
@@ -179,6 +179,13 @@ class PostgresWork:
             more=row["more"], next_ms=row["next_lease"], jobs=replies.reaped_jobs(queue, row["jobs"]),
             corrupt=tuple(told),
         )  # fmt: skip
+
+    async def chores(self, queues: Sequence[str], but: str | None = None) -> Chores:
+        """Look what upkeep has to do in these queues."""
+        (row,) = await self._caller.call("chores", queues=texts(queues), but=but or "")
+        return Chores(
+            reap=tuple(row["reap"]), expire=tuple(row["expire"]), next_ms=row["next_lease"], policies=row["policies"]
+        )
 
     async def expire(self, queue: str, limit: int = EXPIRED_AT_ONCE) -> Expired:
         """Remove finished runs past their retention, and events and answers past theirs, about `limit` of each."""
