@@ -23,7 +23,7 @@ class Shape:
     queues: int = 1
     keys: int = 0
     part: int = 1
-    """So many times fewer jobs than for one queue: a turn asks every queue of its worker, so that many take long."""
+    """So many times fewer jobs than for one queue: what is measured there is the way from queue to queue."""
 
 
 SHAPES = {"one queue": Shape(), "1,000 queues": Shape(queues=1_000, part=10), "10,000 keys": Shape(keys=10_000)}

@@ -21,6 +21,8 @@ MOST_WOKEN = 64
 """Parked workers that one step wakes."""
 ALL_WORKERS = 1_000_000
 """As a number of jobs to wake workers for: more than all parked workers have room for."""
+FEW_QUEUES = 16
+"""A worker of so many queues asks all of them in each turn, and looks after each; one of more chooses."""
 CROWD = 1_000_000_000
 """As what a session holds: more than any suspect's company."""
 

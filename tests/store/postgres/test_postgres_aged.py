@@ -16,6 +16,7 @@ from aged import DAY_MS, Aged, aged
 from servers import stock_postgres
 
 from holdfast.client import new_id
+from holdfast.core.bound import FEW_QUEUES
 from holdfast.core.chain import BlockerRef, ChainRef
 from holdfast.core.job import ErrorRecord
 from holdfast.core.state import State
@@ -136,6 +137,19 @@ async def reap(it: Aged) -> None:
     assert (await it.store.reap(queue)).returned == len(jobs) == 3
 
 
+async def many_queues(it: Aged) -> None:
+    """Queues that have nothing, one that has, and those with all that is kept."""
+    queues = [*(f"none-{number}" for number in range(2 * FEW_QUEUES)), "plain", "keyed", "next"]
+    other = it.worker(*queues)
+    await it.store.register(other)
+    turn = await it.store.settle_and_claim(other, [], queues, 3)
+    assert len(turn.claimed) == 3
+    done = [Complete(job.lease, b"null") for job in turn.claimed]
+    await it.store.settle_and_claim(other, done, (), 0)
+    await it.store.chores(queues, other.id)
+    await it.store.leave(other)
+
+
 async def upkeep(it: Aged) -> None:
     await it.add(5, "short", fresh=True)
     done = [Complete(job.lease, b"null", 1) for job in await it.claim(5, "short")]
@@ -210,7 +224,7 @@ async def delete(it: Aged) -> None:
 
 CALLS: tuple[Work, ...] = (
     enqueue, enqueue_ids, enqueue_keyed, enqueue_once, update, cancel, claim, claim_keyed, retry, promote, chain,
-    unblock, reap, upkeep, fire, look, find, measure, glance, read, delete,
+    unblock, reap, many_queues, upkeep, fire, look, find, measure, glance, read, delete,
 )  # fmt: skip
 
 

@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 from test_capacity import Fake, handler
 
 from holdfast import Holdfast
+from holdfast.core.bound import FEW_QUEUES
 from holdfast.core.limit import QueueSettings
 from holdfast.executor.process import frames
 from holdfast.executor.process.units import PoolUnits, UnitNeed
 from holdfast.store.contract import Turn
 from holdfast.worker.turns.capacity import SLOTS, Capacity
-from holdfast.worker.turns.choice import ClaimChoice, ClaimRound, PendingTurn, PendingTurns
+from holdfast.worker.turns.choice import NOTHING, ClaimChoice, ClaimRound, PendingTurn, PendingTurns
 
 QUEUES: dict[str, list[dict[str, Any]]] = {
     "mail": [{}],
@@ -201,3 +202,23 @@ def test_large_jobs_and_small_ones_leave_each_other_slots(
     for _ in _play(model, ["wide", *sorted(backlog)], Random(seed)):
         assert model.starved["wide"] <= MOST, "small ones do not take every slot as it becomes free"
         assert model.starved["mail"] <= MOST, "and large ones do not keep them for ever"
+
+
+def order_at(place: float, queues: tuple[str, ...], **priority: int) -> Sequence[str]:
+    capacity = Capacity(Holdfast("memory://").registry, PoolUnits(0))
+    choice = ClaimChoice(capacity, PendingTurns(), ClaimRound(), 10, place=place)
+    settings = {name: QueueSettings(priority=rank) for name, rank in priority.items()}
+    choice.answered(NOTHING, Turn(settings=settings))
+    return choice.order(queues)
+
+
+def test_workers_of_many_queues_begin_with_different_ones() -> None:
+    queues = tuple(f"q{number}" for number in range(FEW_QUEUES + 4))
+    assert order_at(0, queues) == queues
+    assert order_at(0.5, queues) == (*queues[10:], *queues[:10])
+    assert order_at(0.5, queues, q3=1)[:2] == ("q3", "q10"), "whatever has a priority comes first all the same"
+
+
+def test_a_worker_of_few_queues_begins_with_the_first() -> None:
+    queues = tuple(f"q{number}" for number in range(FEW_QUEUES))
+    assert order_at(0.5, queues) == queues

@@ -56,7 +56,19 @@ from .settle import (
     Settlement,
     Snoozed,
 )
-from .work import Corrupt, Expired, Extended, Reaped, ReapedJob, Session, SessionCommand, Turn, Working, knows
+from .work import (
+    Chores,
+    Corrupt,
+    Expired,
+    Extended,
+    Reaped,
+    ReapedJob,
+    Session,
+    SessionCommand,
+    Turn,
+    Working,
+    knows,
+)
 
 
 class Store(Producing, Working, Inspecting, Operating, Protocol):
@@ -138,6 +150,7 @@ __all__ = [
     "CancelResult",
     "ChainPage",
     "ChainRecord",
+    "Chores",
     "Claimed",
     "Complete",
     "Conflict",

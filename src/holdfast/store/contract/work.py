@@ -136,6 +136,23 @@ class Expired(msgspec.Struct, frozen=True, kw_only=True):
     """There is more to remove: runs, events, answers to requests, or keys that are idle."""
 
 
+class Chores(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be done in some queues: it may name too many of them.
+
+    It misses what only `reap` finds, such as a lease that is too long since the clock was set back: so each queue is
+    reaped and swept now and then, whatever this says.
+    """
+
+    reap: tuple[str, ...] = ()
+    """Queues in which `reap` has something to do, or to tell."""
+    expire: tuple[str, ...] = ()
+    """Queues in which `expire` has something to remove."""
+    next_ms: int | None = None
+    """As `Reaped` has it, of those queues together that `reap` does not name."""
+    policies: str = ""
+    """Another text whenever a policy in any of the queues is another; the same may come back after many changes."""
+
+
 class Working(Protocol):
     """What workers call, and the upkeep that anybody may do."""
 
@@ -187,6 +204,12 @@ class Working(Protocol):
 
     async def reap(self, queue: str, limit: int = REAPED_AT_ONCE, but: str | None = None) -> Reaped:
         """Reap the jobs of expired sessions, at most `limit` of them."""
+
+    async def chores(self, queues: Sequence[str], but: str | None = None) -> Chores:
+        """Look what upkeep has to do in these queues, so that a worker of a thousand need not try each of them.
+
+        `but` is the caller's own session, as in `reap`. Nothing is changed.
+        """
 
     async def expire(self, queue: str, limit: int = EXPIRED_AT_ONCE) -> Expired:
         """Expire finished runs past their retention, and remove old events and answers, about `limit` of each.

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
+from msgspec.structs import replace
 
-from ...core.bound import EXPIRED_AT_ONCE, REAPED_AT_ONCE
+from ...core.bound import EXPIRED_AT_ONCE, FEW_QUEUES, REAPED_AT_ONCE
 from ...core.job import ErrorRecord, Progress
 from ...core.policy import Cause
 from ...core.transition import Reply
-from ..contract import Claimed, Corrupt, Expired, Extended, Failed, Lease, Reaped, Session, Settlement, Turn
+from ..contract import Chores, Claimed, Corrupt, Expired, Extended, Failed, Lease, Reaped, Session, Settlement, Turn
 from ..rows import known_command
 from .call import arguments, replies
 from .call.array import blob, texts
@@ -18,6 +19,7 @@ from .connection.caller import PostgresCaller, Rows
 from .connection.connect import Connection
 from .doctor import recount
 from .listen import PostgresListen
+from .many_queues import ManyQueues, Wanted, joined
 
 _json = msgspec.json.Encoder().encode
 
@@ -29,6 +31,8 @@ class PostgresWork:
         self._caller = caller
         self._listen = listen
         self._replies = replies.TurnReader()
+        self._many: dict[str, ManyQueues] = {}
+        """By session, if it has many queues."""
 
     async def register(self, session: Session) -> None:
         """Let a session claim."""
@@ -48,12 +52,50 @@ class PostgresWork:
         held: int = 0,
         only_suspects: bool = False,
     ) -> Turn:
-        """Settle everything, then claim up to `room` jobs, in one step."""
+        """Settle everything, then claim up to `room` jobs: in one step, or where queues are many, in a few."""
         self._listen.recheck.stop(session.id)
-        listener = self._listen.find(session.address) if park else None
+        wanted = Wanted(queues, room, park, held, only_suspects)
+        if len(session.queues) <= FEW_QUEUES:
+            return await self._turn(session, settlements, wanted, queues)
+        return await self._in_parts(session, settlements, wanted)
+
+    async def _in_parts(self, session: Session, settlements: Sequence[Settlement], wanted: Wanted) -> Turn:
+        """Ask queue after queue, some in each call, until there is no room."""
+        many, asked, turns = self._many_queues(session), wanted.queues, list[Turn]()
+        for part, is_last in many.parts(asked):
+            tells = many.wants_settings()
+            here = replace(wanted, queues=part, park=wanted.park and is_last)
+            turn = await self._turn(session, settlements, here, asked, tells)
+            if turn.evicted:
+                return turn
+            if tells:
+                many.told(turn.settings)
+            many.answered(part, turn, wanted.room)
+            turns.append(turn)
+            settlements, wanted = (), wanted.after(turn)
+            if wanted.room <= 0:
+                break
+        return joined(turns, many.settings)
+
+    def _many_queues(self, session: Session) -> ManyQueues:
+        found = self._many.get(session.id)
+        if found is None or found.names is not session.queues:
+            found = self._many[session.id] = ManyQueues(session)
+        return found
+
+    async def _turn(
+        self,
+        session: Session,
+        settlements: Sequence[Settlement],
+        wanted: Wanted,
+        asked: Sequence[str],
+        tells: bool = True,
+    ) -> Turn:
+        """Make one call. If it parks, look again in all queues that were `asked` by then."""
+        listener = self._listen.find(session.address) if wanted.park else None
         values = arguments.turn(
-            self._caller.now(), session, settlements, queues,
-            room=room, park=park, held=held, only_suspects=only_suspects,
+            self._caller.now(), session, settlements, wanted.queues, room=wanted.room, park=wanted.park,
+            held=wanted.held, only_suspects=wanted.only_suspects, tells=tells,
         )  # fmt: skip
         statement, look_again = self._caller.statement("take_turn"), self._caller.statement("claimable")
         missed: Rows = []
@@ -62,10 +104,8 @@ class PostgresWork:
             async with connection.cursor(binary=True) as cursor:
                 await cursor.execute(statement, {**values, "lock_all": again})
                 rows = await cursor.fetchall()
-                if listener is not None and replies.claimed_count(rows) < room:
-                    await cursor.execute(
-                        look_again, {"session": session.id, "queues": values["queues"], "before": None}
-                    )
+                if listener is not None and replies.claimed_count(rows) < wanted.room:
+                    await cursor.execute(look_again, {"session": session.id, "queues": texts(asked), "before": None})
                     missed[:] = await cursor.fetchall()
                 return rows
 
@@ -74,9 +114,11 @@ class PostgresWork:
         turn, broken = self._replies.turn(rows, len(settlements), session.id, pool.made if pool else 0)
         if broken:
             await self._fail_corrupt(session, broken)
-        if listener is not None and missed and not turn.evicted:
+        if turn.evicted:
+            self._many.pop(session.id, None)
+        elif listener is not None and missed:
             ((found, before),) = missed
-            listener.wake() if found else self._listen.recheck.start(session.id, queues, listener, before)
+            listener.wake() if found else self._listen.recheck.start(session.id, asked, listener, before)
         return turn
 
     async def _fail_corrupt(self, session: Session, broken: Sequence[tuple[Lease, ErrorRecord]]) -> None:
@@ -124,6 +166,7 @@ class PostgresWork:
         """End a session, which must hold nothing any more."""
         await self._caller.value("leave", session=session.id)
         self._replies.forget(session.id)
+        self._many.pop(session.id, None)
 
     async def reap(self, queue: str, limit: int = REAPED_AT_ONCE, but: str | None = None) -> Reaped:
         """Reap the jobs of expired sessions, at most `limit` of them."""
@@ -136,6 +179,13 @@ class PostgresWork:
             more=row["more"], next_ms=row["next_lease"], jobs=replies.reaped_jobs(queue, row["jobs"]),
             corrupt=tuple(told),
         )  # fmt: skip
+
+    async def chores(self, queues: Sequence[str], but: str | None = None) -> Chores:
+        """Look what upkeep has to do in these queues."""
+        (row,) = await self._caller.call("chores", queues=texts(queues), but=but or "")
+        return Chores(
+            reap=tuple(row["reap"]), expire=tuple(row["expire"]), next_ms=row["next_lease"], policies=row["policies"]
+        )
 
     async def expire(self, queue: str, limit: int = EXPIRED_AT_ONCE) -> Expired:
         """Remove finished runs past their retention, and events and answers past theirs, about `limit` of each."""

@@ -21,6 +21,7 @@ from ..contract import (
     CancelResult,
     ChainPage,
     ChainRecord,
+    Chores,
     Claimed,
     Conflict,
     Declaration,
@@ -220,6 +221,9 @@ class RedisStore:
 
     async def reap(self, queue: str, limit: int = REAPED_AT_ONCE, but: str | None = None) -> Reaped:
         return await self.work.reap(queue, limit, but)
+
+    async def chores(self, queues: Sequence[str], but: str | None = None) -> Chores:
+        return await self.work.chores(queues, but)
 
     async def expire(self, queue: str, limit: int = EXPIRED_AT_ONCE) -> Expired:
         return await self.work.expire(queue, limit)

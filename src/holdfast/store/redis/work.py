@@ -11,10 +11,11 @@ from ...core.bound import MOST_CALL_BYTES
 from ...core.job import Progress
 from ...core.transition import Reply
 from ..batching import together
-from ..contract import Claimed, Expired, Extended, Lease, Reaped, ReapedJob, Session, Settled, Settlement, Turn
+from ..contract import Chores, Claimed, Expired, Extended, Lease, Reaped, ReapedJob, Session, Settled, Settlement, Turn
 from ..rows import known_command, reaped
 from .arguments.settlement import aborts_of, size_of
 from .arguments.work import (
+    ChoresCall,
     ExpireCall,
     ExtendCall,
     HeldCall,
@@ -33,7 +34,7 @@ from .outage import Outages
 from .outbox import RedisOutbox
 from .record.view import claimed_all
 from .turn import PartialTurn, RedisTurns
-from .visits import FEW, Visits
+from .visits import AT_ONCE, FEW, Visits
 
 _json = msgspec.json.encode
 HEARD_WITHIN_MS = 50
@@ -265,6 +266,24 @@ class RedisWork:
             more=bool(found.more),
             next_ms=found.next_ms,
             corrupt=tuple(corrupt_of(queue, text) for text in found.corrupt),
+        )
+
+    async def chores(self, queues: Sequence[str], but: str | None) -> Chores:
+        """Look what upkeep has to do in these queues, some of them in each call, and in a cluster one."""
+        await self._outages.hear()
+        call = ChoresCall(
+            shift=self._outages.shift, asking=but or "", history=self._caller.server.address.history
+        )  # fmt: skip
+        width = 1 if self._caller.server.address.kind == "cluster" else AT_ONCE
+        parts = [queues[first : first + width] for first in range(0, len(queues), width)]
+        keys = [[self._caller.keys.declared(queue) for queue in part] for part in parts]
+        found = await self._caller.at_once([self._caller.call_at(each, call) for each in keys])
+        named = list(zip(parts, found, strict=True))
+        return Chores(
+            reap=tuple(part[number - 1] for part, reply in named for number in reply.reap),
+            expire=tuple(part[number - 1] for part, reply in named for number in reply.expire),
+            next_ms=min((reply.next_ms for reply in found if reply.next_ms is not None), default=None),
+            policies=",".join(reply.revisions.decode() for reply in found),
         )
 
     async def expire(self, queue: str, limit: int) -> Expired:

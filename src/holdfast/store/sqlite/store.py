@@ -19,6 +19,7 @@ from ..contract import (
     CancelResult,
     ChainPage,
     ChainRecord,
+    Chores,
     Claimed,
     Conflict,
     Declaration,
@@ -199,6 +200,9 @@ class SqliteStore:
 
     async def reap(self, queue: str, limit: int = REAPED_AT_ONCE, but: str | None = None) -> Reaped:
         return await self._work.reap(queue, limit, but)
+
+    async def chores(self, queues: Sequence[str], but: str | None = None) -> Chores:
+        return await self._work.chores(queues, but)
 
     async def expire(self, queue: str, limit: int = EXPIRED_AT_ONCE) -> Expired:
         return await self._work.expire(queue, limit)

@@ -11,8 +11,9 @@ from ...core.bound import EXPIRED_AT_ONCE, REAPED_AT_ONCE
 from ...core.job import Progress
 from ...core.policy import Cause
 from ...core.transition import Reply
-from ..contract import Claimed, Expired, Extended, Lease, Reaped, Session, Settlement, Turn
+from ..contract import Chores, Claimed, Expired, Extended, Lease, Reaped, Session, Settlement, Turn
 from ..rows import corrupt
+from .chores import chores
 from .connection.at_once import SMALL
 from .database import Database
 from .repair.note import note_job
@@ -99,6 +100,10 @@ class SqliteWork:
     async def reap(self, queue: str, limit: int = REAPED_AT_ONCE, but: str | None = None) -> Reaped:
         """Reap the jobs of expired sessions, at most `limit` of them."""
         return await self._database.write(reap, queue, limit, but or "")
+
+    async def chores(self, queues: Sequence[str], but: str | None = None) -> Chores:
+        """Look what upkeep has to do in these queues; nobody who writes waits for it."""
+        return await self._database.read(chores, queues, but or "")
 
     async def expire(self, queue: str, limit: int = EXPIRED_AT_ONCE) -> Expired:
         """Remove finished runs past their retention, old events and old answers, about `limit` of each."""

@@ -34,6 +34,7 @@ from .race import RaceCases  # noqa: E402
 from .spoil import SpoilCases  # noqa: E402
 from .watch import WatchCases  # noqa: E402
 from .work.cap import CapCases  # noqa: E402
+from .work.chores import ChoreCases  # noqa: E402
 from .work.command import CommandCases  # noqa: E402
 from .work.counter import CounterCases  # noqa: E402
 from .work.idle import IdleCases  # noqa: E402
@@ -55,6 +56,7 @@ class StoreContract(
     ResultCases,
     LeaseCases,
     CommandCases,
+    ChoreCases,
     SuspectCases,
     TallyCases,
     IdleCases,

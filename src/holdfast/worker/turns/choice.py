@@ -9,12 +9,14 @@ store works on one turn, the handlers of another run. Nothing is awaited here.
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from ...core.bound import FEW_QUEUES
 from ...core.limit import QueueSettings
 from ...store.contract import Settlement, Turn
 from .capacity import SLOTS, Capacity, ClaimRequest
@@ -171,9 +173,17 @@ class ClaimChoice:
     """Choose what one worker asks for next, by what its turns have told."""
 
     def __init__(
-        self, capacity: Capacity, pending: PendingTurns, round: ClaimRound, share: int, large_share: int = 0
+        self,
+        capacity: Capacity,
+        pending: PendingTurns,
+        round: ClaimRound,
+        share: int,
+        large_share: int = 0,
+        place: float | None = None,
     ) -> None:
+        """`place`: where among many queues it begins, from 0 to 1; `None`: anywhere."""
         self.capacity = capacity
+        self._place = random.random() if place is None else place
         self.round = round
         self._pending = pending
         self.paused: set[str] = set()
@@ -225,9 +235,22 @@ class ClaimChoice:
         if len(queues) == 1:
             return queues
         if self._ordered is not queues:
-            found = sorted(queues, key=lambda queue: (-self._priority.get(queue, 0), self._served.get(queue, 0)))
+            found = sorted(self._from_here(queues), key=self._rank)
             self._ordered, self._order = queues, tuple(found)
         return self._order
+
+    def _rank(self, queue: str) -> tuple[int, int]:
+        return -self._priority.get(queue, 0), self._served.get(queue, 0)
+
+    def _from_here(self, queues: Sequence[str]) -> Sequence[str]:
+        """Return the queues as they come while none was served: of many, each worker begins with others.
+
+        Workers that begin together would else meet in each queue, and find in most what another has just emptied.
+        """
+        if len(queues) <= FEW_QUEUES:
+            return queues
+        first = int(self._place * len(queues))
+        return (*queues[first:], *queues[:first])
 
     def _note_served(self, queues: set[str]) -> None:
         """Note which queues were served just now: within their priority they come last."""

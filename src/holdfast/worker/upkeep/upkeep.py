@@ -15,6 +15,7 @@ from ...core.bound import EXPIRED_AT_ONCE, REAPED_AT_ONCE
 from ...core.state import State
 from ...errors import StoreError
 from ...store.contract import Corrupt, Expired, ReapedJob, Session, Store
+from .rounds import Round, Rounds
 
 log = logging.getLogger("holdfast")
 T = TypeVar("T")
@@ -79,6 +80,7 @@ class Upkeep:
         """What it did: `returned` and `failed` jobs of vanished workers, `expired` runs."""
         self._learn = learn
         self._claims = claims or ClaimCounts()
+        self._rounds = Rounds(store, own)
         self._over = False
 
     def stop(self) -> None:
@@ -90,16 +92,27 @@ class Upkeep:
         """Look after every queue until told to stop."""
         sweep_at = 0.0
         while not self._over:
-            leases = [await self._safely(queue, self.reap) for queue in self.queues]
+            round = await self._next_round()
+            leases = [round.next_ms, *[await self._safely(queue, self.reap) for queue in round.reap]]
             if time.monotonic() >= sweep_at:
-                for queue in self.queues:
+                for queue in round.expire:
                     await self._safely(queue, self.sweep)
-                    if self._learn is not None:
+                if self._learn is not None:
+                    for queue in round.learn:
                         await self._safely(queue, self._learn)
                 sweep_at = time.monotonic() + self._interval * random.uniform(0.8, 1.2)
             until = min(sweep_at, time.monotonic() + until_next_look(leases))
             while not self._over and (left := until - time.monotonic()) > 0:
                 await self._keep_step(left)
+
+    async def _next_round(self) -> Round:
+        try:
+            return await self._rounds.next(self.queues)
+        except StoreError as error:
+            log.warning("upkeep_failed: this round looks after some queues only; the next tries again: %s", error)
+        except Exception:
+            log.exception("upkeep_failed: this round looks after some queues only; the next tries again")
+        return self._rounds.in_turn(self.queues)
 
     async def _keep_step(self, seconds: float) -> None:
         """Sweep the queues in which many jobs were claimed, as soon as there is one; return when the time is over."""

@@ -122,13 +122,14 @@ def turn(
     park: bool,
     held: int,
     only_suspects: bool,
+    tells: bool = True,
 ) -> Arguments:
-    """Return the arguments of `take_turn`, but for `lock_all`."""
+    """Return the arguments of `take_turn`, but for `lock_all`. `tells`: it is to tell the settings of all queues."""
     return {
         "clock": now,
         "session": session.id,
         "lease": str(session.lease_ms),
-        "serves": texts(session.queues),
+        "serves": texts(session.queues) if tells else None,
         "queues": texts(queues),
         "room": str(room),
         "park": _flag(park),

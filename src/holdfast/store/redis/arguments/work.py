@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .entry import DRAINS, Flat, ServerCall
+from .entry import DRAINS, READS, Flat, ServerCall
 from .produce import RunArguments
 
 
@@ -249,6 +249,24 @@ class ExpireCall(ServerCall[ExpireReply]):
     history: int
 
 
+class ChoresReply(NamedTuple):
+    """Which of the queues, from 1 on, want `reap` and `expire`, when the next may, and the revisions of all."""
+
+    reap: list[int]
+    expire: list[int]
+    next_ms: int | None
+    revisions: bytes
+
+
+class ChoresCall(ServerCall[ChoresReply]):
+    """Look what upkeep has to do in these queues, but for the session that asks."""
+
+    reply, flag = ChoresReply, READS
+    shift: int
+    asking: str
+    history: int
+
+
 class SetAsideCall(ServerCall[bytes]):
     """Make dead letters of runs whose records a client could not read."""
 
@@ -275,5 +293,5 @@ class MistypedCall(ServerCall[MistypedReply]):
 
 ENTRIES = (
     RegisterCall, HearCall, TurnCall, ExtendCall, CommandCall, ProgressCall, HeldCall, LeaveCall, ReapCall, ExpireCall,
-    SetAsideCall, MistypedCall,
+    ChoresCall, SetAsideCall, MistypedCall,
 )  # fmt: skip

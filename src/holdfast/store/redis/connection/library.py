@@ -14,7 +14,7 @@ from ..arguments.entry_points import ENTRY_POINTS
 from ..keys import ENDINGS
 
 MAJOR = 1
-MINOR = 31
+MINOR = 32
 """Raise it with every change of the Lua: a server with an older library gets this one."""
 NAME = f"holdfast_{MAJOR}"
 PREFIX = f"{NAME}_"
@@ -30,6 +30,7 @@ FILES: dict[str, tuple[str, ...]] = {
     "serve": (
         "session", "turn", "complete_chain", "delete_chain", "result_ttl", "outbox", "schedule", "operate", "watch",
         "reader", "inspect", "search", "placed", "measure", "aside",
+        "chores",
     ),
 }  # fmt: skip
 """By folder, in the order in which they are loaded; `lib/prelude` comes before all others.

@@ -60,6 +60,7 @@ DECLARE
     v_offer record;
     v_room integer := p_room;
     v_suspects text[] := '{}';
+    v_queues text[] := p_queues;
     v_queue text;
     i integer;
 BEGIN
@@ -108,7 +109,10 @@ BEGIN
             v_words[i] := holdfast.settle(v_now, p_session, e, p_grips => true);
         END LOOP;
     END IF;
-    FOREACH v_queue IN ARRAY p_queues LOOP
+    IF cardinality(p_queues) > @FEW_QUEUES AND v_room > 0 THEN
+        SELECT * INTO v_queues, v_next FROM holdfast.giving(v_now, p_queues);
+    END IF;
+    FOREACH v_queue IN ARRAY v_queues LOOP
         EXIT WHEN v_room <= 0;
         v_offer := holdfast.claim(v_now, p_session, v_queue, v_room, p_held + v_claimed, p_only_suspects, p_arrays);
         v_claimed := v_claimed + cardinality(v_offer.v_runs);
