@@ -19,7 +19,7 @@ VERSION ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick format lint types imports servers docs links peers publish django spark bench chaos dist clean
+.PHONY: help demo test quick format lint types mypy imports servers docs links peers publish django spark bench chaos dist clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -31,7 +31,7 @@ demo: $(VENV)/.spark ## A shop at work, with its dashboard: three workers, one k
 
 # Checks and servers take a core each before the tests need both.
 test: $(VENV)/.dev ## The one gate: format, lint, types, imports, and all tests on real servers
-	@$(MAKE) --no-print-directory -j 2 lint servers types imports
+	@$(MAKE) --no-print-directory -j 2 lint servers mypy imports
 	@$(PYTEST) $(ARGS)
 
 servers: $(VENV)/.dev
@@ -39,7 +39,7 @@ servers: $(VENV)/.dev
 	@$(BIN)/python tests/spark_classes.py
 
 # It leaves out whatever starts a server, Spark or many processes: tests/selection.py has the list.
-quick: lint types imports ## The inner loop, under 90 seconds: the same checks, and the tests on SQLite and in memory
+quick: lint mypy imports ## The inner loop, under 90 seconds: the same checks, and the tests on SQLite and in memory
 	@$(PYTEST) --quick $(ARGS)
 
 format: $(VENV)/.dev ## Rewrite the code as it should look
@@ -50,9 +50,12 @@ lint: $(VENV)/.dev
 	@$(BIN)/ruff format --check $(CODE)
 	@$(BIN)/ruff check $(CODE)
 
-types: $(VENV)/.dev
-	@$(BIN)/mypy
+# What comes with the tests leaves pyright to them: tests/app/test_typing.py has it read the same file.
+types: mypy
 	@$(BIN)/pyright --project pyproject.toml --pythonpath $(BIN)/python tests/typing/right.py
+
+mypy: $(VENV)/.dev
+	@$(BIN)/mypy
 
 imports: $(VENV)/.dev
 	@$(BIN)/lint-imports
