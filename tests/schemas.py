@@ -44,8 +44,9 @@ class Schema:
         connection.execute(script(self.name))  # type: ignore[arg-type]
         tables = "SELECT tablename FROM pg_tables WHERE schemaname = %s"
         sequences = "SELECT sequencename, start_value FROM pg_sequences WHERE schemaname = %s"
-        self._rows = {name: self._read(name) for (name,) in connection.execute(tables, [self.name])}
-        self._sequences = connection.execute(sequences, [self.name]).fetchall()
+        rows = {name: self._read(name) for (name,) in connection.execute(tables, [self.name])}
+        starts = connection.execute(sequences, [self.name]).fetchall()
+        self._script = self._clearing(rows, starts)
 
     def _read(self, table: str) -> list[tuple[Any, ...]]:
         return self._connection.execute(sql.SQL("SELECT * FROM {}").format(self._named(table))).fetchall()
@@ -53,22 +54,26 @@ class Schema:
     def _named(self, name: str) -> sql.Identifier:
         return sql.Identifier(self.name, name)
 
+    def _clearing(self, rows: dict[str, list[tuple[Any, ...]]], starts: list[tuple[str, int]]) -> sql.Composed:
+        """Return the statements that make the schema as it is now, for one call. No trigger and no foreign key acts."""
+        statements: list[sql.Composable] = [
+            sql.SQL("SET LOCAL session_replication_role = replica"),
+            sql.SQL("SET LOCAL lock_timeout = '2s'"),
+        ]
+        for table, values in rows.items():
+            statements.append(sql.SQL("DELETE FROM {}").format(self._named(table)))
+            for row in values:
+                listed = sql.SQL(", ").join(map(sql.Literal, row))
+                statements.append(sql.SQL("INSERT INTO {} VALUES ({})").format(self._named(table), listed))
+        for name, start in starts:
+            place = self._named(name).as_string(self._connection)
+            statements.append(sql.SQL("SELECT setval({}::regclass, {}, false)").format(place, start))
+        return sql.SQL("; ").join(statements)
+
     def clear(self) -> None:
-        """The schema is as it was when it was new. No trigger and no foreign key interferes."""
+        """The schema is as it was when it was new."""
         with self._connection.transaction():
-            self._connection.execute("SET LOCAL session_replication_role = replica")
-            self._connection.execute("SET LOCAL lock_timeout = '2s'")
-            for table, rows in self._rows.items():
-                self._connection.execute(sql.SQL("DELETE FROM {}").format(self._named(table)))
-                for row in rows:
-                    values = sql.SQL(", ").join([sql.Placeholder()] * len(row))
-                    self._connection.execute(
-                        sql.SQL("INSERT INTO {} VALUES ({})").format(self._named(table), values), row
-                    )
-            for name, start in self._sequences:
-                self._connection.execute(
-                    "SELECT setval(%s::regclass, %s, false)", [self._named(name).as_string(self._connection), start]
-                )
+            self._connection.execute(self._script)
 
     def drop(self) -> None:
         """The schema is gone."""
