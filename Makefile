@@ -19,7 +19,7 @@ VERSION ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick format lint types mypy imports servers docs links peers publish django spark bench chaos dist clean
+.PHONY: help demo test quick format lint types mypy imports servers compiled docs links peers publish django spark bench chaos dist clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -31,12 +31,16 @@ demo: $(VENV)/.spark ## A shop at work, with its dashboard: three workers, one k
 
 # Checks and servers take a core each before the tests need both.
 test: $(VENV)/.dev ## The one gate: format, lint, types, imports, and all tests on real servers
-	@$(MAKE) --no-print-directory -j 2 lint servers mypy imports
+	@$(MAKE) --no-print-directory -j 2 lint servers mypy imports compiled
 	@$(PYTEST) $(ARGS)
 
 servers: $(VENV)/.dev
 	@$(BIN)/python tests/debian.py
 	@$(BIN)/python tests/spark_classes.py
+
+# Each process of tests would compile all of them in a fresh clone. What is wrong with one, its own run tells.
+compiled: $(VENV)/.dev
+	@-$(BIN)/python -m pytest --collect-only -qq >/dev/null 2>&1
 
 # It leaves out whatever starts a server, Spark or many processes: tests/selection.py has the list.
 quick: lint mypy imports ## The inner loop, under 90 seconds: the same checks, and the tests on SQLite and in memory
