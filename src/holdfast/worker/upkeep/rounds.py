@@ -35,12 +35,14 @@ class Rounds:
         self._at: int | None = None
         self._policies = ""
 
-    async def next(self, queues: Sequence[str]) -> Round:
-        """Return what is to be done in these queues now."""
+    async def next(self, queues: Sequence[str], sweeps: bool) -> Round:
+        """Return what is to be done in these queues now. A round that does not sweep, for a lease, only reaps."""
         if len(queues) <= FEW_QUEUES:
             return Round(reap=queues, expire=queues, learn=queues)
-        some = self._in_turn(queues)
         found = await self._store.chores(queues, self._own)
+        if not sweeps:
+            return Round(reap=found.reap, expire=(), learn=(), next_ms=found.next_ms)
+        some = self._in_turn(queues)
         changed = self._policies not in ("", found.policies)
         self._policies = found.policies
         return Round(

@@ -92,9 +92,10 @@ class Upkeep:
         """Look after every queue until told to stop."""
         sweep_at = 0.0
         while not self._over:
-            round = await self._next_round()
+            sweeps = time.monotonic() >= sweep_at
+            round = await self._next_round(sweeps)
             leases = [round.next_ms, *[await self._safely(queue, self.reap) for queue in round.reap]]
-            if time.monotonic() >= sweep_at:
+            if sweeps:
                 for queue in round.expire:
                     await self._safely(queue, self.sweep)
                 if self._learn is not None:
@@ -105,9 +106,9 @@ class Upkeep:
             while not self._over and (left := until - time.monotonic()) > 0:
                 await self._keep_step(left)
 
-    async def _next_round(self) -> Round:
+    async def _next_round(self, sweeps: bool) -> Round:
         try:
-            return await self._rounds.next(self.queues)
+            return await self._rounds.next(self.queues, sweeps)
         except StoreError as error:
             log.warning("upkeep_failed: this round looks after some queues only; the next tries again: %s", error)
         except Exception:
