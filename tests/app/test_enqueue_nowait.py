@@ -127,7 +127,7 @@ def test_arguments_that_cannot_be_sent_are_refused_at_once() -> None:
 
 
 def test_there_is_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pending, "MOST_PENDING", 3)
+    monkeypatch.setattr(pending, "MOST_UNAWAITED", 3)
 
     async def story(post: Post) -> None:
         async with post.app:

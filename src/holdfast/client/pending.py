@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from ..core.bound import MOST_PENDING, MOST_TOLD
+from ..core.bound import MOST_UNAWAITED, MOST_TOLD
 from ..errors import ConfigError, PendingFull
 
 T = TypeVar("T")
@@ -32,9 +32,9 @@ class Pending:
         return task
 
     def _loop(self) -> asyncio.AbstractEventLoop:
-        if len(self._tasks) >= MOST_PENDING:
+        if len(self._tasks) >= MOST_UNAWAITED:
             raise PendingFull(
-                f"enqueue_nowait: {MOST_PENDING:,} jobs are on their way to the store, which is the most; "
+                f"enqueue_nowait: {MOST_UNAWAITED:,} jobs are on their way to the store, which is the most; "
                 "await app.flush() now and then, or use enqueue_many"
             )
         try:

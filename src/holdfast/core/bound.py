@@ -51,7 +51,7 @@ MOST_PACKED = 1000
 """Events that one row of a log may have."""
 ASKED_AT_ONCE = 500
 """Questions of many callers, or jobs of a bulk, that go to a store in one call."""
-MOST_PENDING = 10_000
+MOST_UNAWAITED = 10_000
 """Jobs of `enqueue_nowait` that are on their way to the store."""
 MOST_TOLD = 100
 """Errors of one kind that are kept until somebody asks for them; of more only the number is known."""
