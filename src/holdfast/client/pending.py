@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from ..core.bound import MOST_UNAWAITED, MOST_TOLD
+from ..core.bound import MOST_ERRORS_KEPT, MOST_UNAWAITED
 from ..errors import ConfigError, PendingFull
 
 T = TypeVar("T")
@@ -49,7 +49,7 @@ class Pending:
         if task.cancelled() or (error := task.exception()) is None:
             return
         self._failed += 1
-        if len(self._errors) < MOST_TOLD and isinstance(error, Exception):
+        if len(self._errors) < MOST_ERRORS_KEPT and isinstance(error, Exception):
             self._errors.append(error)
 
     async def flush(self) -> None:

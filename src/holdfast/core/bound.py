@@ -53,7 +53,7 @@ ASKED_AT_ONCE = 500
 """Questions of many callers, or jobs of a bulk, that go to a store in one call."""
 MOST_UNAWAITED = 10_000
 """Jobs of `enqueue_nowait` that are on their way to the store."""
-MOST_TOLD = 100
+MOST_ERRORS_KEPT = 100
 """Errors of one kind that are kept until somebody asks for them; of more only the number is known."""
 LOOKED_AT_ONCE = 4000
 """Rows that one page of a list looks at, where no index has what its filter asks for."""
