@@ -8,7 +8,7 @@ from typing import cast
 from msgspec.structs import replace
 
 from holdfast.core.bound import FEW_QUEUES
-from holdfast.store.contract import Chores, Store
+from holdfast.store.contract import QueueChores, Store
 from holdfast.worker.upkeep.rounds import ROUNDS, Round, Rounds
 
 FEW = tuple(f"q{number}" for number in range(FEW_QUEUES))
@@ -19,10 +19,10 @@ class Told:
     """A store that says what there is to do."""
 
     def __init__(self, **chores: object) -> None:
-        self.told = Chores(**chores)  # type: ignore[arg-type]
+        self.told = QueueChores(**chores)  # type: ignore[arg-type]
         self.asked: list[tuple[Sequence[str], str | None]] = []
 
-    async def chores(self, queues: Sequence[str], but: str | None = None) -> Chores:
+    async def chores(self, queues: Sequence[str], but: str | None = None) -> QueueChores:
         self.asked.append((queues, but))
         return self.told
 

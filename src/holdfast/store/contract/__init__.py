@@ -57,10 +57,10 @@ from .settle import (
     Snoozed,
 )
 from .work import (
-    Chores,
     Corrupt,
     Expired,
     Extended,
+    QueueChores,
     Reaped,
     ReapedJob,
     Session,
@@ -150,7 +150,6 @@ __all__ = [
     "CancelResult",
     "ChainPage",
     "ChainRecord",
-    "Chores",
     "Claimed",
     "Complete",
     "Conflict",
@@ -181,6 +180,7 @@ __all__ = [
     "OnConflict",
     "OnFailed",
     "Opened",
+    "QueueChores",
     "QueueInfo",
     "QueueMeasure",
     "Reaped",

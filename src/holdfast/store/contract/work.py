@@ -136,7 +136,7 @@ class Expired(msgspec.Struct, frozen=True, kw_only=True):
     """There is more to remove: runs, events, answers to requests, or keys that are idle."""
 
 
-class Chores(msgspec.Struct, frozen=True, kw_only=True):
+class QueueChores(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be done in some queues: it may name too many of them.
 
     It misses what only `reap` finds, such as a lease that is too long since the clock was set back: so each queue is
@@ -205,7 +205,7 @@ class Working(Protocol):
     async def reap(self, queue: str, limit: int = REAPED_AT_ONCE, but: str | None = None) -> Reaped:
         """Reap the jobs of expired sessions, at most `limit` of them."""
 
-    async def chores(self, queues: Sequence[str], but: str | None = None) -> Chores:
+    async def chores(self, queues: Sequence[str], but: str | None = None) -> QueueChores:
         """Look what upkeep has to do in these queues, so that a worker of a thousand need not try each of them.
 
         `but` is the caller's own session, as in `reap`. Nothing is changed.

@@ -23,7 +23,7 @@ BEHIND = 10
 """For so many turns that bring jobs a queue that had none is asked behind the others."""
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class TurnRequest(msgspec.Struct, frozen=True):
     """What a turn is to claim, as the contract has it."""
 
     queues: Sequence[str]
@@ -32,7 +32,7 @@ class Wanted(msgspec.Struct, frozen=True):
     held: int
     only_suspects: bool
 
-    def after(self, turn: Turn) -> Wanted:
+    def after(self, turn: Turn) -> TurnRequest:
         """Return what is wanted still: of a suspect the session has no more company than that allows."""
         most = [job.company - self.held for job in turn.claimed if job.company is not None]
         room = min([self.room, *most]) - len(turn.claimed)

@@ -11,7 +11,19 @@ from ...core.bound import EXPIRED_AT_ONCE, FEW_QUEUES, REAPED_AT_ONCE
 from ...core.job import ErrorRecord, Progress
 from ...core.policy import Cause
 from ...core.transition import Reply
-from ..contract import Chores, Claimed, Corrupt, Expired, Extended, Failed, Lease, Reaped, Session, Settlement, Turn
+from ..contract import (
+    Claimed,
+    Corrupt,
+    Expired,
+    Extended,
+    Failed,
+    Lease,
+    QueueChores,
+    Reaped,
+    Session,
+    Settlement,
+    Turn,
+)
 from ..rows import known_command
 from .call import arguments, replies
 from .call.array import blob, texts
@@ -19,7 +31,7 @@ from .connection.caller import PostgresCaller, Rows
 from .connection.connect import Connection
 from .doctor import recount
 from .listen import PostgresListen
-from .many_queues import ManyQueues, Wanted, joined
+from .many_queues import ManyQueues, TurnRequest, joined
 
 _json = msgspec.json.Encoder().encode
 
@@ -54,12 +66,12 @@ class PostgresWork:
     ) -> Turn:
         """Settle everything, then claim up to `room` jobs: in one step, or where queues are many, in a few."""
         self._listen.recheck.stop(session.id)
-        wanted = Wanted(queues, room, park, held, only_suspects)
+        wanted = TurnRequest(queues, room, park, held, only_suspects)
         if len(session.queues) <= FEW_QUEUES:
             return await self._turn(session, settlements, wanted, queues)
         return await self._in_parts(session, settlements, wanted)
 
-    async def _in_parts(self, session: Session, settlements: Sequence[Settlement], wanted: Wanted) -> Turn:
+    async def _in_parts(self, session: Session, settlements: Sequence[Settlement], wanted: TurnRequest) -> Turn:
         """Ask queue after queue, some in each call, until there is no room."""
         many, asked, turns = self._many_queues(session), wanted.queues, list[Turn]()
         for part, is_last in many.parts(asked):
@@ -87,7 +99,7 @@ class PostgresWork:
         self,
         session: Session,
         settlements: Sequence[Settlement],
-        wanted: Wanted,
+        wanted: TurnRequest,
         asked: Sequence[str],
         tells: bool = True,
     ) -> Turn:
@@ -180,10 +192,10 @@ class PostgresWork:
             corrupt=tuple(told),
         )  # fmt: skip
 
-    async def chores(self, queues: Sequence[str], but: str | None = None) -> Chores:
+    async def chores(self, queues: Sequence[str], but: str | None = None) -> QueueChores:
         """Look what upkeep has to do in these queues."""
         (row,) = await self._caller.call("chores", queues=texts(queues), but=but or "")
-        return Chores(
+        return QueueChores(
             reap=tuple(row["reap"]), expire=tuple(row["expire"]), next_ms=row["next_lease"], policies=row["policies"]
         )
 

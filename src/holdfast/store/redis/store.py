@@ -21,7 +21,6 @@ from ..contract import (
     CancelResult,
     ChainPage,
     ChainRecord,
-    Chores,
     Claimed,
     Conflict,
     Declaration,
@@ -42,6 +41,7 @@ from ..contract import (
     Lease,
     Listener,
     NewJob,
+    QueueChores,
     QueueInfo,
     Reaped,
     Running,
@@ -222,7 +222,7 @@ class RedisStore:
     async def reap(self, queue: str, limit: int = REAPED_AT_ONCE, but: str | None = None) -> Reaped:
         return await self.work.reap(queue, limit, but)
 
-    async def chores(self, queues: Sequence[str], but: str | None = None) -> Chores:
+    async def chores(self, queues: Sequence[str], but: str | None = None) -> QueueChores:
         return await self.work.chores(queues, but)
 
     async def expire(self, queue: str, limit: int = EXPIRED_AT_ONCE) -> Expired:

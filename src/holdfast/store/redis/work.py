@@ -11,7 +11,19 @@ from ...core.bound import MOST_CALL_BYTES
 from ...core.job import Progress
 from ...core.transition import Reply
 from ..batching import together
-from ..contract import Chores, Claimed, Expired, Extended, Lease, Reaped, ReapedJob, Session, Settled, Settlement, Turn
+from ..contract import (
+    Claimed,
+    Expired,
+    Extended,
+    Lease,
+    QueueChores,
+    Reaped,
+    ReapedJob,
+    Session,
+    Settled,
+    Settlement,
+    Turn,
+)
 from ..rows import known_command, reaped
 from .arguments.settlement import aborts_of, size_of
 from .arguments.work import (
@@ -268,7 +280,7 @@ class RedisWork:
             corrupt=tuple(corrupt_of(queue, text) for text in found.corrupt),
         )
 
-    async def chores(self, queues: Sequence[str], but: str | None) -> Chores:
+    async def chores(self, queues: Sequence[str], but: str | None) -> QueueChores:
         """Look what upkeep has to do in these queues, some of them in each call, and in a cluster one."""
         await self._outages.hear()
         call = ChoresCall(
@@ -279,7 +291,7 @@ class RedisWork:
         keys = [[self._caller.keys.declared(queue) for queue in part] for part in parts]
         found = await self._caller.at_once([self._caller.call_at(each, call) for each in keys])
         named = list(zip(parts, found, strict=True))
-        return Chores(
+        return QueueChores(
             reap=tuple(part[number - 1] for part, reply in named for number in reply.reap),
             expire=tuple(part[number - 1] for part, reply in named for number in reply.expire),
             next_ms=min((reply.next_ms for reply in found if reply.next_ms is not None), default=None),

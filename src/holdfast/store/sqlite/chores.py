@@ -7,22 +7,22 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ..contract import Chores
+from ..contract import QueueChores
 from .tx import Tx
 
 _decode = msgspec.json.Decoder(list[int]).decode
 
 
-def chores(tx: Tx, queues: Sequence[str], but: str) -> Chores:
+def chores(tx: Tx, queues: Sequence[str], but: str) -> QueueChores:
     """Return in which of these queues there is something to reap or to expire."""
     if any("\0" in queue for queue in queues):  # JSON in SQLite ends a text at its first NUL
-        return Chores(reap=tuple(queues), expire=tuple(queues))
+        return QueueChores(reap=tuple(queues), expire=tuple(queues))
     asked = json.dumps(queues)
     reap = _decode(tx.value("chores", "reap", queues=asked, now=tx.now, but=but))
     if not reap and queues and tx.value("chores", "untold"):
         reap = [0]  # whatever queue it is called for, `reap` tells of all
     expire = _decode(tx.value("chores", "expire", queues=asked, now=tx.now))
-    return Chores(
+    return QueueChores(
         reap=tuple(queues[number] for number in sorted(reap)),
         expire=tuple(queues[number] for number in sorted(expire)),
         next_ms=tx.value("chores", "next", queues=asked, now=tx.now, but=but),

@@ -19,7 +19,6 @@ from ..contract import (
     CancelResult,
     ChainPage,
     ChainRecord,
-    Chores,
     Claimed,
     Conflict,
     Declaration,
@@ -42,6 +41,7 @@ from ..contract import (
     Listener,
     NewJob,
     Opened,
+    QueueChores,
     QueueInfo,
     Reaped,
     Running,
@@ -201,7 +201,7 @@ class SqliteStore:
     async def reap(self, queue: str, limit: int = REAPED_AT_ONCE, but: str | None = None) -> Reaped:
         return await self._work.reap(queue, limit, but)
 
-    async def chores(self, queues: Sequence[str], but: str | None = None) -> Chores:
+    async def chores(self, queues: Sequence[str], but: str | None = None) -> QueueChores:
         return await self._work.chores(queues, but)
 
     async def expire(self, queue: str, limit: int = EXPIRED_AT_ONCE) -> Expired:

@@ -11,7 +11,7 @@ from ...core.bound import EXPIRED_AT_ONCE, REAPED_AT_ONCE
 from ...core.job import Progress
 from ...core.policy import Cause
 from ...core.transition import Reply
-from ..contract import Chores, Claimed, Expired, Extended, Lease, Reaped, Session, Settlement, Turn
+from ..contract import Claimed, Expired, Extended, Lease, QueueChores, Reaped, Session, Settlement, Turn
 from ..rows import corrupt
 from .chores import chores
 from .connection.at_once import SMALL
@@ -101,7 +101,7 @@ class SqliteWork:
         """Reap the jobs of expired sessions, at most `limit` of them."""
         return await self._database.write(reap, queue, limit, but or "")
 
-    async def chores(self, queues: Sequence[str], but: str | None = None) -> Chores:
+    async def chores(self, queues: Sequence[str], but: str | None = None) -> QueueChores:
         """Look what upkeep has to do in these queues; nobody who writes waits for it."""
         return await self._database.read(chores, queues, but or "")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....store.contract import Chores, Session
+from ....store.contract import QueueChores, Session
 from ..bench import QUEUE, TASK, Bench, complete
 from ..case import Case
 
@@ -68,5 +68,5 @@ class ChoreCases(Case):
         assert (await bench.store.chores(QUEUES)).policies != before
 
 
-async def _chores(bench: Bench, mine: Session) -> Chores:
+async def _chores(bench: Bench, mine: Session) -> QueueChores:
     return await bench.store.chores(QUEUES, mine.id)
