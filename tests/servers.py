@@ -254,6 +254,11 @@ class PostgresServer:
         assert self._process is not None
         return self._process.pid
 
+    @property
+    def log(self) -> str:
+        """What the server has said."""
+        return (self._folder / "log").read_text()
+
     def start(self) -> None:
         """The server takes connections."""
         options = [part for setting in self._settings for part in ("-c", setting)]
@@ -270,7 +275,7 @@ class PostgresServer:
 
         def answers() -> bool:
             assert self._process is not None
-            assert self._process.poll() is None, (self._folder / "log").read_text()
+            assert self._process.poll() is None, self.log
             try:
                 psycopg.connect(self.url().partition("?")[0], connect_timeout=2).close()
             except psycopg.OperationalError:

@@ -94,7 +94,7 @@ async def test_fan_ins_of_chains_that_begin_while_workers_run_meet_no_deadlock(s
             assert await flow.result("all", PATIENCE * 4) == sum(n * n for n in range(WIDE))
 
         await asyncio.gather(*(one(number) for number in range(FLOWS)))
-    assert deadlocks(server) == 0
+    assert deadlocks(server) == 0, server.log[-8000:]
 
 
 def deadlocks(server: PostgresServer) -> int:
@@ -237,5 +237,5 @@ async def test_whatever_is_done_to_the_same_few_jobs_meets_no_deadlock(server: P
     finally:
         for store in stores:
             await store.close()
-    assert deadlocks(server) == 0, done
+    assert deadlocks(server) == 0, f"{done}\n{server.log[-8000:]}"
     assert set(done) == {*CALLS, "turn"}
