@@ -26,6 +26,7 @@ from benchmarks import store as places
 from benchmarks.compare import report, rounds, target
 from benchmarks.compare.environment import NotInstallable, command
 from benchmarks.compare.systems import systems
+from benchmarks.page.kept import beside, others
 from benchmarks.page.plan import RATES, PagePlan
 from benchmarks.scale import __main__ as scale
 from benchmarks.third_party import harness, harness_run, scenarios
@@ -44,12 +45,14 @@ def take(plan: PagePlan, tell: Tell, before: Mapping[str, Any] = MappingProxyTyp
     figures["parts"], figures["missing"] = dict(figures.get("parts", {})), dict(figures.get("missing", {}))
     load = os.getloadavg()[0]  # later it has what the parts themselves have done
     for name in plan.parts:
+        kept = others(plan, name, figures)
         for known in (figures, figures["parts"], figures["missing"]):
             known.pop(name, None)
         stamp = {"taken": _now(), "load_before": load, "plan": asdict(_without_paths(plan))}
         begun = time.monotonic()
         try:
-            figures[name] = PARTS[name](plan, tell)
+            figures[name] = beside(PARTS[name](plan, tell), kept)
+            stamp["others"] = kept.taken
         except (Exception, SystemExit) as error:
             figures["missing"][name] = f"{type(error).__name__}: {error}"
         seconds = time.monotonic() - begun

@@ -13,6 +13,8 @@ RATES = ("bulk", "drain")
 OTHERS = ("enqueue", "latency", "call", "sleep", "footprint", "wal")
 PARTS = ("compare", "recovery", "scale", "backlog", "sustained", "scenarios", "harness")
 """What can be measured by itself. The page has the figures of each as they were taken last."""
+OF_EACH_STORE = ("compare", "recovery", "scale", "backlog", "sustained")
+"""Those that one store can have by itself; the page keeps those of the others, if they were taken in the same sizes."""
 MOST_BACKLOG, LONGEST_SUSTAINED = 10_000_000, 600.0
 """What a page that leaves nothing out has measured."""
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,8 @@ from benchmarks.compare.rounds import Outcome, Plan
 from benchmarks.health import postgres as health
 from benchmarks.health import sqlite as health_sqlite
 from benchmarks.meter import spent
+from benchmarks.page import kept as kept_figures
+from benchmarks.page.plan import PagePlan
 from benchmarks.system import MEASURES, System
 
 REDIS_PEERS = {"arq", "bullmq", "celery", "dramatiq", "platformatic", "rq", "saq", "streaq", "taskiq"}
@@ -190,3 +194,24 @@ def test_every_peer_of_redis_is_found_and_knows_its_measures() -> None:
     assert set(peers.known("postgres")) == {"awa", "pgqueuer", "procrastinate", "saq"}
     every = [each for store in ("sqlite", "redis", "postgres") for rows in peers.known(store).values() for each in rows]
     assert all(set(each.measures) <= {*MEASURES, "recovery"} for each in every)
+
+
+def test_a_part_that_is_measured_on_one_store_keeps_the_others_of_the_same_sizes() -> None:
+    plan = PagePlan({}, parts=("sustained",), stores=("redis",), sustained=600)
+    stamp = {"taken": "monday", "plan": {**asdict(plan), "stores": ["postgres"]}, "others": {"sqlite": "sunday"}}
+    stamp["plan"] = json.loads(json.dumps(stamp["plan"]))
+    before = {"sustained": {"sqlite": 1, "redis": 2, "postgres": 3}, "parts": {"sustained": stamp}}
+    kept = kept_figures.others(plan, "sustained", before)
+    assert kept.taken == {"sqlite": "sunday", "postgres": "monday"}
+    assert kept_figures.beside({"redis": 4}, kept) == {"sqlite": 1, "redis": 4, "postgres": 3}
+    shorter = replace(plan, sustained=30)
+    assert kept_figures.beside({"redis": 4}, kept_figures.others(shorter, "sustained", before)) == {"redis": 4}
+
+
+def test_rows_of_other_stores_are_kept_in_the_order_of_the_page() -> None:
+    plan = PagePlan({}, parts=("recovery",), stores=("sqlite",))
+    stamp = {"taken": "monday", "plan": json.loads(json.dumps(asdict(plan)))}
+    before = {"recovery": [{"store": "sqlite", "lost": 1}, {"store": "redis", "lost": 0}], "parts": {"recovery": stamp}}
+    kept = kept_figures.others(plan, "recovery", before)
+    rows = [{"store": "sqlite", "lost": 0}, {"store": "redis", "lost": 0}]
+    assert kept_figures.beside(rows[:1], kept) == rows
