@@ -59,8 +59,9 @@ def was_busy(part: Figures, cores: int) -> bool:
 
 
 def _stamp(part: Figures) -> str:
+    stamp = prose("stamp", **{**part, "minutes": max(1, round(part["seconds"] / 60))})
     kept = "".join(f"; {TITLES[store]} {taken}" for store, taken in part.get("others", {}).items())
-    return prose("stamp", **{**part, "minutes": max(1, round(part["seconds"] / 60)), "kept": kept})
+    return stamp.removesuffix(".*") + kept + ".*"
 
 
 def _rounds(count: int) -> str:
