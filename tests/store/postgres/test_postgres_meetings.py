@@ -343,3 +343,29 @@ async def test_reaping_and_the_end_of_what_others_wait_for_wait_in_one_order(sch
         reap = functools.partial(store.reap, "q")
         reaped, _ = await meet(schema, answer.run, ("reap", reap), turn(store, Complete(last.lease, b"")))
         assert reaped.sessions == ("gone",)
+
+
+async def test_a_reap_that_waited_for_longer_than_a_lease_leaves_leases_that_were_extended_meanwhile(
+    schema: str,
+) -> None:
+    """They seemed too long to it, as after a clock that was set back, and it ended them."""
+    mine = msgspec.structs.replace(SESSION, id="mine", lease_ms=200)
+    async with opened(schema) as store:
+        await store.register(mine)
+        began = await store.now_ms()
+        with connect() as other, other.transaction():
+            other.execute(f"SELECT FROM {schema}.queue WHERE name = 'q' FOR UPDATE")
+            task = asyncio.ensure_future(store.reap("q", but="mine"))
+            with connect() as looking:
+                await eventually(lambda: waiting(looking, "reap"))
+
+            async def extended() -> bool:
+                await store.extend(mine, None)
+                return await store.now_ms() > began + 4 * mine.lease_ms
+
+            await eventually(extended)
+        await asyncio.wait_for(task, PATIENCE)
+        left = await postgres_value(
+            store, "SELECT expires_at_ms - holdfast.clock(NULL) FROM holdfast.session WHERE id = 'mine'"
+        )
+        assert left > -mine.lease_ms / 2, "the reap has ended a lease that was alive"

@@ -9,7 +9,7 @@ CREATE OR REPLACE FUNCTION holdfast.reap(p_clock bigint, p_queue text, p_limit i
     OUT v_next_lease bigint)
 LANGUAGE plpgsql /* planner */ AS $$
 DECLARE
-    v_now bigint := holdfast.clock(p_clock);
+    v_now bigint;
     j holdfast.job;
     v_runs bigint[];
     v_state text;
@@ -21,6 +21,7 @@ BEGIN
     v_more := false;
     v_jobs := '[]';
     PERFORM holdfast.lock_queues(ARRAY[p_queue]);
+    v_now := holdfast.clock(p_clock);  -- it may have waited, and leases that were extended meanwhile would seem too long
     v_shifted := holdfast.shift_after_outage(v_now, NULL, true);
     -- No lease ends later than a whole lease from now, unless the clock was set back since it was given: then it would
     -- outlive its worker by as much. One lease more is left to those that are extended at this moment.
