@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,16 @@ async def _claims_no_more_often_than_it_is_told(app: Holdfast) -> None:
             report = await running.end()
     assert report.completed == 3
     assert sorted(done) == list(range(7))
+
+
+async def test_a_gentle_worker_claims_at_once_on_a_machine_that_has_just_started(app: Holdfast) -> None:
+    @app.task()
+    async def work() -> None: ...
+
+    async with app:
+        handle = await work.enqueue()
+        async with working(app, claim_interval=time.monotonic() + 600):
+            await handle.result()
 
 
 async def test_a_gentle_worker_drains_a_burst(app: Holdfast) -> None:

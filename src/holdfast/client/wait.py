@@ -12,6 +12,7 @@ from ..core.job import JobRecord, Progress
 from ..core.state import FINISHED, State
 from ..errors import JobCancelled, JobFailed, JobTimeout, StoreError
 from ..store.contract import Finished, Listener, Store
+from ..store.deadlines import Deadlines
 from ..store.other_loop import done_in
 from ..store.prompt import Prompt
 from .look import missing
@@ -34,6 +35,8 @@ class Waiting:
         self._early: dict[Run, Finished] = {}
         """Ends that were heard of before the answer to the enqueue, and so before there was a waiter."""
         self.loop: asyncio.AbstractEventLoop | None = None
+        self._deadlines: Deadlines | None = None
+        """Those of the waiters in this loop."""
         self._leaving: dict[Run, asyncio.Task[None]] = {}
         """Tasks that tell the store that these runs have no waiter any more."""
         self._left: dict[Run, None] = {}
@@ -135,7 +138,7 @@ class Waiting:
                         f"{which[0]}/{which[1]} gave no result within {timeout:g} s; it goes on, ask again later",
                         queue=which[0], job_id=which[1], run=which[2],
                     )  # fmt: skip
-                told = await _hear(future, left)
+                told = await self._hear(future, left)
                 look = told is not None
                 waiters.discard(future)
                 if told is None or told.result is None:
@@ -148,6 +151,19 @@ class Waiting:
                     self._left.pop(which, None)
                 else:
                     self._unwatch(listener, which)
+
+    async def _hear(self, future: Waiter, seconds: float) -> Finished | None:
+        """Return what the waiter is told, or None after so many seconds."""
+        deadlines = self._deadlines
+        if deadlines is None or deadlines.loop is not future.loop:
+            deadlines = Deadlines(future.loop)
+            if future.loop is self.loop:
+                self._deadlines = deadlines
+        deadlines.add(future, seconds)
+        try:
+            return await future
+        finally:
+            deadlines.discard(future)
 
     async def _watch(self, listener: Listener, which: Run) -> bool:
         """The listener hears of the run's end; False when it has ended. A late `unwatch` must not end this watch."""
@@ -182,15 +198,6 @@ def _waiter(waiters: set[Waiter]) -> Waiter:
     future: Waiter = Prompt(asyncio.get_running_loop())
     waiters.add(future)
     return future
-
-
-async def _hear(future: Waiter, seconds: float) -> Finished | None:
-    """Return what the waiter is told, or None after so many seconds."""
-    timer = future.loop.call_later(seconds, future.tell, None)
-    try:
-        return await future
-    finally:
-        timer.cancel()
 
 
 def _result(which: Run, record: JobRecord | None) -> bytes:

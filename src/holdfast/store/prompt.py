@@ -34,17 +34,23 @@ class Prompt(Generic[T]):
         """The loop of the task that waits."""
         return self._loop
 
+    @property
+    def done(self) -> bool:
+        """True when the waiter has been told, or fails, or is cancelled."""
+        return self._done
+
     def tell(self, result: T) -> None:
         """Let the waiter go on with this, now or when it comes to wait; unless it has gone on before."""
         if self._done:
             return
         self._done, self._result = True, result
-        if self._go_on is None:
+        go_on, self._go_on = self._go_on, None  # which leads to the waiter's task
+        if go_on is None:
             return
         if asyncio.current_task(self._loop) is None:
-            self._context.run(self._go_on, self)
+            self._context.run(go_on, self)
         else:
-            self._loop.call_soon(self._go_on, self, context=self._context)
+            self._loop.call_soon(go_on, self, context=self._context)
 
     def fail(self, error: BaseException) -> None:
         """Raise this in the waiter, unless it has gone on before."""

@@ -212,8 +212,12 @@ class Observers(Observer):
         """What `hears_completions` said last: a hot path looks here."""
 
     def hears_completions(self) -> bool:
-        self.keeps_completions = any(each.hears_completions() for each in self._all)
-        return self.keeps_completions
+        for each in self._all:
+            if each.hears_completions():
+                self.keeps_completions = True
+                return True
+        self.keeps_completions = False
+        return False
 
     def begin(self, worker: WorkerView) -> None:
         self._tell("begin", worker)

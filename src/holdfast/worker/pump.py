@@ -8,6 +8,7 @@ works in another process, a second call is pending while the handlers of the fir
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -62,7 +63,7 @@ class Pump:
         self._poll = poll
         self._claim_interval = claim_interval
         """Seconds from one claim to the next at least. A worker that waits them out is not woken: others are."""
-        self._claimed_at = 0.0
+        self._claimed_at = -math.inf  # the clock may begin when the machine starts
         self._reserve = SuspectReserve()
         self._loaded = False
         """The last turn for the slots found as many jobs as there was room for."""
@@ -189,6 +190,8 @@ class Pump:
         runner, interval = self._runner, self._claim_interval
         if not runner.accepting or (interval and self._claimed_at + interval > time.monotonic()):
             return NOTHING
+        if self._reserve.is_idle and not runner.suspects:
+            return self._choice.request(self._served(session), runner.free)
         self._reserve.look(time.monotonic(), runner.suspects > 0)
         request = self._choice.request(self._reserve.queues(self._served(session)), runner.free)
         most = runner.most_beside_suspects()
@@ -266,7 +269,7 @@ class Pump:
         return True
 
     def _note_suspects(self, request: ClaimRequest, turn: Turn) -> None:
-        if not request.room:
+        if not request.room or (self._reserve.is_idle and not turn.suspects and not self._runner.suspects):
             return
         kept, at = self._reserve.keeping, time.monotonic()
         self._reserve.look(at, self._runner.suspects > 0)
@@ -320,22 +323,34 @@ class Pump:
         self.idle = False
 
     def on_wake_up(self) -> None:
-        """Start what the store has claimed for this worker with its wake-up; or ask it, even with no slot free."""
+        """Start what the store has claimed for this worker with its wake-up; or ask it, even with no slot free.
+
+        Handlers that do not wait have ended when this goes on: then their turn is sent before the loop goes round.
+        """
         self._wake_ups.heard()
+        holds = self._alarm.hold()
+        try:
+            if not self._starts_given():
+                self._wake_ups.ask_again()
+        finally:
+            if holds:
+                self._alarm.let_go()
+
+    def _starts_given(self) -> bool:
+        """Start what came with the wake-up. False: there was nothing, or the store knows of no more room."""
         runner, session = self._runner, self._current.session
-        if runner.accepting and session is not None:
-            size = max(
-                1, self._capacity.demand(session.queues[0]).slots
-            )  # sessions of several queues are given nothing
-            given = self._store.given(session, (runner.free - self._pending.slots) // size)
-            if given:  # there is nothing to ask, unless the store knows of no more room
-                self.idle = False
-                runner.start(given)
-                self._given += len(given)
-                self._offered -= len(given)
-                if self._offered > 0 or runner.free - self._pending.slots < size:
-                    return
-        self._wake_ups.ask_again()
+        if not runner.accepting or session is None:
+            return False
+        size = max(1, self._capacity.demand(session.queues[0]).slots)  # sessions of several queues are given nothing
+        given = self._store.given(session, (runner.free - self._pending.slots) // size)
+        if not given:
+            return False
+        self.idle = False
+        self._given += len(given)
+        self._offered -= len(given)
+        room = runner.free - self._pending.slots - len(given) * size
+        runner.start(given)
+        return self._offered > 0 or room < size
 
     def lose_all(self) -> None:
         """Abort every handler and settle nothing, as the session is dead."""

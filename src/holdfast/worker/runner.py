@@ -136,11 +136,11 @@ class Runner:
             self._outcomes.report.started += len(begun)
             if self._observer is not None:
                 self._observer.hears_completions()
+                if self._observer.hears("started"):
+                    self._observer.started([each.claimed for each in begun])
             tracing = traces.tracing()
             run, pace = self._run(tracing)
             self._tasks.start([each for each in begun if each.reserve(self.executors)], run, pace, tracing)
-            if self._observer is not None and self._observer.hears("started"):
-                self._observer.started([each.claimed for each in begun])
         self.note_drained()
 
     def _taken_in(self, jobs: list[Claimed]) -> list[Attempt]:
@@ -332,4 +332,5 @@ class Runner:
 
     def close(self) -> None:
         """Start no handler any more."""
+        self._tasks.close()
         self.executors.threads.close()

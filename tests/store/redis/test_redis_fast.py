@@ -287,9 +287,11 @@ def plain_steps(envelope: bytes | None, go_on: str) -> dict[str, list[Step]]:
     job, later = Step(jobs=(NewJob(id="j", task="t", payload=b"", envelope=envelope),)), Step(ends=(go_on,), room=1)
     return {
         "enqueue_plain": [job],
+        "insert_one": [job],
         "claim_plain": [job, CLAIM],
         "take": [IDLE, job],
         "complete_plain": [job, CLAIM, Step(ends=("complete",))],
+        "complete_one": [job, CLAIM, Step(ends=("complete",))],
         "continue_plain": [job, CLAIM, later, later],
     }
 
@@ -311,9 +313,11 @@ def test_the_short_cuts_are_taken_by_plain_jobs(server: servers.RedisServer, nam
 
 LAST_LINE = {
     "enqueue_plain": "  append(q, id, ENQUEUED",
+    "insert_one": "  return REPLY.enqueue({ status = 'new', first = run, letters = WAITING",
     "claim_plain": "  append(q, id, CLAIMED",
     "take": "  redis.call('HSET', q.key.active, unpack(worker.holders))",
     "complete_plain": "  return completed(raw",
+    "complete_one": "  return 'ok completed'",
     "continue_plain": "  return bytes.completed(raw",
 }
 """By the name of a short cut: what it does once nothing sends the job the long way any more."""

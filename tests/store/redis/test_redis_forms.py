@@ -370,6 +370,7 @@ def test_what_is_neither_a_url_nor_a_client_is_refused() -> None:
         "redis://localhost:6379", "redis://:p%40ss%2Fw%3Ard%3F%23@h:1/3?namespace=shop", "rediss://me:x@[::1]:7?ca=%2Fa+b.pem",
         "redis+cluster://a:1,b:2?wait_replicas=2&retry_for=0.5", "rediss+sentinel://s:26379/my%20master/2?sentinel_tls=0&verify=0",
         "redis+sentinel://s:1/m?sentinel_username=u&sentinel_password=a%26b&history=7&timeout=2.0&wait_aof=1",
+        "redis://localhost:6379?busy_poll=0",
     ],
 )  # fmt: skip
 def test_a_place_has_the_url_that_names_it(url: str) -> None:

@@ -20,6 +20,7 @@ from holdfast.worker.attempts.attempt import Attempt
 from holdfast.worker.attempts.shared_task import AttemptTasks
 
 word: ContextVar[str] = ContextVar("word", default="")
+thing: ContextVar[object] = ContextVar("thing")
 QUICK = Retry(initial=0.01)
 
 
@@ -116,6 +117,43 @@ async def test_a_handler_that_cancels_its_own_task_cancels_no_other(app: Holdfas
         report = await burst(app, slots=10)
     assert sorted(done) == [0, 1, 2, 3]
     assert report.completed == 4
+
+
+async def test_the_task_of_handlers_that_did_not_wait_is_kept_for_the_next(app: Holdfast) -> None:
+    tasks: list[asyncio.Task[Any]] = []
+    left: list[weakref.ref[Any]] = []
+
+    @app.task()
+    async def work(waits: bool) -> None:
+        tasks.append(task_here())
+        thing.set({"in the context of this job"})
+        left.append(weakref.ref(thing.get()))
+        if waits:
+            await asyncio.sleep(0)
+
+    async with working(app):
+        for _ in range(3):
+            await work.call(False)
+        assert len(set(tasks)) == 1
+        gc.collect()
+        assert [each() for each in left] == [None] * 3  # what is kept is the task alone
+        await work.call(True)
+    assert all(task.done() for task in tasks)
+
+
+async def test_a_kept_task_that_somebody_cancels_takes_no_job_with_it(app: Holdfast) -> None:
+    tasks: list[asyncio.Task[Any]] = []
+
+    @app.task()
+    async def work(number: int) -> int:
+        tasks.append(task_here())
+        return number
+
+    async with working(app):
+        for number in range(4):
+            assert await work.call(number) == number
+            tasks[-1].cancel()
+    assert len(set(tasks)) == 4
 
 
 async def test_the_time_out_of_a_handler_that_shares_a_task_counts_from_its_start(app: Holdfast) -> None:

@@ -52,9 +52,10 @@ class RedisCaller:
         *,
         repeat: bool = True,
         notifies: bool = False,
+        polls: bool = False,
     ) -> Coroutine[Any, Any, R]:
         """Return what an entry point answers for a queue; `more` are the groups that follow its arguments."""
-        return self.call_at([self.keys.declared(queue)], entry, more, repeat=repeat, notifies=notifies)
+        return self.call_at([self.keys.declared(queue)], entry, more, repeat=repeat, notifies=notifies, polls=polls)
 
     async def call_at(
         self,
@@ -64,10 +65,12 @@ class RedisCaller:
         *,
         repeat: bool = True,
         notifies: bool = False,
+        polls: bool = False,
     ) -> R:
         """The same for given keys, which share a slot where there is a cluster."""
         command = ("FCALL", function(type(entry)), len(keys), *keys, *entry.packed(self.now()), *more)
-        return entry.answer(await self.server.ask(command, keys[0], repeat=repeat, notifies=notifies))
+        reply = await self.server.ask(command, keys[0], repeat=repeat, notifies=notifies, polls=polls)
+        return entry.answer(reply)
 
     async def read(self, queue: str, entry: ServerCall[R], more: Sequence[object] = ()) -> R:
         """The same for an entry point that changes nothing."""

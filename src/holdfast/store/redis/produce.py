@@ -102,7 +102,9 @@ class RedisProduce:
             conflict=conflict_argument(conflict),
             count=len(jobs),
         )
-        reply = await caller.call(queue, call, job_arguments(jobs), notifies=self._were_taken)
+        # Who waits for the result of a job leaves its core to the worker.
+        polls = len(jobs) == 1 and jobs[0].watcher is None
+        reply = await caller.call(queue, call, job_arguments(jobs), notifies=self._were_taken, polls=polls)
         self._were_taken = bool(reply.taken)
         answers = answers_to(jobs, reply)
         if reply.status == b"posted":

@@ -15,7 +15,7 @@ from .connection.address import Kind, RedisAddress
 _KINDS: dict[str, Kind] = {"": "single", "cluster": "cluster", "sentinel": "sentinel"}
 _KNOWN = (
     "namespace=NAME, history=EVENTS, timeout=SECONDS, retry_for=SECONDS, wait_aof=1, wait_replicas=N, ca=FILE, "
-    "verify=0, sentinel_username=NAME, sentinel_password=SECRET, sentinel_tls=0"
+    "verify=0, busy_poll=0, sentinel_username=NAME, sentinel_password=SECRET, sentinel_tls=0"
 )
 SHORTEST_TIMEOUT = 0.1
 
@@ -101,7 +101,7 @@ def _option(url: str, name: str, value: str) -> Any:
         return int(value)
     if name in ("wait_aof", "verify") and value in ("0", "1"):
         return value == "1" if name == "verify" else int(value)
-    if name == "sentinel_tls" and value in ("0", "1"):
+    if name in ("sentinel_tls", "busy_poll") and value in ("0", "1"):
         return value == "1"
     if name in ("ca", "sentinel_username", "sentinel_password") and value:
         return value

@@ -12,11 +12,12 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextvars import Context, copy_context
 from time import monotonic
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from ...app.task import AnyTask
 from ...executor.quick_call import QuickCall, quick_call
 from ...store.contract import Complete
+from ...store.prompt import Prompt
 from ...telemetry import traces
 from .attempt import Attempt
 from .first_step import first_step, is_usual
@@ -29,8 +30,17 @@ Completed = Callable[[list[Attempt], list[Complete]], None]
 """Takes attempts whose handlers have returned, with their settlements."""
 
 
+class SharedPart(NamedTuple):
+    """Attempts that share a task, in this order."""
+
+    attempts: deque[Attempt]
+    run: Run
+    pace: Pace
+    tracing: traces.Tracing | None
+
+
 class AttemptTasks:
-    """Gives attempts their tasks: handlers that did not wait the last time share one."""
+    """Gives attempts their tasks: handlers that did not wait the last time share one, which is kept for the next."""
 
     def __init__(self, completed: Completed) -> None:
         self._completed = completed
@@ -38,6 +48,8 @@ class AttemptTasks:
         """Those whose handlers waited the last time that one of them was tried in a shared task, or run elsewhere."""
         self._quick: dict[AnyTask, QuickCall | None] = {}
         """The quick way to call the handler of each task, where it has one."""
+        self._kept: Prompt[SharedPart | None] | None = None
+        """What the task waits for that is kept."""
 
     @property
     def any_waits(self) -> bool:
@@ -54,7 +66,27 @@ class AttemptTasks:
             if isinstance(part, Attempt):
                 part.begin_alone(loop, run(part))
             else:
-                loop.create_task(self._run_shared(part, run, pace, tracing))
+                self._share(loop, SharedPart(part, run, pace, tracing))
+
+    def _share(self, loop: asyncio.AbstractEventLoop, part: SharedPart) -> None:
+        """Run these attempts in the task that is kept, or in a new one."""
+        kept, self._kept = self._kept, None
+        if kept is not None and kept.loop is loop and not kept.done:
+            kept.tell(part)
+        else:
+            loop.create_task(self._run_parts(part))
+
+    async def _run_parts(self, part: SharedPart | None) -> None:
+        """Run one part after the other, for as long as no handler keeps the task for itself."""
+        while part is not None and await self._run_shared(part) and self._kept is None:
+            part, self._kept = None, Prompt(asyncio.get_running_loop())
+            part = await self._kept
+
+    def close(self) -> None:
+        """End the task that is kept."""
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            kept.tell(None)
 
     def _parts(self, attempts: Sequence[Attempt]) -> list[deque[Attempt] | Attempt]:
         """Return what shares a task, and what has one of its own."""
@@ -75,7 +107,9 @@ class AttemptTasks:
                 parts.append(attempt)
         return parts
 
-    async def _run_shared(self, attempts: deque[Attempt], run: Run, pace: Pace, tracing: traces.Tracing | None) -> None:
+    async def _run_shared(self, part: SharedPart) -> bool:
+        """Run the attempts; return whether the task is free for others."""
+        attempts, run, pace, tracing = part
         task, waits, returned = asyncio.current_task(), self._waits, ReturnedAttempts(self._completed)
         assert task is not None
         try:
@@ -103,6 +137,8 @@ class AttemptTasks:
                 attempt.keep_task(task)
                 self._begin_alone(attempts, run)
                 await _rest(context, coroutine, awaited)
+                return False
+            return not task.cancelling()
         finally:
             returned.pass_on()
             self._begin_alone(attempts, run)

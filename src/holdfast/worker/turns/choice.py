@@ -57,7 +57,7 @@ class PendingTurns:
     @property
     def may_bring_jobs(self) -> bool:
         """True while a turn that may claim jobs is waited for."""
-        return self._claims_count and any(turn.request.room for turn in self._turns)
+        return bool(self._turns) and self._claims_count and any(turn.request.room for turn in self._turns)
 
     @property
     def room(self) -> int:
@@ -67,7 +67,7 @@ class PendingTurns:
     @property
     def slots(self) -> int:
         """The slots that are kept for what these turns may claim."""
-        return sum(turn.request.kept for turn in self._turns)
+        return sum(turn.request.kept for turn in self._turns) if self._turns else 0
 
     @property
     def pool(self) -> bool:
@@ -291,7 +291,7 @@ class ClaimChoice:
 
     def answered(self, request: ClaimRequest, turn: Turn) -> None:
         """Note what a turn brought."""
-        if turn.settings is not self._settings:
+        if turn.settings is not self._settings and turn.settings != self._settings:
             self._settings = turn.settings
             self._priority = {name: settings.priority for name, settings in turn.settings.items()}
             self._priorities = frozenset((0, *self._priority.values()))  # 0: of one that is not told yet

@@ -198,6 +198,11 @@ class SuspectReserve:
         """True while the worker claims suspects only, and makes room for them."""
         return self._state == "keeping"
 
+    @property
+    def is_idle(self) -> bool:
+        """True while no suspect is known of: then only one that is held, or was left, changes anything."""
+        return self._state == "open" and not self._left
+
     def queues(self, served: Sequence[str]) -> Sequence[str]:
         """Return which queues to ask, of those that are served."""
         return [queue for queue in served if queue in self._left] if self.keeping else served

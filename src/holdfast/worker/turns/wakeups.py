@@ -6,6 +6,8 @@ import asyncio
 import logging
 
 from ...app.hooks import HookEvent, Hooks
+from ...store.deadlines import Deadlines
+from ...store.prompt import Prompt
 
 log = logging.getLogger("holdfast")
 
@@ -15,33 +17,45 @@ class Alarm:
 
     def __init__(self) -> None:
         self._rung = False
-        self._sleeper: asyncio.Future[None] | None = None
+        self._held = False
+        self._sleeper: Prompt[None] | None = None
+        self._deadlines: Deadlines | None = None
 
     def ring(self) -> None:
         """Wake the sleeper; if there is none, the next wait returns at once."""
         self._rung = True
-        if self._sleeper is not None and not self._sleeper.done():
-            self._sleeper.set_result(None)
+        if self._sleeper is not None and not self._held:
+            sleeper, self._sleeper = self._sleeper, None
+            sleeper.loop.call_soon(sleeper.tell, None)
+
+    def hold(self) -> bool:
+        """Keep the sleeper asleep while the bell is rung, until it is let go; False when it is held already."""
+        was, self._held = self._held, True
+        return not was
+
+    def let_go(self) -> None:
+        """Wake the sleeper if it was rung meanwhile: it goes on within this call, where no task runs."""
+        self._held = False
+        if self._rung and self._sleeper is not None:
+            sleeper, self._sleeper = self._sleeper, None
+            sleeper.tell(None)
 
     async def wait(self, seconds: float | None = None) -> bool:
         """Return when it is rung (True), or after so many seconds (False)."""
         if not self._rung:
             loop = asyncio.get_running_loop()
-            self._sleeper = loop.create_future()
-            timer = None if seconds is None else loop.call_later(max(0, seconds), _wake, self._sleeper)
+            if self._deadlines is None or self._deadlines.loop is not loop:
+                self._deadlines = Deadlines(loop)
+            sleeper = self._sleeper = Prompt[None](loop)
+            if seconds is not None:
+                self._deadlines.add(sleeper, max(0.0, seconds))
             try:
-                await self._sleeper
+                await sleeper
             finally:
+                self._deadlines.discard(sleeper)
                 self._sleeper = None
-                if timer is not None:
-                    timer.cancel()
         rung, self._rung = self._rung, False
         return rung
-
-
-def _wake(sleeper: asyncio.Future[None]) -> None:
-    if not sleeper.done():
-        sleeper.set_result(None)
 
 
 class WakeUps:

@@ -14,7 +14,7 @@ from ....errors import ConfigError
 Kind = Literal["single", "cluster", "sentinel"]
 OPTIONS = (
     "namespace", "history", "timeout", "retry_for", "wait_aof", "wait_replicas", "ca", "verify", "sentinel_username",
-    "sentinel_password", "sentinel_tls",
+    "sentinel_password", "sentinel_tls", "busy_poll",
 )  # fmt: skip
 
 
@@ -38,6 +38,8 @@ class RedisAddress(msgspec.Struct, frozen=True, kw_only=True):
     """How long a reply may take."""
     retry_for: float = 5.0
     """How long a call is repeated while the server is away, busy or loading."""
+    busy_poll: bool = True
+    """Whether a caller that has nothing else to do polls for the reply to an enqueue, before it sleeps."""
     wait_aof: int = 0
     wait_replicas: int = 0
     socket: str | None = None

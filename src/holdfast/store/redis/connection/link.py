@@ -14,6 +14,7 @@ from redis.exceptions import RedisError
 
 from ...prompt import Prompt
 from .address import RedisAddress
+from .busy_poll import BusyPoll
 from .wire import RedisWire
 
 Command = Sequence[Any]
@@ -86,9 +87,11 @@ def _made(address: RedisAddress, options: dict[str, Any]) -> AbstractConnection:
 class RedisLink:
     """A connection that is made when needed, and made again when it broke."""
 
-    def __init__(self, make: Connect, timeout: float) -> None:
+    def __init__(self, make: Connect, timeout: float, *, polls: bool = True) -> None:
         self._make = make
         self._timeout = timeout
+        self._polls = polls
+        self._busy_poll: BusyPoll | None = None
         self._connection: AbstractConnection | None = None
         self._transport: Any = None
         self._loop: asyncio.AbstractEventLoop  # in which it was connected
@@ -112,8 +115,8 @@ class RedisLink:
         """Return another connection to the same node."""
         return self._make()
 
-    async def ask(self, command: Command, *, notifies: bool = False) -> Any:
-        """Return the reply, or the error that the server answered with.
+    async def ask(self, command: Command, *, notifies: bool = False, polls: bool = False) -> Any:
+        """Return the reply, or the error that the server answered with. `polls`: nobody else is to work meanwhile.
 
         A server writes first to the connection that it found something for last. A call that publishes a message
         comes after a `PING`: then the listener, for which a caller may wait, hears before this caller has its reply.
@@ -121,12 +124,15 @@ class RedisLink:
         connection = self._connection or await self._connected()
         future: Prompt[Any] = Prompt(self._loop)
         data = pack_command(command if type(command) is tuple else tuple(command))
+        alone = not self._waiting
         if notifies and not self._waiting:
             self._put(connection, PING + data, (Prompt(self._loop), future))
         else:
             self._put(connection, data, (future,))
         if len(data) > LARGE:
             await self._drained(connection)
+        elif polls and alone and self._busy_poll is not None:
+            self._busy_poll.take_reply()
         return await future
 
     async def send(self, commands: Sequence[Command]) -> list[Any]:
@@ -199,6 +205,8 @@ class RedisLink:
                 self.made += 1
                 wire = RedisWire(connection, self._on_reply, lambda reason: self._break(connection, reason))
                 self._transport = wire.transport
+                if self._polls:
+                    self._busy_poll = BusyPoll.of(wire.transport, self._loop, wire.data_received)
             return self._connection
 
     async def _tried(self) -> AbstractConnection:
@@ -221,7 +229,7 @@ class RedisLink:
         """Fail every call that waits for a reply of this connection; the next call makes another."""
         if self._connection is not connection:
             return
-        self._connection = self._transport = None
+        self._connection = self._transport = self._busy_poll = None
         failed, self._waiting, self._unwritten = self._waiting, deque(), []
         if self._watchdog is not None:
             self._watchdog.cancel()

@@ -25,11 +25,8 @@ class Nodes:
         self._address = address
         self._links: dict[Node, RedisLink] = {}
         self._slots: list[Node] = []
-
-    @property
-    def connections(self) -> int:
+        self.connections = 0
         """How often anything was connected: behind a new connection may be another server, which knows less."""
-        return sum(link.made for link in self._links.values())
 
     @property
     def first(self) -> RedisLink:
@@ -84,9 +81,11 @@ class Nodes:
 
             async def make() -> AbstractConnection:
                 host, port = await self._master() if self._address.kind == "sentinel" else node
-                return await connect(self._address, host, port)
+                made = await connect(self._address, host, port)
+                self.connections += 1
+                return made
 
-            link = self._links[node] = RedisLink(make, self._address.timeout)
+            link = self._links[node] = RedisLink(make, self._address.timeout, polls=self._address.busy_poll)
         return link
 
     async def _master(self) -> Node:

@@ -99,17 +99,20 @@ class Server:
         """Return a connection of its own, to a node of the caller's liking."""
         return await self.nodes.connection()
 
-    async def ask(self, command: Command, key: str | None, *, repeat: bool = True, notifies: bool = False) -> Any:
+    async def ask(
+        self, command: Command, key: str | None, *, repeat: bool = True, notifies: bool = False, polls: bool = False
+    ) -> Any:
         """Return what a command answers, at the node that has the key.
 
-        `repeat` says that it may be sent again after a lost reply; `notifies`, that it may publish a message.
+        `repeat` says that it may be sent again after a lost reply; `notifies`, that it may publish a message; `polls`,
+        that the reply is polled for where nothing else is to be done.
         """
         link = self._only
         if link is None or not self._open or not self.here:
             return (await self.ask_all([command], key, repeat=repeat))[0]
         problem: Exception
         try:
-            reply = await link.ask(command, notifies=notifies)
+            reply = await link.ask(command, notifies=notifies, polls=polls)
             if not isinstance(reply, Exception):
                 return reply
             problem = reply

@@ -66,6 +66,10 @@ end
 local function settle_all(q, session, entries)
   if #entries == 0 then return entries end
   local busy = #entries > AT_ONCE or H.any(q, 'successors') or H.any(q, 'aborts') or H.any(q, 'dependants')
+  if not busy and #entries == 1 and entries[1].more == '' and not H.any(q, 'lanes') then
+    local word = H.complete_one(q, session, entries[1])
+    if word then return { word } end
+  end
   local words = busy and {} or H.complete_all_plain(q, session, entries)
   if not busy and not H.any(q, 'lanes') then H.continue_all_plain(q, session, entries, words) end
   for index, entry in ipairs(entries) do words[index] = words[index] or settle(q, session, entry_of(q, entry)) end

@@ -116,6 +116,7 @@ end
 
 -- Take in the whole batch at once; nil, with nothing changed, when one of it needs a closer look.
 local function all_new(q, batch)
+  if H.is_one_plain(q, batch) then return H.insert_one(q, batch[1]) end
   local seen, ids = {}, {}
   for index, wanted in ipairs(batch) do
     if wanted.spec.dedup or wanted.spec.blockers or seen[wanted.id] then return nil end

@@ -1,0 +1,48 @@
+"""Deadlines: one timer for all who wait in a loop for at most so long.
+
+Most waits end early. A timer for each would be made and cancelled in vain; this one is kept for those that follow.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from .prompt import Prompt
+
+LATE = 0.02
+"""Seconds by which a deadline may be missed, so that those of many are looked at together."""
+
+
+class Deadlines:
+    """When each of some waiters goes on with nothing told, at the latest."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._until: dict[Prompt[Any], float] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, waiter: Prompt[Any], seconds: float) -> None:
+        """Tell the waiter None after so many seconds, unless it is discarded before."""
+        self._until[waiter] = until = self.loop.time() + seconds
+        timer = self._timer
+        if timer is None or until < timer.when():
+            self._set(until)
+
+    def discard(self, waiter: Prompt[Any]) -> None:
+        """Let a waiter wait without an end, or no longer."""
+        self._until.pop(waiter, None)
+
+    def _set(self, at: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self.loop.call_at(at, self._look)
+
+    def _look(self) -> None:
+        self._timer, now = None, self.loop.time()
+        over = [waiter for waiter, until in self._until.items() if until <= now]
+        for waiter in over:
+            self._until.pop(waiter, None)
+            waiter.tell(None)
+        if self._until and self._timer is None:
+            self._set(max(min(self._until.values()), now + LATE))

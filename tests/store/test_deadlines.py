@@ -1,0 +1,49 @@
+"""Those who wait in a loop have one timer, and each goes on when its time is over."""
+
+from __future__ import annotations
+
+import asyncio
+
+from holdfast.store.deadlines import Deadlines
+from holdfast.store.prompt import Prompt
+
+
+async def test_each_waiter_goes_on_at_its_time() -> None:
+    loop = asyncio.get_running_loop()
+    deadlines, over, began = Deadlines(loop), list[tuple[str, float]](), loop.time()
+
+    async def wait(name: str, seconds: float) -> None:
+        waiter: Prompt[None] = Prompt(loop)
+        deadlines.add(waiter, seconds)
+        await waiter
+        over.append((name, loop.time() - began))
+
+    await asyncio.gather(wait("third", 0.2), wait("first", 0.0), wait("second", 0.1))
+    assert [name for name, _ in over] == ["first", "second", "third"]
+    assert all(at >= least for (_, at), least in zip(over, (0.0, 0.1, 0.2), strict=True))
+
+
+async def test_who_was_told_before_is_not_told_again_and_the_timer_serves_the_next() -> None:
+    loop = asyncio.get_running_loop()
+    deadlines, early, late = Deadlines(loop), Prompt[str | None](loop), Prompt[str | None](loop)
+    deadlines.add(early, 0.05)
+    early.tell("word")
+    deadlines.discard(early)
+    timer = deadlines._timer
+    deadlines.add(late, 0.1)
+    assert deadlines._timer is timer
+    assert await late is None
+    assert await early == "word"
+    assert deadlines._timer is None
+
+
+async def test_a_waiter_that_asks_for_more_time_when_it_is_told_gets_it() -> None:
+    loop = asyncio.get_running_loop()
+    deadlines, rounds = Deadlines(loop), 0
+    for _ in range(3):
+        waiter: Prompt[None] = Prompt(loop)
+        deadlines.add(waiter, 0.0)
+        await waiter
+        rounds += 1
+    assert rounds == 3
+    assert not deadlines._until
