@@ -3,7 +3,7 @@
 Standard library only: every system's own environment imports this module.
 
     enqueue, bulk, drain   print {"metric": verb, "value": jobs per second}, and what each job cost (`CostWatch`)
-    serve                  run a worker; print {"started": ns} whenever a handler starts
+    serve                  run a worker; print {"started": ns} whenever a handler starts, or nothing beside `call`
     send                   for each line on standard input enqueue a job and print {"sent": ns}
     call                   with a worker at hand: call_p50 and other quantiles (ms), and callers (per second)
     load, toil             for `benchmarks.recovery`: enqueue jobs by number; run a worker that notes those it has done
@@ -26,7 +26,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.processor import of_session, of_tree
-from benchmarks.system import DONE, QUANTILES, RATES, SERVER, Place, System
+from benchmarks.system import DONE, QUANTILES, RATES, SERVER, SILENT, Place, System
+
+_silent = SILENT in os.environ
 
 
 class Stopwatch:
@@ -66,8 +68,9 @@ def say(**fields: Any) -> None:
 
 
 def started() -> None:
-    """The harness knows that a handler has started now."""
-    say(started=time.monotonic_ns())
+    """The harness knows that a handler has started now, where it asked for that."""
+    if not _silent:
+        say(started=time.monotonic_ns())
 
 
 def note_done(place: Place, job: str) -> None:

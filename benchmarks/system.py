@@ -21,6 +21,8 @@ QUANTILES = (5, 25, 50, 75, 95, 99)
 """Per cent: what is told of a distribution."""
 SERVER = "HOLDFAST_BENCH_SERVER"
 """The variable that tells a script which process the server of its store is."""
+SILENT = "HOLDFAST_BENCH_SILENT"
+"""The variable that tells a script that nobody wants to know when a handler starts."""
 DONE = "done"
 """The file, in a place's folder, to which `toil` appends the numbers of jobs that are done."""
 TOIL = 0.2

@@ -34,7 +34,7 @@ def measure(system: System, name: str, jobs: int, patience: float = PATIENCE) ->
             return _OF_PLACE[name](system, place, patience), None
         if name == "call":
             prepare(system, place, patience)
-            with talking(system, "serve", place):
+            with talking(system, "serve", place, silent=True):
                 return figures(system, name, place, patience)
         return figures(system, name, place, patience)
 

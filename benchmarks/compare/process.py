@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from benchmarks.compare.environment import ROOT, command
-from benchmarks.system import SERVER, Place, System
+from benchmarks.system import SERVER, SILENT, Place, System
 
 PATIENCE = 240
 """Seconds until a measurement is given up, unless the command line says otherwise."""
@@ -98,21 +98,24 @@ class Talk:
 
 
 @contextmanager
-def talking(system: System, verb: str, place: Place) -> Iterator[Talk]:
-    """A process runs the verb until the block ends."""
+def talking(system: System, verb: str, place: Place, *, silent: bool = False) -> Iterator[Talk]:
+    """A process runs the verb until the block ends. `silent`: its handlers do not say that they start."""
     pipe = subprocess.PIPE
     with (
         (place.folder / f"{verb}.log").open("w") as log,
         _ending(
-            subprocess.Popen(_command(system, verb, place), stdin=pipe, stdout=pipe, stderr=log, **_options(place))
+            subprocess.Popen(
+                _command(system, verb, place), stdin=pipe, stdout=pipe, stderr=log, **_options(place, silent)
+            )
         ) as process,
     ):
         yield Talk(f"{system.name} {verb}", process)
 
 
-def _options(place: Place) -> dict[str, Any]:
+def _options(place: Place, silent: bool = False) -> dict[str, Any]:
     """A session of its own, which knows the server's process."""
     known = {SERVER: str(place.server)} if place.server else {}
+    known |= {SILENT: "1"} if silent else {}
     return {"cwd": ROOT, "text": True, "start_new_session": True, "env": {**os.environ, **known}}
 
 

@@ -12,7 +12,8 @@ export const data = { data: 'x'.repeat(100) };
 export const now = () => process.hrtime.bigint();
 export const since = (began) => Number(now() - began) / 1e9;
 export const say = (line) => writeSync(1, JSON.stringify(line) + '\n');
-export const started = () => say({ started: Number(now()) });
+const silent = 'HOLDFAST_BENCH_SILENT' in process.env;
+export const started = () => silent || say({ started: Number(now()) });
 export const nap = (seconds) => new Promise((over) => setTimeout(over, seconds * 1000));
 export const noteDone = (job) => appendFileSync(`${options.folder}/done`, `${job}\n`);
 

@@ -108,12 +108,12 @@ class Queue(Generic[T, R]):
             refuse_transaction()
         return self._client.pending.add(chosen._enqueue(payload, call=chosen._call(payload)))
 
-    async def _enqueue(self, payload: T, watcher: str | None = None, call: Call[R] | None = None) -> Handle[R]:
-        call = call or self._call(payload, watcher)
+    async def _enqueue(self, payload: T, call: Call[R] | None = None) -> Handle[R]:
+        call = call or self._call(payload)
         answers = await self._client.enqueue(self.name, [call.job], call.options.conflict)
         if answers[0].status == "refused":
             refuse_update(self.name, answers[0])
-        return Handle(self._client, self.name, answers[0], self.decode_result, watcher is not None)
+        return Handle(self._client, self.name, answers[0], self.decode_result)
 
     async def call(self, payload: T, *, wait: Duration | None = DEFAULT_WAIT, **options: Unpack[JobOptions]) -> R:
         """Return the result for a payload, waiting up to `wait` seconds."""
@@ -121,8 +121,9 @@ class Queue(Generic[T, R]):
         if chosen._options.connection is not None:
             refuse_to_wait()
         listener = await self._client.listener()
-        handle = await chosen._enqueue(payload, listener.address)
-        return await handle.result(wait)
+        call = chosen._call(payload, listener.address)
+        data = await self._client.call(listener, self.name, call.job, call.options.conflict, wait)
+        return self.decode_result(data)
 
     def enqueue_many(
         self, payloads: Iterable[T] | AsyncIterable[T], *, chunk: int = ASKED_AT_ONCE, connection: object = None

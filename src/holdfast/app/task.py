@@ -261,19 +261,15 @@ class Task(Generic[P, R]):
         return client.pending.add(self._enqueue((), {}, job=self._job(args, kwargs)))
 
     async def _enqueue(
-        self,
-        args: Sequence[object],
-        kwargs: Mapping[str, object],
-        watcher: str | None = None,
-        job: NewJob | None = None,
+        self, args: Sequence[object], kwargs: Mapping[str, object], job: NewJob | None = None
     ) -> Handle[R]:
         """Enqueue the job of these arguments, or one that is made already."""
         client, queue = self._registry.client, self.queue
-        job = job or self._job(args, kwargs, watcher)
+        job = job or self._job(args, kwargs)
         answer = (await client.enqueue(queue, [job], self._options.conflict))[0]
         if answer.status == "refused":
             refuse_update(queue, answer)
-        return Handle(client, queue, answer, self.decode_result, watched=watcher is not None)
+        return Handle(client, queue, answer, self.decode_result)
 
     async def call(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Return the result of the job, run by some worker; waits up to 30 s (`call_within` for another time)."""
@@ -286,9 +282,10 @@ class Task(Generic[P, R]):
     async def _call(self, timeout: Duration | None, args: Sequence[object], kwargs: Mapping[str, object]) -> R:
         if self._options.connection is not None:
             refuse_to_wait()
-        listener = await self._registry.client.listener()
-        handle = await self._enqueue(args, kwargs, listener.address)
-        return await handle.result(timeout)
+        client = self._registry.client
+        listener = await client.listener()
+        job = self._job(args, kwargs, listener.address)
+        return self.decode_result(await client.call(listener, self.queue, job, self._options.conflict, timeout))
 
     def enqueue_many(
         self,

@@ -17,6 +17,7 @@ from ..core.transition import Reply
 from ..core.word import check_words
 from ..errors import ConfigError, StoreClosed
 from ..store.contract import (
+    KEEP,
     Answer,
     CancelResult,
     Conflict,
@@ -32,7 +33,9 @@ from ..store.contract import (
     Transactional,
 )
 from ..telemetry import traces
+from .calls import Calls
 from .chains import delete_all
+from .handle import refuse_update
 from .look import Look, check_filter, checked_run
 from .options import new_id
 from .outgoing import Producers
@@ -55,6 +58,7 @@ class Client:
         self.producers = Producers()
         self.pending = Pending()
         self._waiting = Waiting(store)
+        self._calls = Calls(self._enqueue_calls, self._waiting)
         self._opened = 0
         self._open_by_itself: Open = _refuse_unopened
         self.transaction_of_caller: Callable[[], object] | None = None
@@ -75,6 +79,7 @@ class Client:
     def forget(self, store: Store) -> None:
         """Be a client of this store that was never open: all that was open is another process's."""
         self._opened, self._waiting, self.pending = 0, Waiting(store), Pending()
+        self._calls = Calls(self._enqueue_calls, self._waiting)
         self.use(store)
 
     async def open(self) -> None:
@@ -182,6 +187,27 @@ class Client:
 
     def _joined_to(self, connection: object) -> Joined:
         return transactional(self.store, "connection=").join(connection)
+
+    async def call(
+        self, listener: Listener, queue: str, job: NewJob, conflict: Conflict, timeout: Duration | None
+    ) -> bytes:
+        """Enqueue a job that this client's listener watches, and return the encoded result of its run and chain."""
+        if (
+            Calls.takes(job, conflict)
+            and not self.producers.middleware
+            and traces.sending() is None
+            and self._waiting.loop is asyncio.get_running_loop()
+        ):
+            return await self._calls.result(listener, queue, job, timeout)
+        answer = (await self.enqueue(queue, [job], conflict))[0]
+        if answer.status == "refused":
+            refuse_update(queue, answer)
+        return await self.wait(queue, answer.id, answer.run, timeout, answer, watched=True)
+
+    async def _enqueue_calls(self, queue: str, jobs: Sequence[NewJob]) -> Sequence[Answer]:
+        answers = await self.store.enqueue(queue, jobs, KEEP, None)
+        self.tell_enqueued(queue, jobs, answers)
+        return answers
 
     async def wait(
         self,

@@ -31,13 +31,12 @@ class Handle(Generic[R]):
     many, "refused" (a later job of a chain, which cannot be updated).
     """
 
-    __slots__ = ("_answer", "_client", "_decode", "_watched", "queue")
+    __slots__ = ("_answer", "_client", "_decode", "queue")
 
-    def __init__(self, client: Client, queue: str, answer: Answer, decode: Decode, watched: bool = False) -> None:
+    def __init__(self, client: Client, queue: str, answer: Answer, decode: Decode) -> None:
         self._client = client
         self._answer = answer
         self._decode = decode
-        self._watched = watched
         self.queue = queue
 
     def __repr__(self) -> str:
@@ -70,7 +69,7 @@ class Handle(Generic[R]):
 
         `on_progress` is called with what the handler reports meanwhile.
         """
-        data = await self._client.wait(self.queue, self.id, self.run, timeout, self._answer, self._watched, on_progress)
+        data = await self._client.wait(self.queue, self.id, self.run, timeout, self._answer, on_progress=on_progress)
         value: R = self._decode(data)
         return value
 

@@ -78,6 +78,26 @@ class Waiting:
                 with suppress(RuntimeError):
                     future.loop.call_soon_threadsafe(future.tell, finished)
 
+    def expect(self, which: Run, waiter: Waiter, seconds: float | None) -> None:
+        """Tell the waiter how a watched run ends; or None after so many seconds, or when nothing was heard for long."""
+        told = self._early.pop(which, None)
+        if told is not None:
+            waiter.tell(told)
+            return
+        self._waiters.setdefault(which, set()).add(waiter)
+        self._deadlines_of(waiter).add(waiter, POLL if seconds is None else min(POLL, seconds))
+
+    def forget(self, listener: Listener, which: Run, waiter: Waiter) -> None:
+        """Tell the waiter nothing more, and let the store know if it was cancelled."""
+        self._deadlines_of(waiter).discard(waiter)
+        waiters = self._waiters.get(which)
+        if waiters is not None:
+            waiters.discard(waiter)
+            if not waiters:
+                del self._waiters[which]
+                if waiter.failed:
+                    self._unwatch(listener, which)
+
     async def result(
         self,
         listener: Listener,
@@ -86,16 +106,16 @@ class Waiting:
         watched: bool = False,
         over: bool = False,
         on_progress: OnProgress | None = None,
+        since: float | None = None,
     ) -> bytes:
         """Return the encoded result of a run and the chain it belongs to; raise when there is none.
 
-        `watched`: the listener is registered already. `over`: it is known that the run has ended.
+        `watched`: the listener is registered already. `over`: it is known that the run has ended. `since`: when the
+        time-out began, if not now.
         """
-        seconds: float | None = DEFAULT_WAIT
-        if timeout != DEFAULT_WAIT:  # which needs no check
-            seconds = None if timeout is None else to_ms(timeout, "timeout") / 1000
-        deadline = None if seconds is None else time.monotonic() + seconds
-        record = await self._until_finished(listener, which, seconds, watched, over, on_progress)
+        seconds = seconds_of(timeout)
+        deadline = None if seconds is None else (time.monotonic() if since is None else since) + seconds
+        record = await self._until_finished(listener, which, seconds, deadline, watched, over, on_progress)
         if isinstance(record, bytes):
             return record
         if record is not None and record.continued and record.position and record.chain is not None:
@@ -108,6 +128,7 @@ class Waiting:
         listener: Listener,
         which: Run,
         timeout: float | None,
+        deadline: float | None,
         watched: bool,
         over: bool,
         on_progress: OnProgress | None,
@@ -117,7 +138,6 @@ class Waiting:
         watched = watched and which not in self._left
         waiters = self._waiters.setdefault(which, set())
         future = _waiter(waiters)
-        deadline = None if timeout is None else time.monotonic() + timeout
         look, over, shown = over or told is not None, False, None
         try:
             while True:
@@ -154,16 +174,20 @@ class Waiting:
 
     async def _hear(self, future: Waiter, seconds: float) -> Finished | None:
         """Return what the waiter is told, or None after so many seconds."""
-        deadlines = self._deadlines
-        if deadlines is None or deadlines.loop is not future.loop:
-            deadlines = Deadlines(future.loop)
-            if future.loop is self.loop:
-                self._deadlines = deadlines
+        deadlines = self._deadlines_of(future)
         deadlines.add(future, seconds)
         try:
             return await future
         finally:
             deadlines.discard(future)
+
+    def _deadlines_of(self, waiter: Waiter) -> Deadlines:
+        deadlines = self._deadlines
+        if deadlines is None or deadlines.loop is not waiter.loop:
+            deadlines = Deadlines(waiter.loop)
+            if waiter.loop is self.loop:
+                self._deadlines = deadlines
+        return deadlines
 
     async def _watch(self, listener: Listener, which: Run) -> bool:
         """The listener hears of the run's end; False when it has ended. A late `unwatch` must not end this watch."""
@@ -192,6 +216,13 @@ class Waiting:
     async def _leave(self, listener: Listener, which: Run) -> None:
         with suppress(StoreError):  # a message without a receiver does no harm
             await self.store.unwatch(listener, *which)
+
+
+def seconds_of(timeout: Duration | None) -> float | None:
+    """Return how long a caller waits; None for ever."""
+    if timeout == DEFAULT_WAIT:  # which needs no check
+        return DEFAULT_WAIT
+    return None if timeout is None else to_ms(timeout, "timeout") / 1000
 
 
 def _waiter(waiters: set[Waiter]) -> Waiter:

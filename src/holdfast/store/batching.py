@@ -45,24 +45,33 @@ class Gather(Generic[K, Q, A]):
         self._lingers = lingers
         self._crowded: set[K] = set()
         """The kinds of which the latest call had several questions."""
-        self._waiting: dict[K, list[tuple[Q, asyncio.Future[A]]]] = {}
+        self._waiting: dict[K, list[tuple[Q, asyncio.Future[A] | None]]] = {}
         """By kind, while a call is under way: what has come since."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def ask(self, kind: K, question: Q) -> A:
         """Return the answer to one question."""
+        if self.is_free(kind):
+            self._waiting[kind] = []
+            try:
+                return (await self._work(kind, [question]))[0]
+            finally:
+                self._go_on(kind)
+        future: asyncio.Future[A] = asyncio.get_running_loop().create_future()
+        self.put(kind, question, future)
+        return await future
+
+    def is_free(self, kind: K) -> bool:
+        """Return whether a question would be asked at once, and alone."""
+        return kind not in self._waiting and kind not in self._crowded
+
+    def put(self, kind: K, question: Q, future: asyncio.Future[A] | None = None) -> None:
+        """Ask a question with others of its kind. Without a future, `work` itself tells who asked."""
         waiting = self._waiting.get(kind)
         if waiting is None:
             waiting = self._waiting[kind] = []
-            if kind not in self._crowded:
-                try:
-                    return (await self._work(kind, [question]))[0]
-                finally:
-                    self._go_on(kind)
             asyncio.get_running_loop().call_soon(self._go_on, kind)
-        future: asyncio.Future[A] = asyncio.get_running_loop().create_future()
         waiting.append((question, future))
-        return await future
 
     def _go_on(self, kind: K) -> None:
         """What has come meanwhile is asked next."""
@@ -81,19 +90,19 @@ class Gather(Generic[K, Q, A]):
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _ask_all(self, kind: K, batch: list[tuple[Q, asyncio.Future[A]]]) -> None:
+    async def _ask_all(self, kind: K, batch: list[tuple[Q, asyncio.Future[A] | None]]) -> None:
         try:
             answers = await self._work(kind, [question for question, _ in batch])
         except BaseException as error:
             for _, future in batch:
-                if not future.done():
+                if future is not None and not future.done():
                     future.set_exception(error)
                     future.exception()  # a caller that was cancelled does not listen any more
             if not isinstance(error, Exception):
                 raise
         else:
             for (_, future), answer in zip(batch, answers, strict=True):
-                if not future.done():
+                if future is not None and not future.done():
                     future.set_result(answer)
         finally:
             self._go_on(kind)

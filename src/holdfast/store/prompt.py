@@ -39,6 +39,11 @@ class Prompt(Generic[T]):
         """True when the waiter has been told, or fails, or is cancelled."""
         return self._done
 
+    @property
+    def failed(self) -> bool:
+        """True when the waiter fails, or is cancelled."""
+        return self._done and self._result is _NOTHING
+
     def tell(self, result: T) -> None:
         """Let the waiter go on with this, now or when it comes to wait; unless it has gone on before."""
         if self._done:

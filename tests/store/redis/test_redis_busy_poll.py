@@ -7,6 +7,7 @@ import os
 import socket
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import servers
@@ -14,9 +15,10 @@ from support import working
 
 from holdfast import Holdfast
 from holdfast.errors import StoreError
+from holdfast.store.prompt import Prompt
 from holdfast.store.redis import RedisStore
 from holdfast.store.redis.connection import busy_poll
-from holdfast.store.redis.connection.busy_poll import FEWEST_LEFT_OUT, MOST_IN_A_ROW, MOST_LEFT_OUT, BusyPoll
+from holdfast.store.redis.connection.busy_poll import IN_VAIN, JUDGED_FOR, MOST_IN_A_ROW, TRIED, BusyPoll
 from holdfast.store.redis.connection.link import RedisLink
 
 BINARY = servers.valkey_binary() or servers.redis_binary()
@@ -38,8 +40,16 @@ def url(server: servers.RedisServer, request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever polls does so until the reply is there, however slow this machine is."""
+    """Every call polls, until the reply is there, however slow this machine is."""
     monkeypatch.setattr(busy_poll, "MOST_SECONDS", 60.0)
+    monkeypatch.setattr(BusyPoll, "_judge", lambda self: None)
+    made = BusyPoll.__init__
+
+    def init(self: BusyPoll, fd: int, ready: object, received: Any) -> None:
+        made(self, fd, ready, received)
+        self._worth, self._left = True, 1_000_000
+
+    monkeypatch.setattr(BusyPoll, "__init__", init)
 
 
 @pytest.fixture
@@ -62,89 +72,145 @@ def polled(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 # --- one socket
 
 
-class Pair:
-    """A socket that is polled, and its other end."""
+class Clock:
+    """Seconds that pass when they are told to."""
 
     def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Pair:
+    """A socket that is polled, and its other end. A reply takes `slept` seconds, or `polled` if it is polled for."""
+
+    def __init__(self, clock: Clock) -> None:
         self.far, near = socket.socketpair()
         near.setblocking(False)
-        self.near = near
+        self.near, self.clock = near, clock
         self.ready: list[str] = []
-        self.received: list[bytes] = []
-        self.poll = BusyPoll(near.fileno(), self.ready, self.received.append)
+        self.slept, self.polled = 2.0, 1.0
+        self.poll = BusyPoll(near.fileno(), self.ready, self._received)
+        self._told: Prompt[bytes]
 
-    def ask(self) -> bool:
-        """Send a byte, then poll once; return whether something was taken in. What was not is read here."""
+    def _received(self, data: bytes) -> None:
+        self.clock.now += self.polled
+        self._told.tell(data)
+
+    async def ask(self) -> bool:
+        """Send a byte and wait for it; return whether it was polled for. What was not is read here."""
         self.far.send(b"x")
-        before = len(self.received)
-        self.poll.take_reply()
-        if len(self.received) > before:
-            return True
-        assert os.read(self.near.fileno(), 10) == b"x"
-        return False
+        return await self.hear()
 
-    def poll_in_vain(self) -> None:
-        self.poll.take_reply()
-        assert not self.received
+    async def hear(self) -> bool:
+        loop = asyncio.get_running_loop()
+        self._told = told = Prompt(loop)
+        polled = True
+
+        def read() -> None:
+            nonlocal polled
+            polled = False
+            self.clock.now += self.slept
+            told.tell(os.read(self.near.fileno(), 10))
+
+        handle = loop.call_later(0, read)  # what the loop itself does, if nobody has read before
+        assert await self.poll.reply(told) == b"x"
+        handle.cancel()
+        return polled
+
+    async def try_out(self) -> list[bool]:
+        return [await self.ask() for _ in range(2 * TRIED)]
 
 
 @pytest.fixture
-def pair() -> Iterator[Pair]:
-    made = Pair()
+def pair(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pair]:
+    clock = Clock()
+    monkeypatch.setattr(busy_poll, "perf_counter", clock)
+    made = Pair(clock)
     yield made
     made.near.close()
     made.far.close()
 
 
-def test_a_reply_that_is_there_is_taken_in(pair: Pair) -> None:
-    assert pair.ask()
-    assert pair.received == [b"x"]
+async def test_every_other_call_polls_at_first_and_all_do_where_that_is_quicker(pair: Pair) -> None:
+    assert await pair.try_out() == [True, False] * TRIED
+    assert all([await pair.ask() for _ in range(MOST_IN_A_ROW - TRIED)])
 
 
-def test_other_work_of_the_loop_comes_first(pair: Pair) -> None:
+@pytest.mark.parametrize("polled", [2.0, 1.9])
+async def test_none_polls_where_that_is_no_quicker(pair: Pair, polled: float) -> None:
+    pair.polled = polled
+    await pair.try_out()
+    assert not any([await pair.ask() for _ in range(JUDGED_FOR)])
+    assert await pair.ask()
+
+
+async def test_it_is_tried_anew_and_may_turn_out_otherwise(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(busy_poll, "JUDGED_FOR", 10)
+    await pair.try_out()
+    pair.polled = 3.0
+    assert sum([await pair.ask() for _ in range(10)]) >= 9
+    await pair.try_out()
+    assert not any([await pair.ask() for _ in range(10)])
+
+
+async def test_a_few_slow_replies_do_not_decide(pair: Pair) -> None:
+    for number in range(2 * TRIED):
+        pair.polled = 100.0 if number % 16 == 0 else 1.0
+        await pair.ask()
+    pair.polled = 1.0
+    assert await pair.ask()
+
+
+async def test_other_work_of_the_loop_comes_first(pair: Pair) -> None:
+    await pair.try_out()
     pair.ready.append("a callback")
-    assert not pair.ask()
+    assert not await pair.ask()
     pair.ready.clear()
-    assert pair.ask()
+    assert await pair.ask()
 
 
-def test_the_loop_goes_round_now_and_then(pair: Pair) -> None:
-    assert [pair.ask() for _ in range(2 * MOST_IN_A_ROW + 2)] == 2 * ([True] * MOST_IN_A_ROW + [False])
+async def test_the_loop_goes_round_now_and_then(pair: Pair) -> None:
+    await pair.try_out()
+    found = [await pair.ask() for _ in range(10 * MOST_IN_A_ROW)]
+    assert 9 <= found.count(False) <= 10
 
 
-def test_who_polled_in_vain_does_not_for_twice_as_many_calls_each_time(
+async def test_who_polls_in_vain_soon_tries_out_anew(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    await pair.try_out()
+    monkeypatch.setattr(pair.poll, "_is_there", lambda: False)
+    for _ in range(JUDGED_FOR // IN_VAIN):
+        assert not await pair.ask()
+    pair.polled = pair.slept = 1.0
+    await pair.try_out()
+    monkeypatch.undo()
+    assert not await pair.ask()
+
+
+async def test_it_gives_up_after_a_moment_and_lets_others_have_the_core(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(busy_poll, "MOST_SECONDS", 0.0)
-    left_out = FEWEST_LEFT_OUT
-    for _ in range(3):
-        pair.poll_in_vain()
-        assert [pair.ask() for _ in range(left_out)] == [False] * left_out
-        left_out *= 2
-    assert pair.ask()
-    pair.received.clear()
-    pair.poll_in_vain()
-    assert [pair.ask() for _ in range(FEWEST_LEFT_OUT + 1)] == [False] * FEWEST_LEFT_OUT + [True]
-
-
-def test_a_server_far_away_is_polled_hardly_ever(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(busy_poll, "MOST_SECONDS", 0.0)
-    tried = 0
-    monkeypatch.setattr(busy_poll, "perf_counter", lambda: float(tried))
+    yields: list[None] = []
 
     def yielded() -> None:
-        nonlocal tried
-        tried += 1
+        yields.append(None)
+        pair.clock.now += busy_poll.MOST_SECONDS / 3
 
     monkeypatch.setattr(busy_poll.os, "sched_yield", yielded)
-    for _ in range(10 * MOST_LEFT_OUT):
-        pair.poll_in_vain()
-    assert tried < 30
+    asyncio.get_running_loop().call_later(0.01, pair.far.send, b"x")
+    told = pair._told = Prompt(asyncio.get_running_loop())
+    asyncio.get_running_loop().add_reader(pair.near, lambda: told.tell(os.read(pair.near.fileno(), 10)))
+    assert await pair.poll.reply(told) == b"x"
+    asyncio.get_running_loop().remove_reader(pair.near)
+    assert 3 <= len(yields) <= 4
 
 
-def test_a_connection_that_ended_is_left_to_the_loop(pair: Pair) -> None:
+async def test_a_connection_that_ended_is_left_to_the_loop(pair: Pair) -> None:
     pair.far.close()
-    pair.poll_in_vain()
+    told: Prompt[bytes] = Prompt(asyncio.get_running_loop())
+    asyncio.get_running_loop().call_soon(told.tell, b"told")
+    assert await pair.poll.reply(told) == b"told"
     assert os.read(pair.near.fileno(), 10) == b""
 
 

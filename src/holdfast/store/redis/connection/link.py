@@ -132,7 +132,7 @@ class RedisLink:
         if len(data) > LARGE:
             await self._drained(connection)
         elif polls and alone and self._busy_poll is not None:
-            self._busy_poll.take_reply()
+            return await self._busy_poll.reply(future)
         return await future
 
     async def send(self, commands: Sequence[Command]) -> list[Any]:

@@ -1,0 +1,95 @@
+"""Calls: an enqueue and the wait for its result, for callers who do nothing between the two.
+
+Those who call at the same time share an enqueue, and each goes on once, with its result: the answer to the enqueue
+wakes none of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+
+from ..core.bound import ASKED_AT_ONCE, MOST_CALL_BYTES
+from ..core.duration import Duration
+from ..core.state import FINISHED
+from ..store.batching import Gather
+from ..store.contract import KEEP, Answer, Conflict, Listener, NewJob
+from ..store.prompt import Prompt
+from .wait import Waiter, Waiting, seconds_of
+
+Enqueue = Callable[[str, Sequence[NewJob]], Awaitable[Sequence[Answer]]]
+
+
+class Call:
+    """One caller, and what became of its enqueue."""
+
+    __slots__ = ("answer", "answered_at", "job", "seconds", "waiter")
+
+    def __init__(self, job: NewJob, seconds: float | None) -> None:
+        self.job = job
+        self.seconds = seconds
+        self.waiter: Waiter | None = None
+        """Of a caller that others call beside: it goes on with the result."""
+        self.answer: Answer | None = None
+        self.answered_at = 0.0
+
+
+class Calls:
+    """The calls of one client, in its event loop."""
+
+    def __init__(self, enqueue: Enqueue, waiting: Waiting) -> None:
+        self._enqueue = enqueue
+        self._waiting = waiting
+        self._gather: Gather[str, Call, Answer] = Gather(
+            self._enqueue_all, ASKED_AT_ONCE, _size, MOST_CALL_BYTES, lingers=True
+        )
+
+    @staticmethod
+    def takes(job: NewJob, conflict: Conflict) -> bool:
+        """Return whether a job may share an enqueue: it has a new id, and is taken in whatever the store knows."""
+        return job.fresh and conflict is KEEP and job.dedup is None and not job.blockers
+
+    async def result(self, listener: Listener, queue: str, job: NewJob, timeout: Duration | None) -> bytes:
+        """Enqueue a job that the listener watches, and return its encoded result."""
+        call, waiting = Call(job, seconds_of(timeout)), self._waiting
+        if self._gather.is_free(queue):
+            answer = await self._gather.ask(queue, call)
+            which, over = (queue, answer.id, answer.run), answer.state in FINISHED
+            return await waiting.result(listener, which, timeout, not over, over, since=call.answered_at)
+        call.waiter = Prompt(asyncio.get_running_loop())
+        self._gather.put(queue, call)
+        try:
+            told = await call.waiter
+        finally:
+            if call.answer is not None:
+                which = (queue, call.answer.id, call.answer.run)
+                waiting.forget(listener, which, call.waiter)
+        if told is not None and told.result is not None:
+            return told.result
+        assert call.answer is not None
+        over = told is not None or call.answer.state in FINISHED
+        return await waiting.result(listener, which, timeout, over=over, since=call.answered_at)
+
+    async def _enqueue_all(self, queue: str, calls: Sequence[Call]) -> Sequence[Answer]:
+        try:
+            answers = await self._enqueue(queue, [call.job for call in calls])
+        except BaseException as error:
+            for call in calls:
+                if call.waiter is not None:
+                    call.waiter.fail(error)
+            raise
+        now = time.monotonic()
+        for call, answer in zip(calls, answers, strict=True):
+            call.answer, call.answered_at = answer, now
+            if (waiter := call.waiter) is None:
+                continue
+            if answer.state in FINISHED:
+                waiter.tell(None)
+            else:
+                self._waiting.expect((queue, answer.id, answer.run), waiter, call.seconds)
+        return answers
+
+
+def _size(call: Call) -> int:
+    return len(call.job.payload)
