@@ -213,9 +213,8 @@ async def test_callers_in_threads_have_loops_of_their_own(counted: Holdfast) -> 
         return asyncio.run(double.call(number))
 
     async with working(counted):
-        found = await asyncio.gather(
-            *(asyncio.to_thread(in_thread, number) for number in range(4)), *(double.call(number) for number in range(4))
-        )
+        elsewhere = (asyncio.to_thread(in_thread, number) for number in range(4))
+        found = await asyncio.gather(*elsewhere, *(double.call(number) for number in range(4)))
     assert found == [0, 2, 4, 6] * 2
 
 

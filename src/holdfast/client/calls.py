@@ -21,7 +21,7 @@ from .wait import Waiter, Waiting, seconds_of
 Enqueue = Callable[[str, Sequence[NewJob]], Awaitable[Sequence[Answer]]]
 
 
-class Call:
+class WaitingCall:
     """One caller, and what became of its enqueue."""
 
     __slots__ = ("answer", "answered_at", "job", "seconds", "waiter")
@@ -41,7 +41,7 @@ class Calls:
     def __init__(self, enqueue: Enqueue, waiting: Waiting) -> None:
         self._enqueue = enqueue
         self._waiting = waiting
-        self._gather: Gather[str, Call, Answer] = Gather(
+        self._gather: Gather[str, WaitingCall, Answer] = Gather(
             self._enqueue_all, ASKED_AT_ONCE, _size, MOST_CALL_BYTES, lingers=True
         )
 
@@ -52,7 +52,7 @@ class Calls:
 
     async def result(self, listener: Listener, queue: str, job: NewJob, timeout: Duration | None) -> bytes:
         """Enqueue a job that the listener watches, and return its encoded result."""
-        call, waiting = Call(job, seconds_of(timeout)), self._waiting
+        call, waiting = WaitingCall(job, seconds_of(timeout)), self._waiting
         if self._gather.is_free(queue):
             answer = await self._gather.ask(queue, call)
             which, over = (queue, answer.id, answer.run), answer.state in FINISHED
@@ -71,7 +71,7 @@ class Calls:
         over = told is not None or call.answer.state in FINISHED
         return await waiting.result(listener, which, timeout, over=over, since=call.answered_at)
 
-    async def _enqueue_all(self, queue: str, calls: Sequence[Call]) -> Sequence[Answer]:
+    async def _enqueue_all(self, queue: str, calls: Sequence[WaitingCall]) -> Sequence[Answer]:
         try:
             answers = await self._enqueue(queue, [call.job for call in calls])
         except BaseException as error:
@@ -91,5 +91,5 @@ class Calls:
         return answers
 
 
-def _size(call: Call) -> int:
+def _size(call: WaitingCall) -> int:
     return len(call.job.payload)
