@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from holdfast.store.deadlines import Deadlines
+import pytest
+
+from holdfast.store import deadlines as deadlines_module
+from holdfast.store.deadlines import FEW, LATE, Deadlines
 from holdfast.store.prompt import Prompt
 
 
@@ -35,6 +38,41 @@ async def test_who_was_told_before_is_not_told_again_and_the_timer_serves_the_ne
     assert await late is None
     assert await early == "word"
     assert deadlines._timer is None
+
+
+async def test_a_timer_that_comes_for_nobody_is_set_to_the_very_time_of_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(deadlines_module, "LATE", 120.0)
+    loop = asyncio.get_running_loop()
+    deadlines, early, late = Deadlines(loop), Prompt[None](loop), Prompt[None](loop)
+    deadlines.add(early, 30.0)
+    deadlines.discard(early)
+    deadlines.add(late, 60.0)
+    deadlines._look()
+    assert deadlines._timer is not None
+    assert deadlines._timer.when() == deadlines._until[late]
+    deadlines._timer.cancel()
+
+
+async def test_those_of_many_are_looked_at_together() -> None:
+    loop = asyncio.get_running_loop()
+    deadlines = Deadlines(loop)
+    waiters = [Prompt[None](loop) for _ in range(10 * FEW)]
+    for number, waiter in enumerate(waiters):
+        deadlines.add(waiter, number * LATE / len(waiters))
+    looks = 0
+    look = deadlines._look
+
+    def counted() -> None:
+        nonlocal looks
+        looks += 1
+        look()
+
+    deadlines._look = counted  # type: ignore[method-assign]
+    for waiter in waiters:
+        await waiter
+    assert looks <= FEW + 3
 
 
 async def test_a_waiter_that_asks_for_more_time_when_it_is_told_gets_it() -> None:

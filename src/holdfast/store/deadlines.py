@@ -10,8 +10,10 @@ from typing import Any
 
 from .prompt import Prompt
 
+FEW = 16
+"""Deadlines of so many waiters are met exactly."""
 LATE = 0.02
-"""Seconds by which a deadline may be missed, so that those of many are looked at together."""
+"""Seconds by which one of more of them may be missed, so that those of many are looked at together."""
 
 
 class Deadlines:
@@ -45,4 +47,5 @@ class Deadlines:
             self._until.pop(waiter, None)
             waiter.tell(None)
         if self._until and self._timer is None:
-            self._set(max(min(self._until.values()), now + LATE))
+            soonest = min(self._until.values())
+            self._set(soonest if len(self._until) <= FEW else max(soonest, now + LATE))
