@@ -37,12 +37,12 @@ async def test_a_call_waits_thirty_seconds(app: Holdfast, monkeypatch: pytest.Mo
 
     waited: list[Any] = []
 
-    async def wait(self: Client, queue: str, id: str, run: int, timeout: float | None, *_: Any, **__: Any) -> bytes:
+    async def call(self: Client, listener: Any, queue: str, job: Any, conflict: Any, timeout: float | None) -> bytes:
         waited.append(timeout)
         return b"null"
 
     assert inspect.signature(Handle.result).parameters["timeout"].default == 30
-    monkeypatch.setattr(Client, "wait", wait)
+    monkeypatch.setattr(Client, "call", call)
     async with app:
         await work.call()
         await app.queue("default").call({})

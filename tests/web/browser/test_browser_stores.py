@@ -149,10 +149,10 @@ def worker(url: str, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     process.stdout.close()
 
 
-def press(page: Page, served: Served, label: str) -> None:
-    """Have the worker end, by the button of its card."""
+def press(page: Page, served: Served, worker: subprocess.Popen[str], label: str) -> None:
+    """Have the worker end, by the button of its card. What the page knows is some moments old: others had that name."""
     page.goto(served.url("/workers"))
-    card = page.get_by_role("region", name="Worker errand-boy")
+    card = page.get_by_role("region", name="Worker errand-boy").filter(has_text=f"process {worker.pid} ")
     card.locator("summary", has_text=label).click()
     card.locator("details[open]").get_by_role("button", name=label, exact=True).click()
     said(page, "it hears of it within a heartbeat")
@@ -171,7 +171,7 @@ def test_a_worker_that_is_drained_finishes_what_it_runs(
     page: Page, served: Served, worker: subprocess.Popen[str]
 ) -> None:
     running(served, "short", 1.0)
-    press(page, served, "Drain")
+    press(page, served, worker, "Drain")
     assert worker.wait(PATIENCE) == 0
     assert state(served, "errands", "short") == "completed"
     expect(page.locator("main")).not_to_contain_text("errand-boy is", timeout=10_000)
@@ -181,7 +181,7 @@ def test_a_worker_that_is_stopped_hands_back_what_it_runs(
     page: Page, served: Served, worker: subprocess.Popen[str]
 ) -> None:
     running(served, "endless", 600)
-    press(page, served, "Stop")
+    press(page, served, worker, "Stop")
     assert worker.wait(PATIENCE) == 0
     assert state(served, "errands", "endless") == "waiting"
     assert served.do(served.app.status("errands", "endless")).counters.releases == 1
