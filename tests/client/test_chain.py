@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -520,6 +521,28 @@ async def test_a_continuation_is_committed_with_the_handlers_writes(path: Path) 
     connection = sqlite3.connect(path)
     assert connection.execute("SELECT n FROM mine").fetchall() == [(1,)]
     connection.close()
+
+
+async def test_a_transaction_that_is_undone_lets_go_of_the_file_though_its_cursor_is_kept(path: Path) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE mine (n INTEGER)")
+        connection.executemany("INSERT INTO mine VALUES (?)", [(1,), (2,)])
+    connection.close()
+    app, kept = Holdfast(f"sqlite:///{path}?busy_timeout=1"), list[sqlite3.Cursor]()
+
+    @app.task()
+    async def work(job: Job) -> None:
+        async with job.complete() as tx:
+            kept.append(tx.connection.execute("UPDATE mine SET n = n + 1 RETURNING n"))
+            kept.append(tx.connection.execute("SELECT n FROM mine"))
+            raise Permanent("no")
+
+    async with working(app):
+        with pytest.raises(JobFailed):
+            await work.call()
+        with closing(sqlite3.connect(path, timeout=1)) as connection, connection:
+            assert connection.execute("SELECT n FROM mine").fetchall() == [(1,), (2,)]
+            connection.execute("INSERT INTO mine VALUES (3)")
 
 
 async def test_a_chain_that_was_cancelled_does_not_go_on_and_its_writes_are_undone(path: Path) -> None:

@@ -7,7 +7,7 @@ import random
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from typing import Any
 
 from ....core.transition import Reply
@@ -70,7 +70,9 @@ async def opened(address: SqliteAddress, clock: Callable[[], int]) -> AsyncItera
             raise translate(error, address) from error
         raise
     finally:
-        connection.close()  # which rolls back what was not committed
+        with suppress(sqlite3.Error):  # the handler may have ended it
+            connection.rollback()  # a connection that is closed goes on while somebody keeps a cursor, and its lock too
+        connection.close()
     follow_up(transaction.after)
 
 
