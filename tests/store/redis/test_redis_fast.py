@@ -312,9 +312,9 @@ def test_the_short_cuts_are_taken_by_plain_jobs(server: servers.RedisServer, nam
 
 
 LAST_LINE = {
-    "enqueue_plain": "  append(q, id, ENQUEUED",
+    "enqueue_plain": "  if chain then return new_in_chain",
     "insert_one": "  return REPLY.enqueue({ status = 'new', first = run, letters = WAITING",
-    "claim_plain": "  append(q, id, CLAIMED",
+    "claim_plain": "  append(q, id, CLAIMED .. rid .. waited_since",
     "take": "  redis.call('HSET', q.key.active, unpack(worker.holders))",
     "complete_plain": "  return completed(raw",
     "complete_one": "  return 'ok completed'",

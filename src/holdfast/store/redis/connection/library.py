@@ -14,7 +14,7 @@ from ..arguments.entry_points import ENTRY_POINTS
 from ..keys import ENDINGS
 
 MAJOR = 1
-MINOR = 33
+MINOR = 34
 """Raise it with every change of the Lua: a server with an older library gets this one."""
 NAME = f"holdfast_{MAJOR}"
 PREFIX = f"{NAME}_"

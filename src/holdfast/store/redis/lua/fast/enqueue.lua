@@ -1,7 +1,7 @@
 -- The fast path of `insert_any` in lib/batch.lua, for new plain jobs.
 
 local bytes, append = H.bytes, H.append_bytes
-local new_record, new_in_chain, enveloped = bytes.new, bytes.new_in_chain, bytes.enveloped
+local new_head, new_in_chain, enveloped = bytes.new_head, bytes.new_in_chain, bytes.enveloped
 local ENQUEUED = '\128' -- how the event begins: SHORT in lib/log.lua
 
 -- Whether a job that is asked for has nothing unusual, but that its end is watched, and how long its result is kept or
@@ -50,21 +50,43 @@ function H.spec(text)
   return spec
 end
 
--- A new job waits from now on, and the log says so: its record and where it waits. `spec` is a plain one; `chain` is
--- that of a later job.
-function H.enqueue_plain(q, rid, id, task, payload, spec, chain)
+-- What new plain jobs have in common that come with one call: when they came.
+function H.new_plain(q)
   local new = q.new
   if not new then
     local now = bytes.now(q)
-    new = { now = now, enqueued_at = string.sub(now, 2), member = bytes.NORMAL .. now, task = false, tail = '' }
+    new = { now = now, enqueued_at = string.sub(now, 2), member = bytes.NORMAL .. now }
     q.new = new
   end
-  if new.task ~= task then -- many have the same
-    new.task, new.tail = task, new.now .. struct.pack('>I2', #task) .. task
-  end
-  local tail, rest = new.tail, spec.rest
-  if spec.carried then tail = tail .. spec.carried end
-  append(q, id, ENQUEUED .. rid .. tail)
-  if chain then return new_in_chain(new.enqueued_at, id, task, payload, rest, chain), new.member .. rid end
-  return new_record(new.enqueued_at, id, task, payload, rest), new.member .. rid
+  return new
 end
+
+-- What those have in common that are alike in task, sizes and rest: how their records begin, and how their events end.
+local function alike(q, id, task, payload, spec)
+  local new = H.new_plain(q)
+  local event = new.now .. struct.pack('>I2', #task) .. task .. (spec.carried or '')
+  local kind = { id_size = #id, task = task, payload_size = #payload, rest = spec.rest, event = event }
+  kind.head = new_head(new.enqueued_at, #id, #task, #payload, spec.rest)
+  q.new_kind = kind
+  return kind
+end
+
+-- Many are like the one before.
+function H.kind_of_new(q, id, task, payload, spec)
+  local kind = q.new_kind
+  if kind and kind.task == task and kind.id_size == #id and kind.payload_size == #payload and kind.rest == spec.rest then
+    return kind
+  end
+  return alike(q, id, task, payload, spec)
+end
+
+-- A new job waits from now on, and the log says so: its record and where it waits. `spec` is a plain one; `chain` is
+-- that of a later job.
+function H.enqueue_plain(q, rid, id, task, payload, spec, chain)
+  local kind, new = H.kind_of_new(q, id, task, payload, spec), q.new
+  append(q, id, ENQUEUED .. rid .. kind.event)
+  if chain then return new_in_chain(new.enqueued_at, id, task, payload, spec.rest, chain), new.member .. rid end
+  return kind.head .. id .. task .. payload, new.member .. rid
+end
+
+bytes.ENQUEUED = ENQUEUED

@@ -16,8 +16,12 @@ function H.insert_one(q, wanted)
   local run = H.next_runs(q, 1)
   local rid = H.rid(run)
   H.start_log(q)
-  local record, member = H.enqueue_plain(q, rid, id, wanted.task or '', wanted.payload, spec)
-  if worker then record = H.take(q, worker, rid, record) end
+  local record, member
+  if worker then
+    record = H.take(q, worker, rid, id, wanted.task or '', wanted.payload, spec)
+  else
+    record, member = H.enqueue_plain(q, rid, id, wanted.task or '', wanted.payload, spec)
+  end
   redis.call('HSET', q.key.jobs, rid, record)
   redis.call('HSET', q.key.ids, id, rid)
   if not worker then

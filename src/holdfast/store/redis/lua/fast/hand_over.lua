@@ -1,5 +1,8 @@
 -- The fast path of `hand_over_to` in notify/hand_over.lua: an idle worker claims new plain jobs before they ever wait.
 
+local bytes, append = H.bytes, H.append_bytes
+local ENQUEUED, CLAIMED = bytes.ENQUEUED, bytes.CLAIMED
+
 local LIMITS = { 'paused', 'concurrency', 'rate' }
 
 -- Whether `claim_plain` takes a new plain job: nothing is in its record but an envelope that can be read.
@@ -25,21 +28,37 @@ function H.idle_worker(q, count)
   local session = H.session(q, id)
   if not H.can_take(q, session) then return nil end
   if redis.call('EXISTS', q.key.waiting, q.key.scheduled, q.key.lanes) > 0 then return nil end
-  return { id = id, session = session, room = math.floor(score), claimed = {}, holders = {} }
+  return { id = id, session = session, room = math.floor(score), rids = {}, holders = {}, parts = {}, size = 0 }
 end
 
--- The worker holds a new plain job, and the log says so: its record as it is then.
-function H.take(q, worker, rid, raw)
-  local record, holder, timeout = H.claim_plain(q, worker.id, rid, raw)
-  local claimed, holders = worker.claimed, worker.holders
-  claimed[#claimed + 1], claimed[#claimed + 2], claimed[#claimed + 3] = rid, raw, timeout
-  holders[#holders + 1], holders[#holders + 2] = rid, holder
-  return record
+-- What else jobs have in common that are alike (`kind_of_new`) and taken by one worker.
+local function taken_kind(q, worker, kind)
+  kind.taken_by = worker.id
+  local made, size = bytes.session(worker.id), #kind.head + kind.id_size + #kind.task + kind.payload_size
+  kind.size = size
+  kind.record = bytes.new_started(kind.head, bytes.now(q), made.held)
+  kind.claimed = bytes.claimed_at_once(q, worker.id, kind.task)
+  kind.handed = H.handed_head(H.task_timeout(q, kind.task), size) .. kind.head
+  kind.holder = made.holder
+end
+
+-- The worker holds a new plain job that never waited, and the log says both: its record as it is then.
+function H.take(q, worker, rid, id, task, payload, spec)
+  local kind = H.kind_of_new(q, id, task, payload, spec)
+  if kind.taken_by ~= worker.id then taken_kind(q, worker, kind) end
+  append(q, id, ENQUEUED .. rid .. kind.event)
+  append(q, id, CLAIMED .. rid .. kind.claimed)
+  local rids, holders, parts, at = worker.rids, worker.holders, worker.parts, #worker.parts
+  rids[#rids + 1] = rid
+  holders[#holders + 1], holders[#holders + 2] = rid, kind.holder
+  parts[at + 1], parts[at + 2], parts[at + 3], parts[at + 4], parts[at + 5] = rid, kind.handed, id, task, payload
+  worker.size = worker.size + kind.size
+  return kind.record .. id .. task .. payload
 end
 
 -- The worker hears of all that it took, which is written already.
 function H.hand_over_taken(q, worker)
   redis.call('HSET', q.key.active, unpack(worker.holders))
-  if worker.room == #worker.holders / 2 then redis.call('ZREM', q.key.parked, worker.id) end
-  H.send_hand_over(q, worker.id, worker.session, worker.claimed, worker.room)
+  if worker.room == #worker.rids then redis.call('ZREM', q.key.parked, worker.id) end
+  H.send_hand_over(q, worker.id, worker.session, worker.rids, worker.parts, worker.size, worker.room)
 end

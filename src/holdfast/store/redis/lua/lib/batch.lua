@@ -34,15 +34,19 @@ local function lane_in(pages, key)
 end
 
 local function insert_plain(q, pages, index, run, wanted)
-  local rid, worker = H.rid(run), pages.worker
-  local record, member = H.enqueue_plain(q, rid, wanted.id, wanted.task or '', wanted.payload, wanted.spec)
-  if worker then record, member = H.take(q, worker, rid, record), nil end
-  local key = wanted.spec.key
+  local rid, worker, record, member = H.rid(run), pages.worker, nil, nil
+  local id, task, payload, spec = wanted.id, wanted.task or '', wanted.payload, wanted.spec
+  if worker then
+    record = H.take(q, worker, rid, id, task, payload, spec)
+  else
+    record, member = H.enqueue_plain(q, rid, id, task, payload, spec)
+  end
+  local key = spec.key
   if key then
     local lane = lane_in(pages, key)
     lane[#lane + 1], lane[#lane + 2], member = 0, member, nil
   end
-  note(pages, index, wanted.id, rid, record, LETTER.waiting, member)
+  note(pages, index, id, rid, record, LETTER.waiting, member)
 end
 
 local function insert_any(q, pages, index, run, wanted)

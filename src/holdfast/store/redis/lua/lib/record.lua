@@ -249,10 +249,10 @@ end
 local HEAD_OF_NEW = { [false] = LETTER.waiting .. '\0', [true] = LETTER.waiting .. '\16' } -- with a rest
 local HEAD_OF_LATER = { [false] = LETTER.waiting .. '\64', [true] = LETTER.waiting .. '\80' } -- with a chain
 
--- A job that waits from now on; `rest` is what `H.rest` made.
-function bytes.new(enqueued_at, id, task, payload, rest)
-  return HEAD_OF_NEW[rest ~= nil] .. struct.pack('>I2B', #id, #task) .. enqueued_at .. struct.pack('>I4', #payload)
-    .. (rest or '') .. id .. task .. payload
+-- How the record of a job begins that waits from now on, up to its id; `rest` is what `H.rest` made.
+function bytes.new_head(enqueued_at, id_size, task_size, payload_size, rest)
+  return HEAD_OF_NEW[rest ~= nil] .. struct.pack('>I2B', id_size, task_size) .. enqueued_at .. struct.pack('>I4', payload_size)
+    .. (rest or '')
 end
 
 -- The same for a later job of a chain.
@@ -265,6 +265,11 @@ end
 function bytes.started(raw, flags, at, now, held)
   return LETTER.active .. string.char(flags + LIFE) .. string.sub(raw, 3, at - 1) .. FIRST .. now .. held
     .. string.sub(raw, at)
+end
+
+-- The same for one that just came, of which this is the head.
+function bytes.new_started(head, now, held)
+  return bytes.started(head, string.byte(head, 2), HEAD_SIZE + 1, now, held)
 end
 
 -- How the life of a run ends that completes.

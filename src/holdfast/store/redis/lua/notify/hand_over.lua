@@ -13,28 +13,34 @@ local function listened(session)
   return channel and redis.call('PUBSUB', 'NUMSUB', channel)[2] > 0
 end
 
-local function as_text(q, given, claimed)
-  local parts, size = { '!' .. struct.pack('>I4I7', given, q.now) }, 0
-  for index = 1, #claimed, 3 do
-    local raw = claimed[index + 1]
-    size = size + #raw
-    parts[#parts + 1] = claimed[index] .. struct.pack('>I7I4', claimed[index + 2] + 1, #raw) .. raw
-  end
-  return size <= MOST_BYTES and table.concat(parts) or nil
+-- How a job begins in a message, behind its run: the time-out, and the size of the record that follows.
+function H.handed_head(timeout, size)
+  return struct.pack('>I7I4', (timeout or -1) + 1, size)
 end
 
 function H.can_take(q, session)
   return session and not session.dead and session.expires_at > q.now and listened(session)
 end
 
--- The session, which is not parked, hears of what it has just claimed, and parks with the room that is left.
-function H.send_hand_over(q, id, session, claimed, room)
-  local rids = {}
-  for index = 1, #claimed, 3 do rids[#rids + 1] = claimed[index] end
+-- The session, which is not parked, hears of what it has just claimed, and parks with the room that is left. `parts` of
+-- the message are runs, heads and records, which together have so many bytes of records.
+function H.send_hand_over(q, id, session, rids, parts, size, room)
   session.given, session.handed = (session.given or 0) + 1, table.concat(rids)
   redis.call('HSET', q.key.sessions, id, cmsgpack.pack(session))
   if room > #rids then redis.call('ZADD', q.key.parked, room - #rids, id) end
-  H.ring(session.address, as_text(q, session.given, claimed))
+  local head = '!' .. struct.pack('>I4I7', session.given, q.now)
+  H.ring(session.address, size <= MOST_BYTES and head .. table.concat(parts) or nil)
+end
+
+local function send_claimed(q, id, session, claimed, room)
+  local rids, parts, size = {}, {}, 0
+  for index = 1, #claimed, 3 do
+    local rid, raw, at = claimed[index], claimed[index + 1], #parts
+    rids[#rids + 1] = rid
+    parts[at + 1], parts[at + 2], parts[at + 3] = rid, H.handed_head(claimed[index + 2], #raw), raw
+    size = size + #raw
+  end
+  H.send_hand_over(q, id, session, rids, parts, size, room)
 end
 
 -- The session holds up to `count` jobs more, and hears of them. False, with nothing changed, when it cannot.
@@ -42,7 +48,7 @@ function H.hand_over_to(q, id, session, count, room)
   if not H.can_take(q, session) then return false end
   local claimed = H.claim(q, id, count, CROWD).claimed
   if #claimed == 0 then return false end
-  H.send_hand_over(q, id, session, claimed, room)
+  send_claimed(q, id, session, claimed, room)
   return true
 end
 
