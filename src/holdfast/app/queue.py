@@ -120,7 +120,7 @@ class Queue(Generic[T, R]):
         chosen = self.options(**options)
         if chosen._options.connection is not None:
             refuse_to_wait()
-        listener = await self._client.listener()
+        listener = self._client.listening or await self._client.listener()
         call = chosen._call(payload, listener.address)
         data = await self._client.call(listener, self.name, call.job, call.options.conflict, wait)
         return self.decode_result(data)

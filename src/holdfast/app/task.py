@@ -271,19 +271,19 @@ class Task(Generic[P, R]):
             refuse_update(queue, answer)
         return Handle(client, queue, answer, self.decode_result)
 
-    async def call(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Return the result of the job, run by some worker; waits up to 30 s (`call_within` for another time)."""
-        return await self._call(DEFAULT_WAIT, args, kwargs)
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> CoroutineOf[R]:
+        """Return the result of the job, once awaited; waits up to 30 s (`call_within` for another time)."""
+        return self._call(DEFAULT_WAIT, args, kwargs)
 
-    async def call_within(self, timeout: Duration | None, /, *args: P.args, **kwargs: P.kwargs) -> R:
+    def call_within(self, timeout: Duration | None, /, *args: P.args, **kwargs: P.kwargs) -> CoroutineOf[R]:
         """Like `call`, waiting up to `timeout` seconds; `None` waits for ever."""
-        return await self._call(timeout, args, kwargs)
+        return self._call(timeout, args, kwargs)
 
     async def _call(self, timeout: Duration | None, args: Sequence[object], kwargs: Mapping[str, object]) -> R:
         if self._options.connection is not None:
             refuse_to_wait()
         client = self._registry.client
-        listener = await client.listener()
+        listener = client.listening or await client.listener()
         job = self._job(args, kwargs, listener.address)
         return self.decode_result(await client.call(listener, self.queue, job, self._options.conflict, timeout))
 

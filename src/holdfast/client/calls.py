@@ -16,7 +16,7 @@ from ..core.state import FINISHED
 from ..store.batching import Gather
 from ..store.contract import KEEP, Answer, Conflict, Listener, NewJob
 from ..store.prompt import Prompt
-from .wait import Waiter, Waiting, seconds_of
+from .wait import POLL, Waiter, Waiting, seconds_of
 
 Enqueue = Callable[[str, Sequence[NewJob]], Awaitable[Sequence[Answer]]]
 
@@ -26,10 +26,10 @@ class WaitingCall:
 
     __slots__ = ("answer", "answered_at", "job", "seconds", "waiter")
 
-    def __init__(self, job: NewJob, seconds: float | None) -> None:
+    def __init__(self, job: NewJob, seconds: float | None, waiter: Waiter | None = None) -> None:
         self.job = job
         self.seconds = seconds
-        self.waiter: Waiter | None = None
+        self.waiter = waiter
         """Of a caller that others call beside: it goes on with the result."""
         self.answer: Answer | None = None
         self.answered_at = 0.0
@@ -52,23 +52,24 @@ class Calls:
 
     async def result(self, listener: Listener, queue: str, job: NewJob, timeout: Duration | None) -> bytes:
         """Enqueue a job that the listener watches, and return its encoded result."""
-        call, waiting = WaitingCall(job, seconds_of(timeout)), self._waiting
+        waiting, seconds = self._waiting, seconds_of(timeout)
         if self._gather.is_free(queue):
+            call = WaitingCall(job, seconds)
             answer = await self._gather.ask(queue, call)
             which, over = (queue, answer.id, answer.run), answer.state in FINISHED
             return await waiting.result(listener, which, timeout, not over, over, since=call.answered_at)
-        call.waiter = Prompt(asyncio.get_running_loop())
+        waiter: Waiter = Prompt(asyncio.get_running_loop())
+        call, told = WaitingCall(job, seconds, waiter), None
         self._gather.put(queue, call)
         try:
-            told = await call.waiter
+            told = await waiter
         finally:
-            if call.answer is not None:
-                which = (queue, call.answer.id, call.answer.run)
-                waiting.forget(listener, which, call.waiter)
+            if told is None and call.answer is not None:
+                waiting.forget(listener, (queue, call.answer.id, call.answer.run), waiter)
         if told is not None and told.result is not None:
             return told.result
         assert call.answer is not None
-        over = told is not None or call.answer.state in FINISHED
+        which, over = (queue, call.answer.id, call.answer.run), told is not None or call.answer.state in FINISHED
         return await waiting.result(listener, which, timeout, over=over, since=call.answered_at)
 
     async def _enqueue_all(self, queue: str, calls: Sequence[WaitingCall]) -> Sequence[Answer]:
@@ -79,7 +80,8 @@ class Calls:
                 if call.waiter is not None:
                     call.waiter.fail(error)
             raise
-        now = time.monotonic()
+        waiting, now = self._waiting, time.monotonic()
+        clock = waiting.deadlines.loop.time()
         for call, answer in zip(calls, answers, strict=True):
             call.answer, call.answered_at = answer, now
             if (waiter := call.waiter) is None:
@@ -87,7 +89,9 @@ class Calls:
             if answer.state in FINISHED:
                 waiter.tell(None)
             else:
-                self._waiting.expect((queue, answer.id, answer.run), waiter, call.seconds)
+                seconds = call.seconds
+                until = clock + (POLL if seconds is None or seconds > POLL else seconds)
+                waiting.expect((queue, answer.id, answer.run), waiter, until)
         return answers
 
 

@@ -35,7 +35,7 @@ from ..store.contract import (
 from ..telemetry import traces
 from .calls import Calls
 from .chains import delete_all
-from .handle import refuse_update
+from .handle import CoroutineOf, refuse_update
 from .look import Look, check_filter, checked_run
 from .options import new_id
 from .outgoing import Producers
@@ -96,6 +96,11 @@ class Client:
             self._waiting.close()
             self.use(self._own)
         await self._own.close()
+
+    @property
+    def listening(self) -> Listener | None:
+        """The listener of this client, for all waiters; `None` where it is still to be made, or in another loop."""
+        return self._waiting.listening if self._opened else None
 
     async def listener(self) -> Listener:
         """Return the one listener of this client, for all waiters."""
@@ -188,17 +193,20 @@ class Client:
     def _joined_to(self, connection: object) -> Joined:
         return transactional(self.store, "connection=").join(connection)
 
-    async def call(
+    def call(
         self, listener: Listener, queue: str, job: NewJob, conflict: Conflict, timeout: Duration | None
-    ) -> bytes:
-        """Enqueue a job that this client's listener watches, and return the encoded result of its run and chain."""
+    ) -> CoroutineOf[bytes]:
+        """Enqueue a job that this client's listener watches; return the encoded result of its run and chain."""
         if (
             Calls.takes(job, conflict)
             and not self.producers.middleware
             and traces.sending() is None
             and self._waiting.loop is asyncio.get_running_loop()
         ):
-            return await self._calls.result(listener, queue, job, timeout)
+            return self._calls.result(listener, queue, job, timeout)
+        return self._call_alone(queue, job, conflict, timeout)
+
+    async def _call_alone(self, queue: str, job: NewJob, conflict: Conflict, timeout: Duration | None) -> bytes:
         answer = (await self.enqueue(queue, [job], conflict))[0]
         if answer.status == "refused":
             refuse_update(queue, answer)

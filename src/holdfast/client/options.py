@@ -36,7 +36,7 @@ if hasattr(os, "register_at_fork"):
 
 def new_id() -> str:
     """Return an id that exists once. Later ones sort later, which keeps indexes small and quick."""
-    return f"{time.time_ns() // 1_000_000:012x}{next(_numbers) & 0xFFFFFFFF:08x}{_prefix}"
+    return f"{time.time_ns() // 1_000_000 << 32 | next(_numbers) & 0xFFFFFFFF:020x}{_prefix}"
 
 
 class Dedup(msgspec.Struct, frozen=True):
@@ -132,6 +132,11 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
         self, task: str | None, payload: bytes, priority: int, result_ttl_ms: int | None, watcher: str | None
     ) -> NewJob:
         """Return a job with these options; priority and TTL are what holds where the options say nothing."""
+        if not self.given:
+            return NewJob(
+                id=new_id(), task=task, payload=payload, fresh=True, priority=priority, result_ttl_ms=result_ttl_ms,
+                watcher=watcher,
+            )  # fmt: skip
         return NewJob(
             id=self.job_id or new_id(),
             task=task,

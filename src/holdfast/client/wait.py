@@ -32,6 +32,8 @@ class Waiting:
         self.store = store
         self._listener: Listener | None = None
         self._waiters: dict[Run, set[Waiter]] = {}
+        self._callers: dict[Run, Waiter] = {}
+        """Those who wait in the loop of the client since their enqueue was answered. No two have the same run."""
         self._early: dict[Run, Finished] = {}
         """Ends that were heard of before the answer to the enqueue, and so before there was a waiter."""
         self.loop: asyncio.AbstractEventLoop | None = None
@@ -42,10 +44,15 @@ class Waiting:
         self._left: dict[Run, None] = {}
         """Runs that were waited for in vain: a watch that came with an enqueue may have been ended by that."""
 
+    @property
+    def listening(self) -> Listener | None:
+        """The one listener, where it is there and in the loop that asks."""
+        return self._listener if self.loop is asyncio.get_running_loop() else None
+
     async def listener(self) -> Listener:
         """Return the one listener, which is in the loop of the client."""
-        if self._listener is not None and self.loop is asyncio.get_running_loop():
-            return self._listener
+        if (listening := self.listening) is not None:
+            return listening
         if self.loop is not None and self.loop is not asyncio.get_running_loop():
             return await done_in(self.loop, self.listener())
         made = await self.store.listen(lambda: None, self._on_finished)
@@ -65,38 +72,47 @@ class Waiting:
 
     def _on_finished(self, finished: Finished) -> None:
         run = (finished.queue, finished.id, finished.run)
-        waiters = self._waiters.get(run)
-        if waiters is None:
+        caller, waiters = self._callers.pop(run, None), self._waiters.get(run)
+        if caller is not None:
+            self.deadlines.discard(caller)
+            caller.tell(finished)
+        elif waiters is None:
             self._early[run] = finished
             if len(self._early) > MOST_EARLY:  # most of them have no waiter any more
                 del self._early[next(iter(self._early))]
-            return
-        for future in tuple(waiters):
+        for future in tuple(waiters or ()):
             if future.loop is self.loop:
                 future.tell(finished)
             else:  # a coroutine that a worker runs in a thread waits in a loop of its own
                 with suppress(RuntimeError):
                     future.loop.call_soon_threadsafe(future.tell, finished)
 
-    def expect(self, which: Run, waiter: Waiter, seconds: float | None) -> None:
-        """Tell the waiter how a watched run ends; or None after so many seconds, or when nothing was heard for long."""
+    @property
+    def deadlines(self) -> Deadlines:
+        """The deadlines of waiters in the loop of the client."""
+        deadlines = self._deadlines
+        if deadlines is None or deadlines.loop is not self.loop:
+            assert self.loop is not None
+            deadlines = self._deadlines = Deadlines(self.loop)
+        return deadlines
+
+    def expect(self, which: Run, caller: Waiter, until: float) -> None:
+        """Tell a caller how a watched run ends; or None at this instant of the loop's clock.
+
+        Nobody else calls for the run, and the caller is in the loop of the client.
+        """
         told = self._early.pop(which, None)
         if told is not None:
-            waiter.tell(told)
-            return
-        self._waiters.setdefault(which, set()).add(waiter)
-        self._deadlines_of(waiter).add(waiter, POLL if seconds is None else min(POLL, seconds))
+            caller.tell(told)
+        else:
+            self._callers[which] = caller
+            self.deadlines.add_until(caller, until)
 
-    def forget(self, listener: Listener, which: Run, waiter: Waiter) -> None:
-        """Tell the waiter nothing more, and let the store know if it was cancelled."""
-        self._deadlines_of(waiter).discard(waiter)
-        waiters = self._waiters.get(which)
-        if waiters is not None:
-            waiters.discard(waiter)
-            if not waiters:
-                del self._waiters[which]
-                if waiter.failed:
-                    self._unwatch(listener, which)
+    def forget(self, listener: Listener, which: Run, caller: Waiter) -> None:
+        """Tell a caller nothing more, and let the store know if it was cancelled."""
+        self.deadlines.discard(caller)
+        if self._callers.pop(which, None) is not None and caller.failed and which not in self._waiters:
+            self._unwatch(listener, which)
 
     async def result(
         self,
@@ -182,12 +198,7 @@ class Waiting:
             deadlines.discard(future)
 
     def _deadlines_of(self, waiter: Waiter) -> Deadlines:
-        deadlines = self._deadlines
-        if deadlines is None or deadlines.loop is not waiter.loop:
-            deadlines = Deadlines(waiter.loop)
-            if waiter.loop is self.loop:
-                self._deadlines = deadlines
-        return deadlines
+        return self.deadlines if waiter.loop is self.loop else Deadlines(waiter.loop)
 
     async def _watch(self, listener: Listener, which: Run) -> bool:
         """The listener hears of the run's end; False when it has ended. A late `unwatch` must not end this watch."""

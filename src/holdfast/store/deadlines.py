@@ -6,6 +6,7 @@ Most waits end early. A timer for each would be made and cancelled in vain; this
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import Any
 
 from .prompt import Prompt
@@ -23,12 +24,17 @@ class Deadlines:
         self.loop = loop
         self._until: dict[Prompt[Any], float] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._soonest = math.inf
+        """When the timer is due."""
 
     def add(self, waiter: Prompt[Any], seconds: float) -> None:
         """Tell the waiter None after so many seconds, unless it is discarded before."""
-        self._until[waiter] = until = self.loop.time() + seconds
-        timer = self._timer
-        if timer is None or until < timer.when():
+        self.add_until(waiter, self.loop.time() + seconds)
+
+    def add_until(self, waiter: Prompt[Any], until: float) -> None:
+        """The same, at an instant of the loop's clock: waiters who begin together need not look at it each."""
+        self._until[waiter] = until
+        if until < self._soonest:
             self._set(until)
 
     def discard(self, waiter: Prompt[Any]) -> None:
@@ -38,10 +44,10 @@ class Deadlines:
     def _set(self, at: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self.loop.call_at(at, self._look)
+        self._timer, self._soonest = self.loop.call_at(at, self._look), at
 
     def _look(self) -> None:
-        self._timer, now = None, self.loop.time()
+        self._timer, self._soonest, now = None, math.inf, self.loop.time()
         over = [waiter for waiter, until in self._until.items() if until <= now]
         for waiter in over:
             self._until.pop(waiter, None)

@@ -69,7 +69,7 @@ class Prompt(Generic[T]):
         if not self._done:
             self._asyncio_future_blocking = True
             yield self
-        return self.result()
+        return self._result if self._error is None else self.result()
 
     # --- what asyncio asks of whatever a task waits for
 

@@ -7,12 +7,31 @@ from typing import Any
 
 import pytest
 
+from holdfast.core.chain import BlockerRef
 from holdfast.core.job import ErrorRecord
-from holdfast.store.contract import Complete, Continuation, Lease, NewJob, Retried, Settlement
-from holdfast.store.redis.arguments.enqueue import job_arguments
+from holdfast.core.policy import Overrides
+from holdfast.store.contract import (
+    KEEP,
+    Complete,
+    Continuation,
+    DedupSpec,
+    Lease,
+    NewJob,
+    Retried,
+    Settlement,
+)
+from holdfast.store.redis.arguments.enqueue import enqueue_call, job_arguments
 from holdfast.store.redis.arguments.entry import ServerCall, header, in_groups, snake
 from holdfast.store.redis.arguments.entry_points import ENTRY_POINTS
-from holdfast.store.redis.arguments.produce import CancelCall, CancelReply, JobArguments, KeepRunsCall
+from holdfast.store.redis.arguments.produce import (
+    AlikeArguments,
+    CancelCall,
+    CancelReply,
+    EnqueueAlikeCall,
+    EnqueueCall,
+    JobArguments,
+    KeepRunsCall,
+)
 from holdfast.store.redis.arguments.settlement import settlement_arguments
 from holdfast.store.redis.arguments.work import ClaimedFields, SettlementArguments, TurnCall
 from holdfast.store.redis.connection import library
@@ -77,6 +96,31 @@ def test_jobs_are_packed_as_their_group_says() -> None:
     first, second = (JobArguments._make(each) for each in in_groups(packed, JobArguments))
     assert first == JobArguments(id=b"j", task="t", payload=b"p", spec=b"")
     assert second == JobArguments(id=b"k", task="", payload=b"", spec=b'{"priority":3}')
+
+
+def test_jobs_that_are_alike_say_so_once() -> None:
+    alike = [NewJob(id=id, task="t", payload=id.encode(), key="k", fresh=id == "j") for id in ("j", "k")]
+    call, more = enqueue_call("q", alike, KEEP, "r", 9)
+    assert isinstance(call, EnqueueAlikeCall)
+    assert (call.task, call.spec, call.count) == ("t", b"@k", 2)
+    assert [AlikeArguments._make(each) for each in in_groups(more, AlikeArguments)] == [(b"j", b"j"), (b"k", b"k")]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"task": "u"}, {"task": None}, {"key": "k"}, {"priority": 1}, {"envelope": b"{}"}, {"watcher": "here#1"},
+        {"delay_ms": 1}, {"run_at_ms": 1}, {"result_ttl_ms": 1}, {"overrides": Overrides(timeout_ms=1)},
+        {"dedup": DedupSpec(key="d", scope="any", window_ms=None)}, {"blockers": (BlockerRef("q", "b", 1),)},
+        {"on_blocker_failed": "cancel"},
+    ],
+    ids=lambda other: next(iter(other)),
+)  # fmt: skip
+def test_jobs_that_are_not_alike_say_each_what_they_are(other: dict[str, Any]) -> None:
+    jobs = [NewJob(id="j", task="t", payload=b""), NewJob(**{"id": "k", "task": "t", "payload": b"", **other})]
+    call, more = enqueue_call("q", jobs, KEEP, "", 9)
+    assert isinstance(call, EnqueueCall)
+    assert more == job_arguments(jobs)
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 import pytest
 import servers
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from holdfast.core.job import ErrorRecord
@@ -19,6 +19,7 @@ from holdfast.errors import StoreError
 from holdfast.store.contract import (
     Claimed,
     Complete,
+    Conflict,
     Continuation,
     NewJob,
     Released,
@@ -27,7 +28,10 @@ from holdfast.store.contract import (
     Settlement,
     Snoozed,
 )
-from holdfast.store.redis import RedisStore
+from holdfast.store.redis import RedisStore, produce
+from holdfast.store.redis.arguments.enqueue import conflict_argument, job_arguments
+from holdfast.store.redis.arguments.entry import Flat
+from holdfast.store.redis.arguments.produce import EnqueueCall
 from holdfast.store.redis.connection import library
 from holdfast.store.redis.keys import Keys
 from holdfast.testing import ManualClock
@@ -237,6 +241,7 @@ def test_the_short_cuts_write_what_the_long_way_writes(server: servers.RedisServ
     at=st.integers(0, 150),
     byte=st.one_of(st.none(), st.integers(0, 255), st.sampled_from([0, 1, 16, 17, 48, 64, 80, 144, 160, 217, 219])),
 )
+@example(job=NewJob(id="0", task=None, payload=b"", key="k"), at=24, byte=128)  # its key is a map
 def test_a_claim_finds_out_about_a_spoilt_record_as_it_does_the_long_way(
     server: servers.RedisServer, job: NewJob, at: int, byte: int | None
 ) -> None:
@@ -282,6 +287,60 @@ def test_a_chain_has_the_numbers_that_the_long_way_gives_it(server: servers.Redi
     assert asyncio.run(written(server, library.source(), steps)) == asyncio.run(written(server, the_long_way(), steps))
 
 
+much_alike = st.builds(
+    NewJob, id=ids, task=st.sampled_from(["t", "t", "u", "tt"]), payload=st.sampled_from([b"four", b"4444", b"5"]),
+    watcher=st.sampled_from([None, "somebody#1"]), envelope=st.sampled_from([None, None, HEADERS, b"{"]),
+    key=st.sampled_from([None, None, None, "k", "l"]),
+)  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    jobs=st.lists(much_alike, min_size=2, max_size=9, unique_by=lambda job: job.id).map(tuple),
+    parked=st.booleans(),
+    spoil=st.none() | st.tuples(st.integers(0, 120), st.none() | st.integers(0, 255)),
+    ends=st.lists(st.sampled_from(["complete", "complete", "complete briefly", "retry"]), min_size=9, max_size=9),
+)
+def test_what_is_like_the_one_before_is_written_as_by_the_long_way(
+    server: servers.RedisServer, jobs: tuple[NewJob, ...], parked: bool, spoil: Any, ends: list[str]
+) -> None:
+    spoilt = [] if spoil is None else [Step(spoil=spoil)]
+    steps = [Step(room=9, parks=parked), Step(jobs=jobs), Step(room=9), *spoilt, Step(ends=tuple(ends))]
+    short = asyncio.run(written(server, library.source(), steps))
+    assert short == asyncio.run(written(server, the_long_way(), steps))
+
+
+@settings(max_examples=20, deadline=None)
+@given(job=plain, ids=st.lists(ids, min_size=1, max_size=4).map(tuple), parked=st.booleans())
+def test_a_caller_that_says_of_each_job_what_it_is_has_the_same_taken_in(
+    server: servers.RedisServer, job: NewJob, ids: tuple[str, ...], parked: bool
+) -> None:
+    jobs = tuple(msgspec.structs.replace(job, id=id) for id in ids)
+    steps = [Step(room=3, parks=parked), Step(jobs=jobs), Step(room=3)]
+    now = asyncio.run(written(server, library.source(), steps))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(produce, "enqueue_call", one_by_one)  # as clients did before there was `enqueue_alike`
+        before = asyncio.run(written(server, library.source(), steps))
+    assert now == before
+
+
+def one_by_one(
+    queue: str, jobs: Sequence[NewJob], conflict: Conflict, request: str, history: int
+) -> tuple[EnqueueCall, Flat]:
+    word = conflict_argument(conflict)
+    call = EnqueueCall(queue=queue, request=request, history=history, conflict=word, count=len(jobs))
+    return call, job_arguments(jobs)
+
+
+@pytest.mark.parametrize("line", ["return kind.record .. string.sub(raw, kind.names_at)" + end for end in (",", " ..")])
+def test_alike_jobs_of_one_call_are_cut_alike(server: servers.RedisServer, line: str) -> None:
+    jobs = tuple(NewJob(id=str(number), task="t", payload=b"four") for number in range(3))
+    assert library.source().count(line) == 1
+    refusing = library.source().replace(line, f"error('cut') {line}")
+    with pytest.raises(StoreError, match="cut"):
+        asyncio.run(written(server, refusing, [Step(jobs=jobs), Step(room=3), Step(ends=("complete",) * 3)]))
+
+
 def plain_steps(envelope: bytes | None, go_on: str) -> dict[str, list[Step]]:
     """By the name of a short cut: what takes it."""
     job, later = Step(jobs=(NewJob(id="j", task="t", payload=b"", envelope=envelope),)), Step(ends=(go_on,), room=1)
@@ -314,7 +373,7 @@ def test_the_short_cuts_are_taken_by_plain_jobs(server: servers.RedisServer, nam
 LAST_LINE = {
     "enqueue_plain": "  if chain then return new_in_chain",
     "insert_one": "  return REPLY.enqueue({ status = 'new', first = run, letters = WAITING",
-    "claim_plain": "  append(q, id, CLAIMED .. rid .. waited_since",
+    "claim_plain": "  append(q, id, CLAIMED .. rid .. tail)",
     "take": "  redis.call('HSET', q.key.active, unpack(worker.holders))",
     "complete_plain": "  return completed(raw",
     "complete_one": "  return 'ok completed'",

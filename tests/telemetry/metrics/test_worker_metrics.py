@@ -139,6 +139,8 @@ async def test_calls_to_the_store_are_timed_and_their_errors_counted(url: str) -
     flaky.refuse("settle_and_claim", StoreBusy("away"), 2)
     async with working(app, metrics_port=0) as running:
         await fine.call()
+        settled = before.value("holdfast_turn_settled_sum") or 0
+        await eventually(lambda: (Scrape(process_metrics()).value("holdfast_turn_settled_sum") or 0) > settled)
         now = await scrape(f"{running.worker.urls[0]}/metrics")
     errors = now.value("holdfast_store_errors_total", call="settle_and_claim")
     assert (errors or 0) - (before.value("holdfast_store_errors_total", call="settle_and_claim") or 0) == 2
@@ -152,7 +154,8 @@ async def test_hostile_names_forge_no_sample(app: Holdfast) -> None:
     async def odd() -> None: ...
 
     async with working(app, metrics_port=0) as running:
-        await odd.call()
+        await odd.call()  # its caller may hear of the end before its worker does
+        await eventually(lambda: Scrape(process_metrics()).value("holdfast_jobs_completed_total", queue="odd"))
         reply = await ask(f"{running.worker.urls[0]}/metrics")
     assert not [line for line in reply.body.split("\n") if line.startswith("holdfast_forged")]
     assert Scrape(reply.body).value("holdfast_jobs_completed_total", queue="odd") == 1

@@ -10,6 +10,7 @@ import struct
 from collections.abc import Callable, Sequence
 
 from ..contract import Claimed, Lease, Released, Settlement, Turn
+from .arguments.entry import Flat
 from .arguments.work import GivenFields
 from .record.view import claimed_all
 
@@ -40,15 +41,15 @@ class HandOver:
         number, now = _HEAD.unpack_from(text)
         if number != self.received + 1:
             return  # known; or one before it is missing, and the next turn brings what there is
-        at, jobs, now_ms = _HEAD.size, [], int.from_bytes(now, "big")
-        while at < len(text):
+        at, end, flat = _HEAD.size, len(text), Flat()
+        while at < end:
             rid, timeout, size = _JOB.unpack_from(text, at)
             at += _JOB.size + size
-            run, timeout_ms = int.from_bytes(rid, "big"), int.from_bytes(timeout, "big") - 1
-            readable, _ = claimed_all(self.queue, [run, text[at - size : at], timeout_ms], now_ms)
-            if not readable:
-                return  # the next turn brings what there is, and sets aside what cannot be read
-            jobs += readable
+            flat += (rid, text[at - size : at], int.from_bytes(timeout, "big") - 1)
+        now_ms = int.from_bytes(now, "big")
+        jobs, broken = claimed_all(self.queue, flat, now_ms)
+        if broken:
+            return  # the next turn brings what there is, and sets aside what cannot be read
         self._now_ms = now_ms
         self._note(number, jobs)
 

@@ -140,7 +140,7 @@ def short(id: str) -> bytes:
 
 def long(stored: bytes) -> str:
     """Return a stored id as its caller wrote it."""
-    mark = stored[:1]
-    if mark == b"\1":
+    mark = stored[0] if stored else 2
+    if mark == 1:
         return stored[1:].hex()
-    return stored[1:].decode() if mark == b"\0" else stored.decode()
+    return stored.decode() if mark else stored[1:].decode()

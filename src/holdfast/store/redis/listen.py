@@ -39,20 +39,23 @@ QUIET = 15.0
 LONGEST_PAUSE = 2.0
 
 
-_NEWS = struct.Struct(">c6sHI")
+_NEWS = struct.Struct(">cHIHI")
+_NEWS_SIZE = _NEWS.size
 _MESSAGE = re.compile(rb"(\d+)([=!@]?)").match
 
 
 def finished_in(text: bytes) -> Iterator[Finished]:
     """Yield what a message says of watched runs of one queue; `news` in lua/lib/watchers.lua writes it."""
-    at = 2 + int.from_bytes(text[:2], "big")
+    at, end, unpack = 2 + int.from_bytes(text[:2], "big"), len(text), _NEWS.unpack_from
     queue = text[2:at].decode()
-    while at < len(text):
-        letter, run, id_size, result_size = _NEWS.unpack_from(text, at)
-        result_at = at + _NEWS.size + id_size
-        at_id, at = at + _NEWS.size, result_at + max(0, result_size - 1)
+    while at < end:
+        letter, run, low, id_size, result_size = unpack(text, at)
+        id_at = at + _NEWS_SIZE
+        at = result_at = id_at + id_size
+        if result_size:
+            at += result_size - 1
         result = text[result_at:at] if result_size else None
-        yield Finished(queue, long(text[at_id:result_at]), int.from_bytes(run, "big"), STATES[letter], result)
+        yield Finished(queue, long(text[id_at:result_at]), run << 32 | low, STATES[letter], result)
 
 
 class Subscription:

@@ -17,14 +17,13 @@ from ...core.transition import Reply
 from ...errors import ConfigError, StoreError
 from ..batching import Gather, together
 from ..contract import KEEP, Answer, CancelResult, Conflict, DeleteResult, Filter, NewJob, Running
-from .arguments.enqueue import answers_to, conflict_argument, job_arguments
+from .arguments.enqueue import answers_to, enqueue_call
 from .arguments.entry import in_groups
 from .arguments.produce import (
     CancelCall,
     CompleteChainCall,
     DeleteCall,
     DeleteChainCall,
-    EnqueueCall,
     KeepRunsCall,
     PromoteCall,
     RequeueCall,
@@ -95,16 +94,10 @@ class RedisProduce:
 
     async def _enqueue(self, queue: str, jobs: Sequence[NewJob], conflict: Conflict, request: str) -> list[Answer]:
         caller = self._caller
-        call = EnqueueCall(
-            queue=queue,
-            request=request,
-            history=caller.server.address.history,
-            conflict=conflict_argument(conflict),
-            count=len(jobs),
-        )
+        call, more = enqueue_call(queue, jobs, conflict, request, caller.server.address.history)
         # Who waits for the result of a job leaves its core to the worker.
         polls = len(jobs) == 1 and jobs[0].watcher is None
-        reply = await caller.call(queue, call, job_arguments(jobs), notifies=self._were_taken, polls=polls)
+        reply = await caller.call(queue, call, more, notifies=self._were_taken, polls=polls)
         self._were_taken = bool(reply.taken)
         answers = answers_to(jobs, reply)
         if reply.status == b"posted":

@@ -14,8 +14,8 @@ from ....core.state import State
 from ...contract import KEEP, Answer, Conflict, NewJob, Status
 from ..keys import long, short
 from ..record.job import LETTERS
-from .entry import Flat
-from .produce import AnswerFields, EnqueueReply
+from .entry import Flat, ServerCall
+from .produce import AnswerFields, EnqueueAlikeCall, EnqueueCall, EnqueueReply
 
 _json = msgspec.json.encode
 _STATUSES: dict[bytes, Status] = {status.encode(): status for status in get_args(Status)}
@@ -74,6 +74,26 @@ def _plain(watcher: str | None, ttl_ms: int | None) -> bytes:
         return b""
     options = {"watcher": watcher, "ttl": ttl_ms}
     return _json({"plain": True, **{name: value for name, value in options.items() if value is not None}})
+
+
+_OWN = {"id", "payload", "fresh"}
+_common = attrgetter(*(name for name in NewJob.__struct_fields__ if name not in _OWN))
+"""What jobs have in common that one caller enqueues together."""
+
+
+def enqueue_call(
+    queue: str, jobs: Sequence[NewJob], conflict: Conflict, request: str, history: int
+) -> tuple[ServerCall[EnqueueReply], Flat]:
+    """Return the call by which jobs are taken in, and what follows its arguments."""
+    first, word, count = jobs[0], conflict_argument(conflict), len(jobs)
+    found = [*map(_common, jobs)]
+    if found.count(found[0]) < count:
+        call = EnqueueCall(queue=queue, request=request, history=history, conflict=word, count=count)
+        return call, job_arguments(jobs)
+    alike = EnqueueAlikeCall(
+        queue=queue, request=request, history=history, conflict=word, count=count, task=first.task, spec=_spec(first)
+    )
+    return alike, [part for job in jobs for part in (short(job.id), job.payload)]
 
 
 def job_arguments(jobs: Sequence[NewJob]) -> Flat:

@@ -51,6 +51,26 @@ class EnqueueCall(ServerCall[EnqueueReply]):
     count: int
 
 
+class AlikeArguments(NamedTuple):
+    """One of many jobs that have their task and all that is unusual about them in common."""
+
+    id: bytes
+    payload: bytes
+
+
+class EnqueueAlikeCall(ServerCall[EnqueueReply]):
+    """The same for jobs of one task with the same `spec`, as those are that are enqueued together by one caller."""
+
+    reply, takes, gives = EnqueueReply, (AlikeArguments,), (AnswerFields,)
+    queue: str
+    request: str
+    history: int
+    conflict: bytes
+    count: int
+    task: str | None
+    spec: bytes
+
+
 class CancelReply(NamedTuple):
     """What became of the job, and in which state it was."""
 
@@ -224,6 +244,6 @@ class PutScheduleCall(ServerCall[PutScheduleReply]):
 
 
 ENTRIES = (
-    EnqueueCall, CancelCall, PromoteCall, RequeueCall, DeleteCall, SetResultTtlCall, KeepRunsCall, CompleteChainCall,
-    DeleteChainCall, OutboxCall, ReceiveCall, PutScheduleCall,
+    EnqueueCall, EnqueueAlikeCall, CancelCall, PromoteCall, RequeueCall, DeleteCall, SetResultTtlCall, KeepRunsCall,
+    CompleteChainCall, DeleteChainCall, OutboxCall, ReceiveCall, PutScheduleCall,
 )  # fmt: skip

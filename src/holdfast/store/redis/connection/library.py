@@ -14,7 +14,7 @@ from ..arguments.entry_points import ENTRY_POINTS
 from ..keys import ENDINGS
 
 MAJOR = 1
-MINOR = 34
+MINOR = 35
 """Raise it with every change of the Lua: a server with an older library gets this one."""
 NAME = f"holdfast_{MAJOR}"
 PREFIX = f"{NAME}_"
@@ -26,8 +26,8 @@ FILES: dict[str, tuple[str, ...]] = {
     "notify": ("wake", "watchers", "aborts", "hand_over"),
     "chain": ("outbox", "chain", "continue_chain", "end_chain", "blockers", "dependants"),
     "fast": (
-        "bytes", "lane", "enqueue", "claim", "complete", "continue_chain", "hand_over", "enqueue_one", "complete_one",
-        "keep_runs",
+        "bytes", "lane", "enqueue", "claim", "claim_alike", "complete", "complete_alike", "continue_chain", "hand_over",
+        "enqueue_one", "complete_one", "keep_runs",
     ),
     "transition": tuple(TRANSITIONS),
     "serve": (

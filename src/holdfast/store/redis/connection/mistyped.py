@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 
 from ....errors import StoreCorrupt
-from ..arguments.produce import EnqueueCall
+from ..arguments.produce import EnqueueAlikeCall, EnqueueCall
 from ..arguments.work import MistypedCall
 from ..caller import RedisCaller
 from ..keys import STORE_ENDINGS
@@ -15,6 +15,7 @@ from .library import function
 from .link import Command
 
 log = logging.getLogger("holdfast")
+ENQUEUES = {function(EnqueueCall), function(EnqueueAlikeCall)}
 IN_VAIN, AGAIN = 50, 5.0
 """So many searches in vain within so many seconds mean another trouble: many calls may meet one key at once."""
 
@@ -42,7 +43,7 @@ class MistypedKeys:
         found = [await self.set_aside(queue) for queue in sorted(queues)]
         if not any([*found, await self._set_store_aside()]) and self._is_hopeless():
             return False
-        if not repeat or function(EnqueueCall) in functions:
+        if not repeat or ENQUEUES & functions:
             raise StoreCorrupt(
                 f"{self._server.address}: another program wrote over a key of queue {', '.join(sorted(queues))}, "
                 "which is set aside now (holdfast doctor names it); what was done of this call, the next one will tell"

@@ -15,7 +15,8 @@ local function waited_since(q, when)
   return q.waited
 end
 
--- The session holds the job, and the log says so: its new record, its holder and its time-out. Nil when it is not plain.
+-- The session holds the job, and the log says so: its new record, its holder, its time-out, where its id begins, its task,
+-- and how the event ends. Nil when it is not plain.
 function H.claim_plain(q, session, rid, raw)
   local flags = waiting(raw)
   if not flags then return nil end
@@ -26,10 +27,10 @@ function H.claim_plain(q, session, rid, raw)
   if not names_at then return nil end
   local id, task = names(raw, names_at)
   if not id then return nil end
-  local tail, holder = tail_of(made, task), made.holder
+  local tail, holder = waited_since(q, when) .. tail_of(made, task), made.holder
   if key then tail, holder = tail .. keyed(key), holder .. '=' .. key end
-  append(q, id, CLAIMED .. rid .. waited_since(q, when) .. tail)
-  return started(raw, flags, at, now_of(q), made.held), holder, H.task_timeout(q, task) or -1
+  append(q, id, CLAIMED .. rid .. tail)
+  return started(raw, flags, at, now_of(q), made.held), holder, H.task_timeout(q, task) or -1, names_at, task, tail
 end
 
 -- How the event of a claim ends by which a session has a new job without a key that never waited.

@@ -29,7 +29,8 @@ local function ran_since(q, claimed_at)
 end
 
 -- Append the event of a run that the session holds under this token (run, attempt, id). Return the end of its head and
--- of its life, and its key; nil when it is not held so. `holder` is what the queue has of a run that may have a key.
+-- of its life, its key, where its id begins, and how the event ends; nil when it is not held so. `holder` is what the queue
+-- has of a run that may have a key.
 local function append_completed(q, made, token, raw, flags, holder)
   local at, when = head(raw, flags)
   local attempt, claimed_at, after = life(raw, at, made.held)
@@ -39,25 +40,26 @@ local function append_completed(q, made, token, raw, flags, holder)
   if not names_at or (key and holder ~= made.holder .. '=' .. key) then return nil end
   local id, task = names(raw, names_at)
   if id ~= string.sub(token, 11) then return nil end
-  local tail = tail_of(made, task)
+  local tail = attempt .. now_of(q) .. when .. ran_since(q, claimed_at) .. tail_of(made, task)
   if key then tail = tail .. keyed(key) end
-  append(q, id, COMPLETED .. string.sub(token, 1, 6) .. attempt .. now_of(q) .. when .. ran_since(q, claimed_at) .. tail)
-  return at, after, key
+  append(q, id, COMPLETED .. string.sub(token, 1, 6) .. tail)
+  return at, after, key, names_at, tail
 end
 
--- A run that the session holds is completed, and the log says so: its new record, when that goes, and its key. Nil when it
--- is not plain, or not held under this token.
+-- A run that the session holds is completed, and the log says so: its new record, when that goes, its key, where its id
+-- begins, and how the event ends. Nil when it is not plain, or not held under this token.
 function H.complete_plain(q, session, token, raw, result, watched, holder)
   local flags = active(raw, false)
   if not flags then return nil end
   local made = session_of(session)
-  local at, after, key = append_completed(q, made, token, raw, flags, holder)
+  local at, after, key, names_at, tail = append_completed(q, made, token, raw, flags, holder)
   if not at then return nil end
   local ends, expires_at = ends_now(q, made, watched)
-  return completed(raw, flags, at, after, ends, result), expires_at, key
+  return completed(raw, flags, at, after, ends, result), expires_at, key, names_at, tail
 end
 
 bytes.ends_now, bytes.append_completed = ends_now, append_completed -- which chains that continue use, too
+bytes.COMPLETED = COMPLETED
 
 -- The watchers of these ids, by index, where any run is watched; a few ids are looked for at once.
 local function watchers_of(q, entries, tokens)
@@ -87,13 +89,13 @@ function H.complete_all_plain(q, session, entries)
     local watched = watchers[number] or false
     if raws[number] and not done[rid] then
       local record, expires_at, key =
-        H.complete_plain(q, session, entry.token, raws[number], entry.body, watched and true, holders[number])
+        H.complete_alike(q, session, entry.token, raws[number], entry.body, watched and true, holders[number])
       if record then
         if key then H.count(freed, key, -1) end
         done[rid], words[index] = true, 'ok completed'
         records[at + 1], records[at + 2], ends[at + 1], ends[at + 2] = rid, record, expires_at, rid
         at, gone[#gone + 1] = at + 2, rid
-        if watched then watched_ends[#watched_ends + 1] = { string.sub(entry.token, 11), H.run_of(rid), watched, entry.body } end
+        if watched then watched_ends[#watched_ends + 1] = { string.sub(entry.token, 11), rid, watched, entry.body } end
       end
     end
   end

@@ -12,6 +12,6 @@ function H.complete_one(q, session, entry)
   redis.call('HSET', q.key.jobs, rid, record)
   redis.call('ZADD', q.key.completed, expires_at, rid)
   redis.call('HDEL', q.key.active, rid)
-  if watched then H.notify_all(q, { { id, H.run_of(rid), watched, body } }, 'completed') end
+  if watched then H.notify_all(q, { { id, rid, watched, body } }, 'completed') end
   return 'ok completed'
 end

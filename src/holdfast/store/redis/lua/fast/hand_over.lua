@@ -28,7 +28,7 @@ function H.idle_worker(q, count)
   local session = H.session(q, id)
   if not H.can_take(q, session) then return nil end
   if redis.call('EXISTS', q.key.waiting, q.key.scheduled, q.key.lanes) > 0 then return nil end
-  return { id = id, session = session, room = math.floor(score), rids = {}, holders = {}, parts = {}, size = 0 }
+  return { id = id, session = session, room = math.floor(score), count = 0, rids = {}, holders = {}, parts = {}, size = 0 }
 end
 
 -- What else jobs have in common that are alike (`kind_of_new`) and taken by one worker.
@@ -48,9 +48,10 @@ function H.take(q, worker, rid, id, task, payload, spec)
   if kind.taken_by ~= worker.id then taken_kind(q, worker, kind) end
   append(q, id, ENQUEUED .. rid .. kind.event)
   append(q, id, CLAIMED .. rid .. kind.claimed)
-  local rids, holders, parts, at = worker.rids, worker.holders, worker.parts, #worker.parts
-  rids[#rids + 1] = rid
-  holders[#holders + 1], holders[#holders + 2] = rid, kind.holder
+  local count, holders, parts = worker.count, worker.holders, worker.parts
+  local at = 5 * count
+  worker.count, worker.rids[count + 1] = count + 1, rid
+  holders[2 * count + 1], holders[2 * count + 2] = rid, kind.holder
   parts[at + 1], parts[at + 2], parts[at + 3], parts[at + 4], parts[at + 5] = rid, kind.handed, id, task, payload
   worker.size = worker.size + kind.size
   return kind.record .. id .. task .. payload
@@ -59,6 +60,6 @@ end
 -- The worker hears of all that it took, which is written already.
 function H.hand_over_taken(q, worker)
   redis.call('HSET', q.key.active, unpack(worker.holders))
-  if worker.room == #worker.rids then redis.call('ZREM', q.key.parked, worker.id) end
+  if worker.room == worker.count then redis.call('ZREM', q.key.parked, worker.id) end
   H.send_hand_over(q, worker.id, worker.session, worker.rids, worker.parts, worker.size, worker.room)
 end

@@ -1,7 +1,7 @@
 -- New jobs that are taken in together: flat arguments of one command each, and who is notified afterwards.
 
 local function new_pages(worker)
-  return { jobs = {}, ids = {}, waiting = {}, letters = {}, keys = {}, lanes = {}, watched = {}, worker = worker }
+  return { jobs = {}, ids = {}, waiting = {}, letters = {}, keys = {}, lanes = {}, worker = worker, watched = { ids = {}, rids = {}, by = {} } }
 end
 
 -- The idle worker that claims a few plain jobs at once, which then never wait.
@@ -11,6 +11,11 @@ local function idle_worker(q, batch)
     if not H.is_plain(wanted) or not H.can_start(wanted.spec) then return nil end
   end
   return H.idle_worker(q, #batch)
+end
+
+local function note_watched(watched, id, rid, address)
+  local number = #watched.ids + 1
+  watched.ids[number], watched.rids[number], watched.by[number] = id, rid, address
 end
 
 local function note(pages, index, id, rid, record, letter, member)
@@ -65,12 +70,13 @@ end
 function H.insert_all(q, batch)
   local worker = idle_worker(q, batch)
   local first, pages, cut = H.next_runs(q, #batch), new_pages(worker), not H.keeps_payloads(q)
+  local watched = pages.watched
   H.start_log(q)
   for index, wanted in ipairs(batch) do
-    local run, watcher = first + index - 1, wanted.spec.watcher
+    local watcher = wanted.spec.watcher
     local insert = cut and H.is_plain(wanted) and insert_plain or insert_any
-    insert(q, pages, index, run, wanted)
-    if watcher then pages.watched[#pages.watched + 1] = { wanted.id, run, watcher } end
+    insert(q, pages, index, first + index - 1, wanted)
+    if watcher then note_watched(watched, wanted.id, pages.ids[2 * index], watcher) end
   end
   H.in_parts(pages.jobs, function(...) redis.call('HSET', q.key.jobs, ...) end)
   H.in_parts(pages.ids, function(...) redis.call('HSET', q.key.ids, ...) end)
@@ -79,7 +85,7 @@ function H.insert_all(q, batch)
   for key, lane in pairs(pages.lanes) do
     H.in_parts(lane, function(...) redis.call('ZADD', H.lane_of(q, key), ...) end)
   end
-  H.watch_all(q, pages.watched)
+  H.watch_all(q, watched.ids, watched.rids, watched.by)
   local letters = table.concat(pages.letters)
   if worker then
     H.hand_over_taken(q, worker)

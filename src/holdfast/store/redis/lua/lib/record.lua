@@ -6,6 +6,17 @@ local HEAD, HEAD_SIZE = '>c1BI2BI6I4', 15 -- state, flags, size of id and task, 
 local RUN_AT, PRIORITY, LIFE, RESULT, REST, LONG_TASK = 1, 2, 4, 8, 16, 32 -- the last: the size of its name follows
 local CHAIN = 64 -- a later job of a chain: which, and its position there
 local LIFE_FORMAT = '>I4I7I7I7I7Bc0I2c0' -- attempts, claimed_at, finished_at, free_at, expires_at, exit, session
+local TEXTS = {
+  'key', 'envelope', 'overrides', 'error', 'signature', 'progress', 'dedup', 'policy', 'chain_state', 'last_session',
+  'last_exit',
+}
+local NUMBERS = {
+  'failures', 'stalls', 'timeouts', 'releases', 'snoozes', 'spared', 'ready_at', 'requeued_as', 'absorbed_to', 'ttl',
+  'dedup_until', 'checkpoint_size', 'progressed_at', 'ended_at', 'waits', 'open', 'company',
+}
+local TYPES = { cancel = 'boolean', past = 'boolean', last = 'table' } -- of what a rest may have
+for index = 1, #TEXTS do TYPES[TEXTS[index]] = 'string' end
+for index = 1, #NUMBERS do TYPES[NUMBERS[index]] = 'number' end
 local LIFE_SIZE = 32 -- of its numbers, before the size of exit
 local OF_LIFE = {
   attempts = true, claimed_at = true, finished_at = true, free_at = true, expires_at = true, exit = true, session = true,
@@ -33,6 +44,13 @@ local function decode_life(raw, at)
   }, after
 end
 
+local function decode_rest(text, more)
+  for name, value in pairs(cmsgpack.unpack(text)) do
+    if TYPES[name] and type(value) ~= TYPES[name] then error('its ' .. name .. ' is no ' .. TYPES[name]) end
+    more[name] = value
+  end
+end
+
 function H.decode(rid, raw)
   local state, flags, id_size, task_size, enqueued_at, payload_size = struct.unpack(HEAD, raw)
   local at, run_at, priority, more = HEAD_SIZE + 1, enqueued_at, 0, nil
@@ -51,7 +69,7 @@ function H.decode(rid, raw)
   if flags % 32 >= REST then
     local size
     size, at = struct.unpack('>I4', raw, at)
-    for name, value in pairs(cmsgpack.unpack(string.sub(raw, at, at + size - 1))) do more[name] = value end
+    decode_rest(string.sub(raw, at, at + size - 1), more)
     at = at + size
   end
   if flags % CHAIN >= LONG_TASK then task_size, at = struct.unpack('>I2', raw, at) end

@@ -1,7 +1,20 @@
 -- Watchers: by id, one after the other, each as the run that it waits for and its address. Mostly there is one.
 
+-- How the text of a watcher ends, behind its run. Few addresses come over and over.
+local endings, addresses, address_count = {}, {}, 0
+
+local function ending_of(address)
+  local ending = endings[address]
+  if not ending then
+    if address_count >= 200 then endings, addresses, address_count = {}, {}, 0 end
+    ending = struct.pack('>I2', #address) .. address
+    endings[address], addresses[ending], address_count = ending, address, address_count + 1
+  end
+  return ending
+end
+
 local function as_text(run, address)
-  return struct.pack('>I6I2', run, #address) .. address
+  return H.rid(run) .. ending_of(address)
 end
 
 -- What of it cannot be read is no watcher: its caller polls.
@@ -15,31 +28,29 @@ local function each_watcher(text, visit)
   end
 end
 
-local function with_watcher(text, run, address)
-  if not text then return as_text(run, address) end
-  local known = false
+local function with_watcher(text, rid, address)
+  if not text then return rid .. ending_of(address) end
+  local run, known = H.run_of(rid), false
   each_watcher(text, function(other, its) known = known or (other == run and its == address) end)
   return known and text or text .. as_text(run, address)
 end
 
 function H.watch(q, id, run, address)
-  H.watch_all(q, { { id, run, address } })
+  local rid = H.rid(run)
+  q.has.watchers = true
+  if redis.call('HSETNX', q.key.watchers, id, with_watcher(nil, rid, address)) == 0 then -- mostly it is the first
+    redis.call('HSET', q.key.watchers, id, with_watcher(redis.call('HGET', q.key.watchers, id), rid, address))
+  end
 end
 
--- Each entry is an id, a run and an address; no id twice.
-function H.watch_all(q, entries)
-  if #entries == 1 then -- mostly the first for its id
-    local id, run, address = unpack(entries[1])
-    q.has.watchers = true
-    if redis.call('HSETNX', q.key.watchers, id, with_watcher(nil, run, address)) == 1 then return end
-  end
-  for first = 1, #entries, AT_ONCE do
-    local ids, pairs_of = {}, {}
-    for index = first, math.min(first + AT_ONCE - 1, #entries) do ids[#ids + 1] = entries[index][1] end
-    local texts = redis.call('HMGET', q.key.watchers, unpack(ids))
-    for index, id in ipairs(ids) do
-      local entry = entries[first + index - 1]
-      pairs_of[2 * index - 1], pairs_of[2 * index] = id, with_watcher(texts[index], entry[2], entry[3])
+-- Runs and their addresses, by index, under the ids; no id twice.
+function H.watch_all(q, ids, rids, watching)
+  for first = 1, #ids, AT_ONCE do
+    local last, pairs_of = math.min(first + AT_ONCE - 1, #ids), {}
+    local texts = H.any(q, 'watchers') and redis.call('HMGET', q.key.watchers, unpack(ids, first, last)) or NOTHING
+    for index = first, last do
+      local at = 2 * (index - first) + 1
+      pairs_of[at], pairs_of[at + 1] = ids[index], with_watcher(texts[index - first + 1], rids[index], watching[index])
     end
     redis.call('HSET', q.key.watchers, unpack(pairs_of))
     q.has.watchers = true
@@ -49,9 +60,9 @@ end
 local MOST_BYTES_SENT = 8192 -- of a result that goes along with the word that it is there
 
 -- What a watcher hears of one run; `finished_in` in listen.py reads it. A result goes along where it is known and small.
-local function news(id, run, state, result)
+local function news(id, rid, state, result)
   local sent = result and #result <= MOST_BYTES_SENT
-  return struct.pack('>c1I6I2I4', LETTER[state], run, #id, sent and #result + 1 or 0) .. id .. (sent and result or '')
+  return LETTER[state] .. rid .. struct.pack('>I2I4', #id, sent and #result + 1 or 0) .. id .. (sent and result or '')
 end
 
 local function address_news(addressed, address, text)
@@ -82,11 +93,9 @@ local function parted(text, first, last, address)
   return gone, kept
 end
 
--- The address of the only watcher, when it waits for this run.
-local function sole(text, run)
-  if #text < 8 then return nil end
-  local its, size, after = struct.unpack('>I6I2', text)
-  if its == run and #text == after + size - 1 then return string.sub(text, after) end
+-- The address of the only watcher, when it waits for this run; nil where it is not known.
+local function sole(text, rid)
+  return string.sub(text, 1, 6) == rid and addresses[string.sub(text, 7)] or nil
 end
 
 local function keep(q, id, kept)
@@ -111,23 +120,24 @@ function H.notify_watchers(q, job, state)
     H.store(q, job)
   end
   local addressed = {}
-  for _, each in ipairs(found) do address_news(addressed, each[2], news(job.id, each[1], state)) end
+  for _, each in ipairs(found) do address_news(addressed, each[2], news(job.id, H.rid(each[1]), state)) end
   send_news(q, addressed)
 end
 
--- The same for many runs at once, with one message for each listener. An entry is an id, a run, the id's
+-- The same for many runs at once, with one message for each listener. An entry is an id, a run as keys have it, the id's
 -- watchers and the result.
 function H.notify_all(q, entries, state)
   local addressed, over = {}, {}
   for _, entry in ipairs(entries) do
-    local id, run = entry[1], entry[2]
-    local address = sole(entry[3], run)
+    local id, rid = entry[1], entry[2]
+    local address = sole(entry[3], rid)
     if address then
-      address_news(addressed, address, news(id, run, state, entry[4]))
+      address_news(addressed, address, news(id, rid, state, entry[4]))
       over[#over + 1] = id
     else
+      local run = H.run_of(rid)
       local found, kept = parted(entry[3], run, run)
-      for _, each in ipairs(found) do address_news(addressed, each[2], news(id, run, state, entry[4])) end
+      for _, each in ipairs(found) do address_news(addressed, each[2], news(id, rid, state, entry[4])) end
       keep(q, id, kept)
     end
   end
@@ -138,6 +148,6 @@ end
 function H.notify_progress(q, job)
   if not H.any(q, 'watchers') then return end
   each_watcher(redis.call('HGET', q.key.watchers, job.id) or '', function(run, address)
-    if run >= job.run then send_news(q, { [address] = { news(job.id, run, 'active') } }) end
+    if run >= job.run then send_news(q, { [address] = { news(job.id, H.rid(run), 'active') } }) end
   end)
 end

@@ -145,18 +145,35 @@ function H.enqueue(q, batch, conflict)
   return REPLY.enqueue({ status = q.posted and 'posted' or 'mixed', answers = answers })
 end
 
+local function spec_of(text)
+  return text == '' and EMPTY or H.spec(text)
+end
+
+local function take_in(q, call, batch)
+  local reply = H.enqueue(q, batch, H.json(call.conflict))
+  H.bound_log(q, call.history, call.count)
+  return reply
+end
+
 -- The jobs that a call asks for, from here on, are taken in, or answered by those that hold their ids.
 function H.take_in(q, call, args, at)
   local batch, job = {}, TAKES.job_arguments
   for index = 1, call.count do
     local wanted = job.read(args, at)
-    wanted.spec = wanted.spec == '' and EMPTY or H.spec(wanted.spec)
+    wanted.spec = spec_of(wanted.spec)
     batch[index] = wanted
     at = at + job.size
   end
-  local reply = H.enqueue(q, batch, H.json(call.conflict))
-  H.bound_log(q, call.history, call.count)
-  return reply
+  return take_in(q, call, batch)
+end
+
+local function take_in_alike(q, call, args, at)
+  local batch, task, spec, size = {}, call.task, spec_of(call.spec), TAKES.alike_arguments.size
+  for index = 1, call.count do
+    batch[index] = { id = args[at], task = task, payload = args[at + 1], spec = spec }
+    at = at + size
+  end
+  return take_in(q, call, batch)
 end
 
 -- serve enqueue: now, queue, request, history, conflict, count
@@ -166,4 +183,13 @@ end
 H.serve('enqueue', function(call, keys, args, at)
   local q = H.opened(keys[1], call.now, call.queue)
   return H.once(q, call.request, function() return H.take_in(q, call, args, at) end)
+end)
+
+-- serve enqueue_alike: now, queue, request, history, conflict, count, task, spec
+--   then, over and over, alike_arguments: id, payload
+--   reply: status, first, letters, taken, answers
+--   in it, answer_fields: status, id, run, state, result, error
+H.serve('enqueue_alike', function(call, keys, args, at)
+  local q = H.opened(keys[1], call.now, call.queue)
+  return H.once(q, call.request, function() return take_in_alike(q, call, args, at) end)
 end)
