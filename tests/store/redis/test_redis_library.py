@@ -38,7 +38,7 @@ RECORDED = {
     32: "02368567fdcfdf13",
     33: "a1b141b2f46b13a7",
     34: "659441b41eeceaea",
-    35: "87a2b77351833fce",
+    35: "0018c8ebf79261ba",
 }
 """By `library.MINOR`: the digest of its source. Add a line for a new one; one that was released is never changed."""
 

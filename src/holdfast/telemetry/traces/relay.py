@@ -18,9 +18,8 @@ def carry(headers: Mapping[str, str]) -> None:
         _carried.set(context)
 
 
-def carried() -> dict[str, str] | None:
-    """Return the context that is handed on here."""
-    return _carried.get()
+carried = _carried.get
+"""Returns the context that is handed on here."""
 
 
 def attach(headers: Mapping[str, str]) -> None:

@@ -86,8 +86,7 @@ def enqueue_call(
 ) -> tuple[ServerCall[EnqueueReply], Flat]:
     """Return the call by which jobs are taken in, and what follows its arguments."""
     first, word, count = jobs[0], conflict_argument(conflict), len(jobs)
-    found = [*map(_common, jobs)]
-    if found.count(found[0]) < count:
+    if count > 1 and (found := [*map(_common, jobs)]).count(found[0]) < count:
         call = EnqueueCall(queue=queue, request=request, history=history, conflict=word, count=count)
         return call, job_arguments(jobs)
     alike = EnqueueAlikeCall(

@@ -7,8 +7,12 @@ end
 -- The idle worker that claims a few plain jobs at once, which then never wait.
 local function idle_worker(q, batch)
   if #batch > MOST_HANDED_OVER or H.keeps_payloads(q) then return nil end
+  local task, spec
   for _, wanted in ipairs(batch) do
-    if not H.is_plain(wanted) or not H.can_start(wanted.spec) then return nil end
+    if wanted.spec ~= spec or wanted.task ~= task then -- mostly all have the same
+      task, spec = wanted.task, wanted.spec
+      if not H.is_plain(wanted) or not H.can_start(spec) then return nil end
+    end
   end
   return H.idle_worker(q, #batch)
 end
@@ -70,13 +74,15 @@ end
 function H.insert_all(q, batch)
   local worker = idle_worker(q, batch)
   local first, pages, cut = H.next_runs(q, #batch), new_pages(worker), not H.keeps_payloads(q)
-  local watched = pages.watched
+  local watched, task, spec, insert = pages.watched, nil, nil, nil
   H.start_log(q)
   for index, wanted in ipairs(batch) do
-    local watcher = wanted.spec.watcher
-    local insert = cut and H.is_plain(wanted) and insert_plain or insert_any
+    if wanted.spec ~= spec or wanted.task ~= task then
+      task, spec = wanted.task, wanted.spec
+      insert = cut and H.is_plain(wanted) and insert_plain or insert_any
+    end
     insert(q, pages, index, first + index - 1, wanted)
-    if watcher then note_watched(watched, wanted.id, pages.ids[2 * index], watcher) end
+    if spec.watcher then note_watched(watched, wanted.id, pages.ids[2 * index], spec.watcher) end
   end
   H.in_parts(pages.jobs, function(...) redis.call('HSET', q.key.jobs, ...) end)
   H.in_parts(pages.ids, function(...) redis.call('HSET', q.key.ids, ...) end)
