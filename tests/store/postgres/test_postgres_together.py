@@ -15,7 +15,7 @@ from servers import postgres
 from support import eventually
 
 from holdfast.core.bound import SMALL_BYTES
-from holdfast.store.contract import Complete, Finished, NewJob, Session
+from holdfast.store.contract import Complete, Conflict, Finished, NewJob, Session
 from holdfast.store.postgres import PostgresStore
 
 _numbers = itertools.count(1)
@@ -152,4 +152,20 @@ async def test_large_jobs_go_by_themselves(schema: str) -> None:
     assert [answer.status for (answer,) in answers] == ["queued"] * 6
     ((transactions,),) = await store.caller.rows(f'SELECT count(DISTINCT xid) FROM "{schema}".event', ())
     assert transactions == 6
+    await store.close()
+
+
+async def test_calls_for_one_id_come_in_by_the_order_in_which_they_began(schema: str) -> None:
+    """Each has a connection of its own, of which any may be the quickest."""
+    store = PostgresStore(postgres().url(schema))
+    await store.open()
+    latest = Conflict(on_conflict="update")
+    for number in range(30):
+        jobs = [NewJob(id=f"j{number}", task="t", payload=f"{at}".encode()) for at in range(6)]
+        calls = [store.enqueue("q", [job], latest, f"r{number}-{at}") for at, job in enumerate(jobs)]
+        answers = await asyncio.gather(*calls)
+        assert [answer.status for (answer,) in answers] == ["queued", *["updated"] * 5]
+        record = await store.get("q", f"j{number}")
+        assert record is not None
+        assert record.payload == b"5"
     await store.close()

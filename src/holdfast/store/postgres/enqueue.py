@@ -7,12 +7,13 @@ is not. `tests/store/postgres/test_postgres_fast_paths.py` compares the ways.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import psycopg
 
 from ...core.bound import ASKED_AT_ONCE, SMALL_BYTES
-from ..batching import Gather
+from ..batching import Gather, InTurn
 from ..contract import KEEP, Answer, Conflict, NewJob
 from .call import arguments, replies
 from .connection.caller import PostgresCaller, Rows
@@ -54,12 +55,17 @@ class EnqueueWays:
     def __init__(self, caller: PostgresCaller) -> None:
         self._caller = caller
         self._single: Gather[str, NewJob, Answer] = Gather(self._enqueue_fresh, ASKED_AT_ONCE)
+        self._named: InTurn[tuple[str, str]] = InTurn()
+        """Calls for one id: each would have a connection of its own, and the last of them might be there first."""
         self._guess = IdGuess()
 
     async def enqueue(
         self, queue: str, jobs: Sequence[NewJob], conflict: Conflict, request: str | None
     ) -> list[Answer]:
         """Return the answer to every job, by the shortest way that may be taken."""
+        if len(jobs) == 1 and not jobs[0].fresh and self._caller.at_home():
+            work = partial(self._enqueue_any, queue, jobs, conflict, request)
+            return await self._named.call((queue, jobs[0].id), work)
         if request is not None or not all(_waits_at_once(job) for job in jobs):
             return await self._enqueue_any(queue, jobs, conflict, request)
         if all(job.fresh for job in jobs):
