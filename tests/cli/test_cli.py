@@ -121,6 +121,12 @@ def test_a_store_must_be_named(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> N
     assert shop.error("jobs", "--app", "a:b", "--url", "x://") == "--app and --url exclude each other: give one"
 
 
+@pytest.mark.parametrize("option", ["--app", "--url"])
+def test_a_store_that_is_named_by_nothing_is_not_that_of_the_environment(shop: Shop, option: str) -> None:
+    """As in `--url "$STAGING"` where the variable is not set: the command would act on another store."""
+    assert shop.error("requeue", "--yes", option, "") == f"{option} is empty: name a store, or leave it out"
+
+
 def test_the_environment_names_a_store_and_an_option_beats_it(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     shop.ok("enqueue", "send", "to=ann")
     monkeypatch.setenv("HOLDFAST_APP", "")

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import getpass
 import json
+import signal
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cli_shop import Shop, in_shop
+from support import PATIENCE
 
-from holdfast import Holdfast
+from holdfast import Handle, Holdfast
+from holdfast.app.settings import LIVE_QUEUE_SETTINGS
 from holdfast.store.contract import Session
 
 
@@ -144,6 +147,19 @@ def test_waiting_for_a_job_that_gives_no_result(shop: Shop) -> None:
     shop.work()
     told = shop.error("enqueue", "boom", "what=fly", "--id", "b", "--wait", code=1)
     assert told == "mail/b failed: ValueError: cannot fly"
+
+
+def test_who_ends_the_wait_is_told_which_job_goes_on(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def waits(*args: object, **options: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+        await asyncio.sleep(PATIENCE)
+
+    monkeypatch.setattr(Handle, "result", waits)
+    ended = shop.run("enqueue", "send", "to=ann", "--id", "a", "--wait")
+    assert ended.exit_code == 130
+    assert ended.stderr.split("\n\n") == [
+        "holdfast: mail/a run 1 is enqueued, and goes on", "holdfast: interrupted\n",
+    ]  # fmt: skip
 
 
 # --- jobs
@@ -301,6 +317,13 @@ def test_requeue_of_more_than_one_chunk_and_a_limit(shop: Shop) -> None:
     assert shop.json("queues")["queues"][0]["counts"]["waiting"] == 450
 
 
+@pytest.mark.parametrize("words", [["jobs"], ["chains"], ["requeue", "--yes"]], ids=" ".join)
+def test_a_limit_that_no_store_can_count_to_is_one_line(shop: Shop, words: list[str]) -> None:
+    told = shop.error(*words, "--limit", str(10**22))
+    assert "1000000000" in told
+    assert "unexpected" not in told
+
+
 # --- queues
 
 
@@ -347,6 +370,11 @@ def test_settings_of_a_queue_are_set_and_cleared(shop: Shop) -> None:
 )
 def test_a_setting_that_cannot_be_right_is_one_line(shop: Shop, words: list[str], told: str) -> None:
     assert shop.error("queues", "set", "mail", *words).startswith(told)
+
+
+def test_the_settings_that_are_known_are_those_that_can_be_set(shop: Shop) -> None:
+    told = shop.error("queues", "set", "mail", "speed=5")
+    assert told.partition("known are ")[2].split(", ") == list(LIVE_QUEUE_SETTINGS)
 
 
 def test_a_key_has_a_limit_of_its_own(shop: Shop) -> None:

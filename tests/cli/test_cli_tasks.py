@@ -76,3 +76,10 @@ def test_declare_settles_what_refuses_a_worker(shop: Shop) -> None:
     assert policy(shop, "boom")["timeout"] == 90.0
     assert shop.json("declare", "edited_shop:app", "--force")["version"] == 0
     assert "mail" in shop.json("declare", "edited_shop:app")["queues"]
+
+
+def test_a_slip_in_the_name_of_a_queue_to_declare_is_noted(shop: Shop) -> None:
+    told = shop.run("declare", "shop:app", "--queues", "mial")
+    assert told.exit_code == 0
+    assert told.stderr.startswith("holdfast: --queues mial: this app declares no such queue; it has mail, orders")
+    assert shop.run("declare", "shop:app", "--queues", "mail").stderr == ""

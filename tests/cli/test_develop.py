@@ -39,6 +39,18 @@ def python(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 # --- init
 
 
+def test_a_project_in_the_place_of_a_file_is_refused_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shop").write_text("a file")
+    done = command("init", "shop")
+    assert (done.exit_code, done.stderr) == (
+        1, f"holdfast: init: {tmp_path}/shop: File exists: choose another folder\n",
+    )  # fmt: skip
+    assert (tmp_path / "shop").read_text() == "a file"
+
+
 def test_a_new_project_has_tests_that_pass_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     done = command("init", "my-shop")

@@ -176,6 +176,11 @@ async def test_calls_with_values_that_cannot_be_right_are_refused(app: Holdfast)
     async with app:
         with pytest.raises(ConfigError, match="limit=-1: a whole number from 1"):
             await app.jobs(limit=-1)
+        for wrong in (-1, 0, 10**9 + 1, 10**22, 1.5, "5"):  # each store would say something else, or do something
+            with pytest.raises(ConfigError, match=r"limit=.*: a whole number from 1 to 1000000000"):
+                await app.requeue(queue="q", limit=wrong)  # type: ignore[arg-type]
+            with pytest.raises(ConfigError, match=r"limit=.*: a whole number from 1 to 1000000000"):
+                await app.chains(limit=wrong)  # type: ignore[arg-type]
         with pytest.raises(ConfigError, match="key='': a concurrency key is a string of at least one character"):
             await queue.limit_key("", 3)
         with pytest.raises(ConfigError, match="concurrency='3': a whole number from 1 to 1000000000, or None"):

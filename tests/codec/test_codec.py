@@ -54,6 +54,10 @@ class Line:
     data: typing.Any = None
 
 
+class Plain:
+    pass
+
+
 @dataclasses.dataclass
 class Order:
     id: int
@@ -282,6 +286,8 @@ def test_keys_that_are_no_identifiers_are_quoted_in_a_path(value, path):
         ),
         (Level.LOW, "is a Level, which {} cannot carry as it is: annotate the parameter as Level, or pass its value"),
         (Order(1), "is an Order, which {} cannot carry as it is: annotate the parameter as Order, or pass a dict"),
+        (Plain(), "is a Plain, which {} cannot carry as it is: pass plain values"),
+        (object(), "is an object, which {} cannot carry as it is: pass plain values"),
         (Text("a"), "is a Text, which {} cannot carry as it is: pass a plain str"),
         (collections.OrderedDict(a=1), "is an OrderedDict, which {} cannot carry as it is: pass a dict"),
         (math.nan, "is nan, which {} cannot carry as it is: pass None or a string"),

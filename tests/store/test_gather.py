@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from holdfast.store.batching import Gather, LoopGather, together
+from holdfast.store.batching import Gather, InTurn, LoopGather, together
 
 
 @pytest.mark.parametrize(
@@ -89,3 +89,31 @@ async def test_those_who_were_answered_together_ask_together_again() -> None:
     for number in range(3):
         await gather.ask("kind", number)
     assert calls == [[0], [1], [2]]
+
+
+async def test_calls_about_one_thing_are_made_in_turn_whatever_becomes_of_them() -> None:
+    in_turn: InTurn[str] = InTurn()
+    gates = [asyncio.Event() for _ in range(4)]
+    made: list[int] = []
+
+    async def work(number: int) -> int:
+        made.append(number)
+        await gates[number].wait()
+        if number == 0:
+            raise ValueError(number)
+        return number
+
+    calls = [asyncio.create_task(in_turn.call("a", lambda number=number: work(number))) for number in range(4)]
+    other = asyncio.create_task(in_turn.call("b", lambda: work(1)))
+    await asyncio.sleep(0)
+    assert made == [0, 1]  # another thing waits for nobody
+    calls[1].cancel()
+    await asyncio.wait([calls[1]])
+    assert made == [0, 1]  # nor does one that is cancelled let the next overtake
+    for gate in gates:
+        gate.set()
+    assert [type(each) for each in await asyncio.gather(*calls, return_exceptions=True)] == [
+        ValueError, asyncio.CancelledError, int, int,
+    ]  # fmt: skip
+    assert (made, await other) == ([0, 1, 2, 3], 1)
+    assert in_turn._latest == {}

@@ -148,6 +148,11 @@ class Source:
             return asyncio.run(opened())
 
     def _chosen(self) -> tuple[str | None, str | None]:
+        if "" in (
+            self.target,
+            self.url,
+        ):  # a variable of a shell that is not set: the environment may mean another store
+            raise ConfigError(f"{'--url' if self.url == '' else '--app'} is empty: name a store, or leave it out")
         if self.target and self.url:
             raise ConfigError("--app and --url exclude each other: give one")
         if self.target or self.url:

@@ -105,6 +105,13 @@ def say_note(text: str) -> None:
     say(f"holdfast: {text}", err=True)
 
 
+def note_unknown_queues(queues: Iterable[str] | None, known: Iterable[str]) -> None:
+    """Say which of the queues that `--queues` names the app does not declare: a name may be mistyped."""
+    for name in queues or ():
+        if name not in known:
+            say_note(f"--queues {name}: this app declares no such queue; it has {', '.join(known) or 'none'}")
+
+
 def say_more(cursor: str | None) -> None:
     """Say on stderr that a list was cut, with the option for the next page, quoted for a shell."""
     if cursor:

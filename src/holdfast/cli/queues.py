@@ -11,7 +11,7 @@ import msgspec
 
 from ..app.app import Holdfast
 from ..app.queue import AnyQueue
-from ..app.settings import QUEUE_SETTINGS
+from ..app.settings import LIVE_QUEUE_SETTINGS, QUEUE_SETTINGS
 from ..core.limit import QueueSettings, Rate
 from ..errors import ConfigError
 from ..json import form as json_form
@@ -95,7 +95,7 @@ def _short(value: object) -> str:
 def _check_setting(name: str) -> None:
     """Raise when a queue has no such setting."""
     if name not in QUEUE_SETTINGS:
-        raise ConfigError(f"{name!r} is not a setting of a queue; known are {', '.join(QUEUE_SETTINGS)}")
+        raise ConfigError(f"{name!r} is not a setting of a queue; known are {', '.join(LIVE_QUEUE_SETTINGS)}")
 
 
 def _setting(name: str, text: str) -> Any:

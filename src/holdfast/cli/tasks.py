@@ -20,7 +20,7 @@ from ..json.form import TASK_SETTINGS, JsonObject
 from ..store import shown
 from .command import Command, CommandGroup, Source, acting_options, json_option, source_options
 from .complete import complete_queues
-from .output import json_out, say, say_note, table
+from .output import json_out, note_unknown_queues, say, say_note, table
 from .parse import as_names, json_or_text, pairs, seconds
 
 ALWAYS = ("failures", "initial", "maximum", "timeout")
@@ -215,6 +215,7 @@ def declare(target: str, queues: tuple[str, ...] | None, force: bool, as_json: b
     served = queues or tuple(app.registry.queues)
     for name in served:
         check_words(queue=name)
+    note_unknown_queues(queues, app.registry.queues)
     with app.sync:
         app.sync(_declared(app, served, force))
     if as_json:

@@ -36,7 +36,7 @@ from ..telemetry import traces
 from .calls import Calls
 from .chains import delete_all
 from .handle import CoroutineOf, refuse_update
-from .look import Look, check_filter, checked_run
+from .look import Look, check_filter, checked_limit, checked_run
 from .options import new_id
 from .outgoing import Producers
 from .pending import Pending
@@ -305,6 +305,7 @@ class Client:
     async def requeue(self, which: Filter, limit: int, dry_run: bool) -> list[tuple[str, str, int]]:
         """Requeue finished jobs that match; return (queue, id, run) of each."""
         check_filter(which)
+        checked_limit(limit)
         started = await self.store.requeue(which, limit=limit, dry_run=dry_run, request=None if dry_run else new_id())
         for queue, id, run in () if dry_run else started:
             self._tell("requeue", queue, id, run, "waiting")

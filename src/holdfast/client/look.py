@@ -9,7 +9,7 @@ from typing import get_args
 
 import msgspec
 
-from ..core.bound import ASKED_AT_ONCE, MOST_COUNTED
+from ..core.bound import ASKED_AT_ONCE, MOST_COUNT, MOST_COUNTED
 from ..core.declaration import View
 from ..core.event import Event
 from ..core.job import JobRecord
@@ -65,7 +65,7 @@ class Look:
     async def chains(self, which: Filter, limit: int = 50, cursor: str | None = None) -> ChainPage:
         """Return chains of more than one job, newest first."""
         check_filter(which, cursor)
-        return await self.store.chains(which, limit=_whole(limit, "limit"), cursor=cursor)
+        return await self.store.chains(which, limit=checked_limit(limit), cursor=cursor)
 
     async def jobs(
         self,
@@ -86,23 +86,23 @@ class Look:
                 raise ConfigError("ids=[...]: they are looked up in one call, with no cursor= and no chain=")
             return JobPage(jobs=[record for record in await self.look_up(ids, which.queue) if _matches(which, record)])
         check_filter(which, cursor)
-        return await self.store.jobs(which, limit=_whole(limit, "limit"), cursor=cursor)
+        return await self.store.jobs(which, limit=checked_limit(limit), cursor=cursor)
 
     async def count(self, which: Filter, most: int = MOST_COUNTED) -> JobCount:
         """Return how many jobs match, counted up to `most`."""
         check_filter(which)
-        return await self.store.count(which, most=_whole(most, "most"))
+        return await self.store.count(which, most=checked_limit(most, "most"))
 
     async def runs(self, queue: str, id: str, limit: int = 50) -> list[JobRecord]:
         """Return the runs of an id that are kept, newest first."""
         check_words(queue=queue, job_id=id)
-        page = await self.store.jobs(Filter(queue=queue, ids=(id,)), limit=_whole(limit, "limit"))
+        page = await self.store.jobs(Filter(queue=queue, ids=(id,)), limit=checked_limit(limit))
         return page.jobs
 
     async def dependants(self, queue: str, id: str, run: int | None = None, limit: int = 50) -> Dependants:
         """Return the jobs that wait for the chain of a job."""
         check_words(queue=queue, job_id=id)
-        return await self.store.dependants(queue, id, checked_run(run), limit=_whole(limit, "limit"))
+        return await self.store.dependants(queue, id, checked_run(run), limit=checked_limit(limit))
 
     async def layers(self, queue: str) -> View:
         """Return what workers declared of a queue and its tasks, and what operators set above it."""
@@ -114,7 +114,7 @@ class Look:
         check_words(queue=queue)
         if order not in get_args(KeyOrder):
             raise ConfigError(f"order={order!r} is none; known are {', '.join(get_args(KeyOrder))}")
-        return await self.store.keys(queue, order=order, limit=_whole(limit, "limit"))
+        return await self.store.keys(queue, order=order, limit=checked_limit(limit))
 
     async def measure(self) -> StoreMeasure:
         """Return what grows, waits and is late in the store."""
@@ -200,10 +200,10 @@ def _has_error(record: JobRecord, signature: str) -> bool:
     return record.error is not None and not over and record.error.signature == signature
 
 
-def _whole(value: int, name: str) -> int:
-    """Return a number of jobs, or raise when it is none."""
-    if type(value) is not int or value < 1:
-        raise ConfigError(f"{name}={value!r}: a whole number from 1")
+def checked_limit(value: int, name: str = "limit") -> int:
+    """Return a number of jobs, or raise when it is none, or one that a store may not be able to count to."""
+    if type(value) is not int or not 1 <= value <= MOST_COUNT:
+        raise ConfigError(f"{name}={value!r}: a whole number from 1 to {MOST_COUNT}")
     return value
 
 

@@ -221,6 +221,10 @@ def _advice(noun: str, value: Value) -> str:
     instead = next((text for kinds, text in _INSTEAD if isinstance(value, kinds)), "a dict")
     if isinstance(value, str | int | float | list | dict) and not isinstance(value, Enum):
         return f"pass {instead}"  # no annotation brings back a subclass of these
+    from msgspec.inspect import CustomType, type_info
+
+    if isinstance(type_info(kind), CustomType) and not _is_model(value):
+        return "pass plain values"  # an annotation would be refused in turn
     return f"annotate the {noun} as {kind.__name__}, or pass {instead}"
 
 

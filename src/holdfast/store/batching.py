@@ -22,6 +22,34 @@ def together(items: Sequence[Q], size: Callable[[Q], int], largest: int) -> int:
     return len(items)
 
 
+class InTurn(Generic[K]):
+    """Calls of one event loop about the same thing are made one after the other, in the order in which they began."""
+
+    def __init__(self) -> None:
+        self._latest: dict[K, asyncio.Future[None]] = {}
+        """By thing: done when the latest call about it is over. A thing that nobody calls about is not there."""
+
+    async def call(self, thing: K, work: Callable[[], Awaitable[A]]) -> A:
+        """Return what the work returns, once every earlier call about this is over, however it ended."""
+        before = self._latest.get(thing)
+        mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._latest[thing] = mine
+        try:
+            if before is not None:
+                await asyncio.wait([before])  # which leaves it alone when this call is cancelled
+            return await work()
+        finally:
+            if before is None or before.done():
+                self._end(thing, mine)
+            else:  # cancelled while it waited: who comes after this one waits for those before it
+                before.add_done_callback(lambda _: self._end(thing, mine))
+
+    def _end(self, thing: K, call: asyncio.Future[None]) -> None:
+        call.set_result(None)
+        if self._latest.get(thing) is call:
+            del self._latest[thing]
+
+
 class Gather(Generic[K, Q, A]):
     """Asks `work` with questions of the same kind. One that is alone goes at once.
 

@@ -13,8 +13,8 @@ HIDDEN = "***"
 ESCAPES = "in a login / ? # @ % & are written %2F %3F %23 %40 %25 %26"
 _SHOWN = frozenset({
     "schema", "namespace", "history", "timeout", "retry_for", "wait_aof", "wait_replicas", "verify", "sentinel_tls",
-    "pool", "listen", "prepare", "patience", "synchronous", "busy_timeout", "wal_limit", "sslmode", "connect_timeout",
-    "target_session_attrs", "user", "client_encoding",
+    "busy_poll", "pool", "listen", "prepare", "patience", "synchronous", "busy_timeout", "wal_limit", "sslmode",
+    "connect_timeout", "target_session_attrs", "user", "client_encoding",
 })  # fmt: skip
 """Options whose values are no secrets."""
 _HOST = r"(?:\[[0-9A-Fa-f:.]*\]|(?:[\w.~-]|%[0-9A-Fa-f]{2})*)(?::[0-9]*)?"

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import psycopg
 import pytest
@@ -15,7 +16,7 @@ from servers import postgres
 from support import eventually
 
 from holdfast.core.bound import SMALL_BYTES
-from holdfast.store.contract import Complete, Finished, NewJob, Session
+from holdfast.store.contract import Complete, Conflict, Finished, NewJob, Session
 from holdfast.store.postgres import PostgresStore
 
 _numbers = itertools.count(1)
@@ -152,4 +153,33 @@ async def test_large_jobs_go_by_themselves(schema: str) -> None:
     assert [answer.status for (answer,) in answers] == ["queued"] * 6
     ((transactions,),) = await store.caller.rows(f'SELECT count(DISTINCT xid) FROM "{schema}".event', ())
     assert transactions == 6
+    await store.close()
+
+
+async def test_calls_for_one_id_come_in_by_the_order_in_which_they_began(schema: str) -> None:
+    """Each has a connection of its own, of which any may be the quickest."""
+    store = PostgresStore(postgres().url(schema))
+    await store.open()
+    latest = Conflict(on_conflict="update")
+    for number in range(30):
+        jobs = [NewJob(id=f"j{number}", task="t", payload=f"{at}".encode()) for at in range(6)]
+        calls = [store.enqueue("q", [job], latest, f"r{number}-{at}") for at, job in enumerate(jobs)]
+        answers = await asyncio.gather(*calls)
+        assert [answer.status for (answer,) in answers] == ["queued", *["updated"] * 5]
+        record = await store.get("q", f"j{number}")
+        assert record is not None
+        assert record.payload == b"5"
+    await store.close()
+
+
+@pytest.mark.parametrize("more", [{"key": "k"}, {"delay_ms": 60_000}], ids=str)
+async def test_jobs_with_a_key_or_a_time_go_together_in_their_order(schema: str, more: dict[str, Any]) -> None:
+    store = PostgresStore(postgres().url(schema))
+    await store.open()
+    jobs = [NewJob(id=f"j{number * 7 % 50:02}", task="t", payload=b"", fresh=True, **more) for number in range(50)]
+    answers = [answer for (answer,) in await asyncio.gather(*(store.enqueue("q", [job]) for job in jobs))]
+    assert [(answer.status, answer.id) for answer in answers] == [("queued", job.id) for job in jobs]
+    assert [answer.run for answer in answers] == sorted(answer.run for answer in answers)
+    with psycopg.connect(postgres().url().partition("?")[0]) as connection:
+        assert connection.execute(f'SELECT count(DISTINCT xid) FROM "{schema}".event').fetchone() == (2,)
     await store.close()

@@ -13,7 +13,7 @@ import click
 
 from ...distribution import DISTRIBUTION
 from ...errors import ConfigError
-from ..command import Command
+from ..command import Command, NotDone
 from ..output import say
 
 FILES = {
@@ -53,9 +53,12 @@ def init(folder: str, name: str | None, store: str) -> None:
     made = project_files(package, store)
     if there := [path for path in made if (place / path).exists()]:
         raise ConfigError(f"init: {place / there[0]} is there already, and nothing was written: choose another folder")
-    for path, text in made.items():
-        (place / path).parent.mkdir(parents=True, exist_ok=True)
-        (place / path).write_text(text)
+    try:
+        for path, text in made.items():
+            (place / path).parent.mkdir(parents=True, exist_ok=True)
+            (place / path).write_text(text)
+    except OSError as error:  # a file of that name, a folder that cannot be written, a full disk
+        raise NotDone(f"init: {error.filename}: {error.strerror}: choose another folder") from None
     begin = [] if place == Path.cwd() else [f"  cd {folder}"]
     say(f"made {package} in {place}: {', '.join(made)}")
     click.echo("\n".join(["next:", *begin, "  pip install -e '.[dev]'", "  pytest", f"  {_worker(package)}"]))

@@ -14,6 +14,7 @@ import msgspec
 from ...app.app import Holdfast
 from ...app.filter import JobFilter, selected, to_requeue
 from ...app.queue import AnyQueue
+from ...core.bound import MOST_COUNT
 from ...core.transition import Reply
 from ...errors import ConfigError
 from ...store.contract import CancelResult, Filter
@@ -134,7 +135,13 @@ class JobSelection:
 @click.option("--since", metavar="WHEN", callback=as_instant, help="That came since then: an instant, or 2h ago.")
 @click.option("--until", metavar="WHEN", callback=as_instant, help="That came before: an instant, or 2h ago.")
 @by_option
-@click.option("--limit", type=click.IntRange(1), default=1000, show_default=True, help="At most so many, newest first.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, MOST_COUNT),
+    default=1000,
+    show_default=True,
+    help="At most so many, newest first.",
+)
 @click.option("--dry-run", is_flag=True, help="Say what would be, and change nothing.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @json_option

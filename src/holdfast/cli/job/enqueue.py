@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -19,7 +20,7 @@ from ...json.decode import decode_json
 from ...json.form import JsonObject
 from ..command import Command, OptionValue, Source, json_option, source_options
 from ..complete import complete_queues, complete_tasks
-from ..output import json_out, json_text, say
+from ..output import json_out, json_text, say, say_note
 from ..parse import as_bytes, as_seconds, json_or_text, pairs
 from .row_calls import PlainRowCalls, RowCalls, TaskRowCalls
 
@@ -140,7 +141,11 @@ async def _answer(app: Holdfast, handle: Handle[object], request: EnqueueRequest
         "state": handle.state,
     }
     if request.wait is not None:
-        await handle.result(request.wait)
+        try:
+            await handle.result(request.wait)
+        except asyncio.CancelledError:  # Ctrl-C ends the wait alone, and nobody else knows the id
+            say_note(f"{handle.queue}/{handle.id} run {handle.run} is enqueued, and goes on")
+            raise
         record = await handle.job()
         answer |= {"state": record.state, "result": json_form.decoded(app, record, "result_codec", record.result)}
     return answer

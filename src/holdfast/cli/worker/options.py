@@ -14,7 +14,7 @@ from ...telemetry.health.port import LOOPBACK
 from ...telemetry.line_handler import FormatName
 from ...worker.worker import Worker
 from ..command import GivenOptions
-from ..output import say_note
+from ..output import note_unknown_queues
 from ..parse import seconds
 
 EMPTY = "empty"
@@ -83,10 +83,7 @@ class WorkerCommand:
 
     def note_unknown(self, app: Holdfast) -> None:
         """Say which queues the app does not declare. They are served all the same: another app may fill them."""
-        known = app.registry.queues
-        for name in self.queues or ():
-            if name not in known:
-                say_note(f"--queues {name}: this app declares no such queue; it has {', '.join(known) or 'none'}")
+        note_unknown_queues(self.queues, app.registry.queues)
 
     @property
     def words(self) -> list[str]:

@@ -7,12 +7,13 @@ is not. `tests/store/postgres/test_postgres_fast_paths.py` compares the ways.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import psycopg
 
 from ...core.bound import ASKED_AT_ONCE, SMALL_BYTES
-from ..batching import Gather
+from ..batching import Gather, InTurn
 from ..contract import KEEP, Answer, Conflict, NewJob
 from .call import arguments, replies
 from .connection.caller import PostgresCaller, Rows
@@ -54,12 +55,21 @@ class EnqueueWays:
     def __init__(self, caller: PostgresCaller) -> None:
         self._caller = caller
         self._single: Gather[str, NewJob, Answer] = Gather(self._enqueue_fresh, ASKED_AT_ONCE)
+        self._set: Gather[tuple[str, bool], NewJob, Answer] = Gather(self._enqueue_set, ASKED_AT_ONCE)
+        """Jobs with a time or a key. Those with a key wait for their queue's row, and the others not with them."""
+        self._named: InTurn[tuple[str, str]] = InTurn()
+        """Calls for one id: each would have a connection of its own, and the last of them might be there first."""
         self._guess = IdGuess()
 
     async def enqueue(
         self, queue: str, jobs: Sequence[NewJob], conflict: Conflict, request: str | None
     ) -> list[Answer]:
         """Return the answer to every job, by the shortest way that may be taken."""
+        if len(jobs) == 1 and not jobs[0].fresh and self._caller.at_home():
+            work = partial(self._enqueue_any, queue, jobs, conflict, request)
+            return await self._named.call((queue, jobs[0].id), work)
+        if len(jobs) == 1 and _is_set(job := jobs[0]) and request is None and self._caller.at_home():
+            return [await self._set.ask((queue, job.key is not None), job)]
         if request is not None or not all(_waits_at_once(job) for job in jobs):
             return await self._enqueue_any(queue, jobs, conflict, request)
         if all(job.fresh for job in jobs):
@@ -78,6 +88,10 @@ class EnqueueWays:
         if runs is None:
             return await self._enqueue_any(queue, jobs, KEEP, None, repeated=tries > 1)
         return replies.queued(jobs, runs)
+
+    async def _enqueue_set(self, kind: tuple[str, bool], jobs: Sequence[NewJob]) -> list[Answer]:
+        """Enqueue jobs with a time or a key, whose ids were made for this call and meet nothing."""
+        return await self._enqueue_any(kind[0], jobs, KEEP, None)
 
     async def _enqueue_named(self, queue: str, jobs: Sequence[NewJob], conflict: Conflict) -> list[Answer]:
         """Enqueue jobs whose ids are likely to be new. They go in by the order of ids, as in every other call, so that
@@ -133,6 +147,12 @@ class EnqueueWays:
 def _waits_at_once(job: NewJob) -> bool:
     """True for a job that `enqueue_fresh` takes if no job has its id."""
     return not (job.key or job.dedup or job.delay_ms or job.blockers) and job.run_at_ms is None
+
+
+def _is_set(job: NewJob) -> bool:
+    """True for a small job with a time or a key that meets no other, so that it may share a call."""
+    meets = job.dedup or job.blockers or not job.fresh or len(job.payload) > SMALL_BYTES
+    return not meets and not _waits_at_once(job)
 
 
 def _keeps(conflict: Conflict) -> bool:

@@ -13,10 +13,12 @@ from .client_options import our_options
 from .connection.address import Kind, RedisAddress
 
 _KINDS: dict[str, Kind] = {"": "single", "cluster": "cluster", "sentinel": "sentinel"}
-_KNOWN = (
-    "namespace=NAME, history=EVENTS, timeout=SECONDS, retry_for=SECONDS, wait_aof=1, wait_replicas=N, ca=FILE, "
-    "verify=0, busy_poll=0, sentinel_username=NAME, sentinel_password=SECRET, sentinel_tls=0"
-)
+_FORMS = {
+    "namespace": "NAME", "history": "EVENTS", "timeout": "SECONDS", "retry_for": "SECONDS", "wait_aof": "0|1",
+    "wait_replicas": "N", "ca": "FILE", "verify": "0|1", "busy_poll": "0|1", "sentinel_username": "NAME",
+    "sentinel_password": "SECRET", "sentinel_tls": "0|1",
+}  # fmt: skip
+"""Every option, and what its value looks like."""
 SHORTEST_TIMEOUT = 0.1
 
 
@@ -106,4 +108,7 @@ def _option(url: str, name: str, value: str) -> Any:
     if name in ("ca", "sentinel_username", "sentinel_password") and value:
         return value
     what = option(urlsplit(url).query, name, value)
-    raise ConfigError(f"{shown(url)!r}: {what} is not an option here; known are {_KNOWN}")
+    if name in _FORMS:
+        raise ConfigError(f"{shown(url)!r}: {what} is not {name}={_FORMS[name]}")
+    known = ", ".join(f"{each}={form}" for each, form in _FORMS.items())
+    raise ConfigError(f"{shown(url)!r}: {what} is not an option here; known are {known}")
