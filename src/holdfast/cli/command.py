@@ -148,10 +148,8 @@ class Source:
             return asyncio.run(opened())
 
     def _chosen(self) -> tuple[str | None, str | None]:
-        if "" in (
-            self.target,
-            self.url,
-        ):  # a variable of a shell that is not set: the environment may mean another store
+        # It is a variable of a shell that is not set, and the environment may mean another store.
+        if "" in (self.target, self.url):
             raise ConfigError(f"{'--url' if self.url == '' else '--app'} is empty: name a store, or leave it out")
         if self.target and self.url:
             raise ConfigError("--app and --url exclude each other: give one")
