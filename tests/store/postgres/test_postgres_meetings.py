@@ -345,6 +345,41 @@ async def test_reaping_and_the_end_of_what_others_wait_for_wait_in_one_order(sch
         assert reaped.sessions == ("gone",)
 
 
+PAUSE = 5
+"""The number of an advisory lock that a test has while it lets turns go no further."""
+
+
+def pause_turns(connection: psycopg.Connection[Any], schema: str) -> None:
+    """Let a turn that is about to change its session wait until `PAUSE` is free."""
+    connection.execute(
+        f"CREATE FUNCTION {schema}.pause() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+        f" PERFORM pg_advisory_xact_lock_shared({PAUSE}); RETURN NULL; END $$"
+    )
+    connection.execute(
+        f"CREATE TRIGGER pause BEFORE UPDATE ON {schema}.session FOR EACH STATEMENT"
+        f" WHEN (current_query() LIKE '%.take_turn(%') EXECUTE FUNCTION {schema}.pause()"
+    )
+    connection.execute(f"SELECT pg_advisory_lock({PAUSE})")
+
+
+@pytest.mark.usefixtures("no_deadlock")
+async def test_a_reap_after_an_outage_does_not_wait_for_the_session_of_a_turn(schema: str) -> None:
+    """A turn locks its session lightly and then changes it; the reap has moved its lease, and wants the whole lock."""
+    async with opened(schema) as store:
+        with connect() as holder, connect() as looking:
+            holder.execute(f"UPDATE {schema}.session SET expires_at_ms = 0")
+            pause_turns(holder, schema)
+            ending = asyncio.ensure_future(store.settle_and_claim(SESSION, [], ("q",), 1))
+            await eventually(functools.partial(waits_for, looking, holder), "the turn has locked its session")
+            holder.execute(f"UPDATE {schema}.pulse SET heard_at_ms = heard_at_ms - 50000")
+            reaping = asyncio.ensure_future(store.reap("q"))
+            await eventually(lambda: reaping.done() or waiting(looking, "reap"), "the reap is over, or waits")
+            holder.execute(f"SELECT pg_advisory_unlock({PAUSE})")
+            reaped, done = await asyncio.wait_for(asyncio.gather(reaping, ending), PATIENCE)
+        assert reaped.shifted_ms > 0
+        assert (reaped.sessions, done.evicted) == ((), False)
+
+
 async def test_a_reap_that_waited_for_longer_than_a_lease_leaves_leases_that_were_extended_meanwhile(
     schema: str,
 ) -> None:
