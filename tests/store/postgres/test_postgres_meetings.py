@@ -380,6 +380,32 @@ async def test_a_reap_after_an_outage_does_not_wait_for_the_session_of_a_turn(sc
         assert (reaped.sessions, done.evicted) == ((), False)
 
 
+def enqueue_in(connection: psycopg.Connection[Any], store: PostgresStore, id: str) -> None:
+    """Enqueue a job in the transaction of this connection."""
+    job = NewJob(id=id, task="t", payload=b"1")
+    connection.execute(store.caller.statement("enqueue"), arguments.enqueue(None, "q", [job], KEEP))
+
+
+@pytest.mark.usefixtures("no_deadlock")
+async def test_an_update_that_finds_a_new_run_late_does_not_wait_for_its_end_with_others_held(schema: str) -> None:
+    """What has an id is locked at the beginning, when it had none: by now a turn ends it, and a chain that is held."""
+    async with opened(schema) as store:
+        (last,) = await begun(store, "a")
+        news = [NewJob(id=id, task="t", payload=b"2") for id in ("a", "b", "c")]
+        with connect() as holder, connect() as looking:
+            with holder.transaction():
+                enqueue_in(holder, store, "b")
+                updating = asyncio.ensure_future(store.enqueue("q", news, Conflict(on_conflict="update")))
+                await eventually(functools.partial(waits_for, looking, holder), "it has 'a', and waits for 'b'")
+                await store.enqueue("q", [NewJob(id="c", task="t", payload=b"1")])
+                (new,) = (await store.settle_and_claim(SESSION, [], ("q",), 1)).claimed
+                both = [Complete(last.lease, b""), Complete(new.lease, b"")]
+                ending = asyncio.ensure_future(store.settle_and_claim(SESSION, both, (), 0))
+                await eventually(lambda: waiting(looking, "take_turn"), "the turn has 'c', and waits for 'a'")
+            answers, _ = await asyncio.wait_for(asyncio.gather(updating, ending), PATIENCE)
+        assert [answer.status for answer in answers] == ["queued", "updated", "queued"]
+
+
 async def test_a_reap_that_waited_for_longer_than_a_lease_leaves_leases_that_were_extended_meanwhile(
     schema: str,
 ) -> None:
