@@ -49,11 +49,12 @@ async def opened(schema: str) -> AsyncIterator[PostgresStore]:
     await store.close()
 
 
-def waiting(connection: psycopg.Connection[Any], function: str) -> bool:
+def waiting(connection: psycopg.Connection[Any], function: str, count: int = 1) -> bool:
+    """True when so many calls of a function wait for a lock."""
     found = connection.execute(
         "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE %s", (f"%.{function}(%",)
     ).fetchone()
-    return found is not None and found[0] > 0
+    return found is not None and found[0] >= count
 
 
 def going_on(job: Claimed) -> Complete:
@@ -404,6 +405,29 @@ async def test_an_update_that_finds_a_new_run_late_does_not_wait_for_its_end_wit
                 await eventually(lambda: waiting(looking, "take_turn"), "the turn has 'c', and waits for 'a'")
             answers, _ = await asyncio.wait_for(asyncio.gather(updating, ending), PATIENCE)
         assert [answer.status for answer in answers] == ["queued", "updated", "queued"]
+
+
+@pytest.mark.usefixtures("no_deadlock")
+async def test_an_enqueue_with_ids_in_hand_does_not_wait_for_the_end_of_a_job_that_has_another(schema: str) -> None:
+    """Whoever updates waits for its ids, with a chain held, and a turn that ends the job for that chain."""
+    async with opened(schema) as store:
+        (last,) = await begun(store, "a")
+        await store.enqueue("q", [NewJob(id="m", task="t", payload=b"1", watcher="hf_00:1")])  # so that its row is written
+        (other,) = (await store.settle_and_claim(SESSION, [], ("q",), 1)).claimed
+        both = [Complete(last.lease, b""), Complete(other.lease, b"")]
+        plain = [NewJob(id=id, task="t", payload=b"1") for id in ("k", "l", "m")]
+        news = [NewJob(id=id, task="t", payload=b"2") for id in ("a", "k")]
+        with connect() as holder, connect() as looking:
+            with holder.transaction():
+                enqueue_in(holder, store, "l")
+                enqueuing = asyncio.ensure_future(store.enqueue("q", plain))
+                await eventually(functools.partial(waits_for, looking, holder), "it has 'k', and waits for 'l'")
+                updating = asyncio.ensure_future(store.enqueue("q", news, Conflict(on_conflict="update")))
+                await eventually(lambda: waiting(looking, "enqueue", 2), "it has 'a', and waits for 'k'")
+                ending = asyncio.ensure_future(store.settle_and_claim(SESSION, both, (), 0))
+                await eventually(lambda: waiting(looking, "take_turn"), "the turn has 'm', and waits for 'a'")
+            answers, *_ = await asyncio.wait_for(asyncio.gather(enqueuing, updating, ending), PATIENCE)
+        assert [answer.status for answer in answers] == ["queued", "duplicate", "duplicate"]
 
 
 async def test_a_reap_that_waited_for_longer_than_a_lease_leaves_leases_that_were_extended_meanwhile(
