@@ -430,6 +430,21 @@ async def test_an_enqueue_with_ids_in_hand_does_not_wait_for_the_end_of_a_job_th
         assert [answer.status for answer in answers] == ["queued", "duplicate", "duplicate"]
 
 
+@pytest.mark.usefixtures("no_deadlock")
+async def test_a_turn_has_locked_a_cancelled_chain_before_those_who_wait(schema: str) -> None:
+    """What is not completed with the others is settled behind them, though it ends before those who wait for both."""
+    async with opened(schema) as store:
+        jobs = {job.chain.id: job for job in await begun(store, "a", "b") if job.chain}
+        refs = tuple(BlockerRef("q", id) for id in "ab")
+        await store.enqueue("q", [NewJob(id="w", task="t", payload=b"", blockers=refs, on_blocker_failed="ignore")])
+        await store.cancel("q", "a", "signal")
+        chain = jobs["a"].chain
+        assert chain is not None
+        outside = functools.partial(store.complete_chain, "q", "a", None, b"outside")
+        end = turn(store, Complete(jobs["b"].lease, b""), going_on(jobs["a"]))
+        assert (await meet(schema, chain.run, ("complete_chain", outside), end))[0] == "ok"
+
+
 async def test_a_reap_that_waited_for_longer_than_a_lease_leaves_leases_that_were_extended_meanwhile(
     schema: str,
 ) -> None:
