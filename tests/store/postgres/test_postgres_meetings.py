@@ -445,6 +445,26 @@ async def test_a_turn_has_locked_a_cancelled_chain_before_those_who_wait(schema:
         assert (await meet(schema, chain.run, ("complete_chain", outside), end))[0] == "ok"
 
 
+@pytest.mark.usefixtures("no_deadlock")
+async def test_claims_of_the_same_queues_in_another_order_do_not_wait_for_their_marks(schema: str) -> None:
+    """A claim that went far leaves a mark, and one that finds nothing behind it removes it."""
+    both = msgspec.structs.replace(SESSION, queues=("q", "r", "s"))
+    async with opened(schema) as store:
+        await store.register(both)
+        with connect() as holder, connect() as looking:
+            holder.execute(f"INSERT INTO {schema}.front SELECT name, 0, 0, 0, now(), 0 FROM {schema}.queue")
+            with holder.transaction():
+                holder.execute(f"SELECT FROM {schema}.front WHERE queue = 'r' FOR UPDATE")
+                claims = [
+                    asyncio.ensure_future(store.settle_and_claim(both, [], queues, 1))
+                    for queues in (("q", "r", "s"), ("s", "r", "q"))
+                ]
+                await eventually(
+                    lambda: waiting(looking, "take_turn", sum(not claim.done() for claim in claims)), "each is over, or waits"
+                )
+            assert [turn.claimed for turn in await asyncio.wait_for(asyncio.gather(*claims), PATIENCE)] == [[], []]
+
+
 async def test_a_reap_that_waited_for_longer_than_a_lease_leaves_leases_that_were_extended_meanwhile(
     schema: str,
 ) -> None:
