@@ -412,7 +412,8 @@ async def test_an_enqueue_with_ids_in_hand_does_not_wait_for_the_end_of_a_job_th
     """Whoever updates waits for its ids, with a chain held, and a turn that ends the job for that chain."""
     async with opened(schema) as store:
         (last,) = await begun(store, "a")
-        await store.enqueue("q", [NewJob(id="m", task="t", payload=b"1", watcher="hf_00:1")])  # so that its row is written
+        watched = NewJob(id="m", task="t", payload=b"1", watcher="hf_00:1")  # so that its end is written in its row
+        await store.enqueue("q", [watched])
         (other,) = (await store.settle_and_claim(SESSION, [], ("q",), 1)).claimed
         both = [Complete(last.lease, b""), Complete(other.lease, b"")]
         plain = [NewJob(id=id, task="t", payload=b"1") for id in ("k", "l", "m")]
@@ -460,7 +461,8 @@ async def test_claims_of_the_same_queues_in_another_order_do_not_wait_for_their_
                     for queues in (("q", "r", "s"), ("s", "r", "q"))
                 ]
                 await eventually(
-                    lambda: waiting(looking, "take_turn", sum(not claim.done() for claim in claims)), "each is over, or waits"
+                    lambda: waiting(looking, "take_turn", sum(not claim.done() for claim in claims)),
+                    "each is over, or waits",
                 )
             assert [turn.claimed for turn in await asyncio.wait_for(asyncio.gather(*claims), PATIENCE)] == [[], []]
 
