@@ -9,7 +9,7 @@ from holdfast.store.postgres import sql
 
 CODE = Path(sql.__file__).parent
 
-RECORDED = {1: "9691fd7169007c41"}
+RECORDED = {1: "38b7b07fd3bc5a74"}
 """By `sql.MINOR`: the digest of the functions. Add a line for a new one; one that was released is never changed."""
 
 CALLED = set(

@@ -49,11 +49,12 @@ async def opened(schema: str) -> AsyncIterator[PostgresStore]:
     await store.close()
 
 
-def waiting(connection: psycopg.Connection[Any], function: str) -> bool:
+def waiting(connection: psycopg.Connection[Any], function: str, count: int = 1) -> bool:
+    """True when so many calls of a function wait for a lock."""
     found = connection.execute(
         "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE %s", (f"%.{function}(%",)
     ).fetchone()
-    return found is not None and found[0] > 0
+    return found is not None and found[0] >= count
 
 
 def going_on(job: Claimed) -> Complete:
@@ -343,6 +344,127 @@ async def test_reaping_and_the_end_of_what_others_wait_for_wait_in_one_order(sch
         reap = functools.partial(store.reap, "q")
         reaped, _ = await meet(schema, answer.run, ("reap", reap), turn(store, Complete(last.lease, b"")))
         assert reaped.sessions == ("gone",)
+
+
+PAUSE = 5
+"""The number of an advisory lock that a test has while it lets turns go no further."""
+
+
+def pause_turns(connection: psycopg.Connection[Any], schema: str) -> None:
+    """Let a turn that is about to change its session wait until `PAUSE` is free."""
+    connection.execute(
+        f"CREATE FUNCTION {schema}.pause() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+        f" PERFORM pg_advisory_xact_lock_shared({PAUSE}); RETURN NULL; END $$"
+    )
+    connection.execute(
+        f"CREATE TRIGGER pause BEFORE UPDATE ON {schema}.session FOR EACH STATEMENT"
+        f" WHEN (current_query() LIKE '%.take_turn(%') EXECUTE FUNCTION {schema}.pause()"
+    )
+    connection.execute(f"SELECT pg_advisory_lock({PAUSE})")
+
+
+@pytest.mark.usefixtures("no_deadlock")
+async def test_a_reap_after_an_outage_does_not_wait_for_the_session_of_a_turn(schema: str) -> None:
+    """A turn locks its session lightly and then changes it; the reap has moved its lease, and wants the whole lock."""
+    async with opened(schema) as store:
+        with connect() as holder, connect() as looking:
+            holder.execute(f"UPDATE {schema}.session SET expires_at_ms = 0")
+            pause_turns(holder, schema)
+            ending = asyncio.ensure_future(store.settle_and_claim(SESSION, [], ("q",), 1))
+            await eventually(functools.partial(waits_for, looking, holder), "the turn has locked its session")
+            holder.execute(f"UPDATE {schema}.pulse SET heard_at_ms = heard_at_ms - 50000")
+            reaping = asyncio.ensure_future(store.reap("q"))
+            await eventually(lambda: reaping.done() or waiting(looking, "reap"), "the reap is over, or waits")
+            holder.execute(f"SELECT pg_advisory_unlock({PAUSE})")
+            reaped, done = await asyncio.wait_for(asyncio.gather(reaping, ending), PATIENCE)
+        assert reaped.shifted_ms > 0
+        assert (reaped.sessions, done.evicted) == ((), False)
+
+
+def enqueue_in(connection: psycopg.Connection[Any], store: PostgresStore, id: str) -> None:
+    """Enqueue a job in the transaction of this connection."""
+    job = NewJob(id=id, task="t", payload=b"1")
+    connection.execute(store.caller.statement("enqueue"), arguments.enqueue(None, "q", [job], KEEP))
+
+
+@pytest.mark.usefixtures("no_deadlock")
+async def test_an_update_that_finds_a_new_run_late_does_not_wait_for_its_end_with_others_held(schema: str) -> None:
+    """What has an id is locked at the beginning, when it had none: by now a turn ends it, and a chain that is held."""
+    async with opened(schema) as store:
+        (last,) = await begun(store, "a")
+        news = [NewJob(id=id, task="t", payload=b"2") for id in ("a", "b", "c")]
+        with connect() as holder, connect() as looking:
+            with holder.transaction():
+                enqueue_in(holder, store, "b")
+                updating = asyncio.ensure_future(store.enqueue("q", news, Conflict(on_conflict="update")))
+                await eventually(functools.partial(waits_for, looking, holder), "it has 'a', and waits for 'b'")
+                await store.enqueue("q", [NewJob(id="c", task="t", payload=b"1")])
+                (new,) = (await store.settle_and_claim(SESSION, [], ("q",), 1)).claimed
+                both = [Complete(last.lease, b""), Complete(new.lease, b"")]
+                ending = asyncio.ensure_future(store.settle_and_claim(SESSION, both, (), 0))
+                await eventually(lambda: waiting(looking, "take_turn"), "the turn has 'c', and waits for 'a'")
+            answers, _ = await asyncio.wait_for(asyncio.gather(updating, ending), PATIENCE)
+        assert [answer.status for answer in answers] == ["queued", "updated", "queued"]
+
+
+@pytest.mark.usefixtures("no_deadlock")
+async def test_an_enqueue_with_ids_in_hand_does_not_wait_for_the_end_of_a_job_that_has_another(schema: str) -> None:
+    """Whoever updates waits for its ids, with a chain held, and a turn that ends the job for that chain."""
+    async with opened(schema) as store:
+        (last,) = await begun(store, "a")
+        watched = NewJob(id="m", task="t", payload=b"1", watcher="hf_00:1")  # so that its end is written in its row
+        await store.enqueue("q", [watched])
+        (other,) = (await store.settle_and_claim(SESSION, [], ("q",), 1)).claimed
+        both = [Complete(last.lease, b""), Complete(other.lease, b"")]
+        plain = [NewJob(id=id, task="t", payload=b"1") for id in ("k", "l", "m")]
+        news = [NewJob(id=id, task="t", payload=b"2") for id in ("a", "k")]
+        with connect() as holder, connect() as looking:
+            with holder.transaction():
+                enqueue_in(holder, store, "l")
+                enqueuing = asyncio.ensure_future(store.enqueue("q", plain))
+                await eventually(functools.partial(waits_for, looking, holder), "it has 'k', and waits for 'l'")
+                updating = asyncio.ensure_future(store.enqueue("q", news, Conflict(on_conflict="update")))
+                await eventually(lambda: waiting(looking, "enqueue", 2), "it has 'a', and waits for 'k'")
+                ending = asyncio.ensure_future(store.settle_and_claim(SESSION, both, (), 0))
+                await eventually(lambda: waiting(looking, "take_turn"), "the turn has 'm', and waits for 'a'")
+            answers, *_ = await asyncio.wait_for(asyncio.gather(enqueuing, updating, ending), PATIENCE)
+        assert [answer.status for answer in answers] == ["queued", "duplicate", "duplicate"]
+
+
+@pytest.mark.usefixtures("no_deadlock")
+async def test_a_turn_has_locked_a_cancelled_chain_before_those_who_wait(schema: str) -> None:
+    """What is not completed with the others is settled behind them, though it ends before those who wait for both."""
+    async with opened(schema) as store:
+        jobs = {job.chain.id: job for job in await begun(store, "a", "b") if job.chain}
+        refs = tuple(BlockerRef("q", id) for id in "ab")
+        await store.enqueue("q", [NewJob(id="w", task="t", payload=b"", blockers=refs, on_blocker_failed="ignore")])
+        await store.cancel("q", "a", "signal")
+        chain = jobs["a"].chain
+        assert chain is not None
+        outside = functools.partial(store.complete_chain, "q", "a", None, b"outside")
+        end = turn(store, Complete(jobs["b"].lease, b""), going_on(jobs["a"]))
+        assert (await meet(schema, chain.run, ("complete_chain", outside), end))[0] == "ok"
+
+
+@pytest.mark.usefixtures("no_deadlock")
+async def test_claims_of_the_same_queues_in_another_order_do_not_wait_for_their_marks(schema: str) -> None:
+    """A claim that went far leaves a mark, and one that finds nothing behind it removes it."""
+    both = msgspec.structs.replace(SESSION, queues=("q", "r", "s"))
+    async with opened(schema) as store:
+        await store.register(both)
+        with connect() as holder, connect() as looking:
+            holder.execute(f"INSERT INTO {schema}.front SELECT name, 0, 0, 0, now(), 0 FROM {schema}.queue")
+            with holder.transaction():
+                holder.execute(f"SELECT FROM {schema}.front WHERE queue = 'r' FOR UPDATE")
+                claims = [
+                    asyncio.ensure_future(store.settle_and_claim(both, [], queues, 1))
+                    for queues in (("q", "r", "s"), ("s", "r", "q"))
+                ]
+                await eventually(
+                    lambda: waiting(looking, "take_turn", sum(not claim.done() for claim in claims)),
+                    "each is over, or waits",
+                )
+            assert [turn.claimed for turn in await asyncio.wait_for(asyncio.gather(*claims), PATIENCE)] == [[], []]
 
 
 async def test_a_reap_that_waited_for_longer_than_a_lease_leaves_leases_that_were_extended_meanwhile(

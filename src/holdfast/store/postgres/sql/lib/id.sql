@@ -11,12 +11,32 @@ BEGIN
         SELECT * INTO j FROM holdfast.job WHERE queue = p_queue AND id = p_id AND held FOR UPDATE;
         EXIT WHEN FOUND OR NOT EXISTS (SELECT 1 FROM holdfast.job WHERE queue = p_queue AND id = p_id AND held);
     END LOOP;
+    RETURN holdfast.let_go_when_over(p_now, j);
+END $$;
+
+-- The holder of an id, which is locked, as it is now; NULL: its TTL was over.
+CREATE OR REPLACE FUNCTION holdfast.let_go_when_over(p_now bigint, j holdfast.job) RETURNS holdfast.job LANGUAGE plpgsql AS $$
+BEGIN
     j := holdfast.write_current_row(j);
     IF j.free_at_ms <= p_now THEN
         UPDATE holdfast.job SET held = false WHERE run = j.run;
         RETURN NULL;
     END IF;
     RETURN j;
+END $$;
+
+-- The same where others are locked already: what another call has is not waited for, and the call is done again. A caller's
+-- transaction cannot be.
+CREATE OR REPLACE FUNCTION holdfast.lock_holder_too(p_now bigint, p_queue text, p_id text) RETURNS holdfast.job
+LANGUAGE plpgsql AS $$
+DECLARE
+    j holdfast.job;
+BEGIN
+    IF current_setting('hf.joined', true) = 'on' THEN
+        RETURN holdfast.lock_holder(p_now, p_queue, p_id);
+    END IF;
+    SELECT * INTO j FROM holdfast.job WHERE queue = p_queue AND id = p_id AND held FOR UPDATE NOWAIT;
+    RETURN holdfast.let_go_when_over(p_now, j);
 END $$;
 
 -- The latest run of an id that does not hold it and is still kept.

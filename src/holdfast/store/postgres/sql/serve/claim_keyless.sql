@@ -114,6 +114,9 @@ END $$;
 CREATE OR REPLACE FUNCTION holdfast.move_front(p_queue text, f holdfast.front, p_far boolean, p_took double precision,
     p_first bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
+    IF NOT pg_try_advisory_xact_lock(hashtextextended('holdfast.front ' || p_queue, 0)) THEN
+        RETURN;  -- another claim is at it, and may come to a queue whose mark this one has moved
+    END IF;
     IF f.queue IS NULL AND (NOT p_far OR p_first IS NULL) THEN
         DELETE FROM holdfast.front WHERE queue = p_queue;
     ELSIF f.queue IS NULL THEN

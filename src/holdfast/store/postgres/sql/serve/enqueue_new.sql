@@ -2,6 +2,7 @@
 -- test_postgres_fast_paths.py compares the two.
 
 -- Jobs that change nothing: one statement, ids in one order for all callers. The queue is locked where a job has a key.
+-- An id that a job has is not tried: whoever ends that job would be waited for, with the ids that came before it in hand.
 CREATE OR REPLACE FUNCTION holdfast.enqueue_new(p_now bigint, q holdfast.queue, b holdfast.batch)
 RETURNS holdfast.answer[] LANGUAGE plpgsql AS $$
 DECLARE
@@ -27,7 +28,8 @@ BEGIN
             result_ttl_ms, overrides, envelope, payload)
         SELECT run, q.name, id, CASE WHEN run_at > p_now THEN 'scheduled' ELSE 'waiting' END, task, priority, key,
             run_at, run_at, p_now, ttl, overrides::jsonb, envelope, payload
-        FROM input ORDER BY id COLLATE "C", ord
+        FROM input i WHERE NOT EXISTS (SELECT 1 FROM holdfast.job h WHERE h.queue = q.name AND h.id = i.id AND h.held OFFSET 0)
+        ORDER BY id COLLATE "C", ord
         ON CONFLICT (queue, id) WHERE held DO NOTHING
         RETURNING run, id, state, task, priority, key, run_at_ms, payload, envelope
     ), counted AS (

@@ -117,7 +117,10 @@ BEGIN
         EXISTS (SELECT 1 FROM holdfast.blocker WHERE state IS NULL)
     INTO v_watched, v_followed, v_waited;
     v_special := v_special OR v_watched AND v_linked OR v_followed;
-    IF v_special AND (v_linked OR v_waited) THEN  -- chains that end and chains that go on, in one order
+    IF cardinality(p_runs) > cardinality(v_deferred) + coalesce(cardinality(r.done), 0) THEN
+        PERFORM 1 FROM holdfast.job WHERE run = ANY (p_runs) ORDER BY run FOR UPDATE NOWAIT;  -- those left to `settle` end, too
+        PERFORM holdfast.lock_chains(p_runs);
+    ELSIF v_special AND (v_linked OR v_waited) THEN  -- chains that end and chains that go on, in one order
         PERFORM holdfast.lock_chains(v_runs);
     END IF;
     IF v_chains IS NOT NULL THEN

@@ -49,7 +49,7 @@ BEGIN
             END IF;
         END IF;
         WHILE answer IS NULL LOOP
-            j := holdfast.lock_holder(p_now, b.queue, t.id);
+            j := holdfast.lock_holder_too(p_now, b.queue, t.id);
             v_state := holdfast.outcome(j);
             IF j.run IS NOT NULL AND b.updates AND j.position > 0 THEN
                 answer := ROW('refused', j.id, j.run, v_state, NULL, NULL)::holdfast.answer;

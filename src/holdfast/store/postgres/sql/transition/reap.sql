@@ -11,6 +11,7 @@ LANGUAGE plpgsql /* planner */ AS $$
 DECLARE
     v_now bigint;
     j holdfast.job;
+    v_ids text[];
     v_runs bigint[];
     v_state text;
     v_count integer := 0;
@@ -25,14 +26,14 @@ BEGIN
     v_shifted := holdfast.shift_after_outage(v_now, NULL, true);
     -- No lease ends later than a whole lease from now, unless the clock was set back since it was given: then it would
     -- outlive its worker by as much. One lease more is left to those that are extended at this moment.
-    PERFORM 1 FROM holdfast.session s
-    WHERE s.id = ANY (ARRAY(SELECT id FROM holdfast.serving WHERE queue = p_queue)) AND NOT s.dead
-        AND (s.expires_at_ms <= v_now AND s.id <> p_but OR s.expires_at_ms > v_now + 2 * s.lease_ms)
-    ORDER BY s.id FOR UPDATE OF s;
-    UPDATE holdfast.session s SET expires_at_ms = v_now + s.lease_ms FROM holdfast.serving v
-    WHERE v.queue = p_queue AND s.id = ANY (ARRAY[v.id]) AND NOT s.dead AND s.expires_at_ms > v_now + 2 * s.lease_ms;
-    UPDATE holdfast.session s SET dead = true, parked = NULL FROM holdfast.serving v
-    WHERE v.queue = p_queue AND s.id = ANY (ARRAY[v.id]) AND NOT s.dead AND s.expires_at_ms <= v_now AND s.id <> p_but;
+    -- A session that a call of its own has locked is heard just now, and left to the next reap. It cannot be waited for: `shift_after_outage`
+    -- may have changed it here, and then its turn, which has locked it, waits for this.
+    v_ids := ARRAY(SELECT s.id FROM holdfast.session s
+        WHERE s.id = ANY (ARRAY(SELECT id FROM holdfast.serving WHERE queue = p_queue)) AND NOT s.dead
+            AND (s.expires_at_ms <= v_now AND s.id <> p_but OR s.expires_at_ms > v_now + 2 * s.lease_ms)
+        ORDER BY s.id FOR UPDATE OF s SKIP LOCKED);
+    UPDATE holdfast.session SET expires_at_ms = v_now + lease_ms WHERE id = ANY (v_ids) AND expires_at_ms > v_now + 2 * lease_ms;
+    UPDATE holdfast.session SET dead = true, parked = NULL WHERE id = ANY (v_ids) AND expires_at_ms <= v_now;
     SELECT coalesce(array_agg(s.id ORDER BY s.id), '{}') INTO v_dead
     FROM holdfast.serving v JOIN holdfast.session s ON s.id = ANY (ARRAY[v.id]) WHERE v.queue = p_queue AND s.dead AND s.id <> p_but;
     v_next_lease := holdfast.next_lease_ms(v_now, p_queue, p_but);
