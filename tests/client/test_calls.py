@@ -11,7 +11,8 @@ import pytest
 from places import STORES, place
 from support import eventually, working
 
-from holdfast import Continued, Holdfast, HookEvent, Job, JobFailed, JobTimeout, Permanent, StoreError
+from holdfast import Continued, Holdfast, HookEvent, Job, JobFailed, JobTimeout, Permanent, StoreClosed, StoreError
+from holdfast.client import calls as calls_module
 from holdfast.client import wait
 from holdfast.store import open_store
 
@@ -27,12 +28,15 @@ class Counted:
         self.unwatched: list[str] = []
         self.error: Exception | None = None
         self.deaf = False
+        self.gate: asyncio.Event | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
     async def enqueue(self, queue: str, jobs: Any, *rest: Any) -> Any:
         self.sizes.append(len(jobs))
+        if self.gate is not None:
+            await self.gate.wait()
         if self.error is not None:
             raise self.error
         return await self._store.enqueue(queue, jobs, *rest)
@@ -135,6 +139,93 @@ async def test_a_caller_that_is_cancelled_leaves_the_others_alone(counted: Holdf
         await eventually(lambda: store.unwatched)
         gate.set()
         assert await asyncio.gather(*calls[:3], calls[4]) == [0, 1, 2, 4]
+
+
+async def test_of_a_caller_that_is_cancelled_before_its_answer_comes_nothing_is_left(
+    counted: Holdfast, store: Any
+) -> None:
+    @counted.task()
+    async def work(number: int) -> int:
+        return number
+
+    async with counted:
+        waiting = counted.registry.client._waiting
+        await counted.registry.client.listener()
+        store.gate = asyncio.Event()
+        calls = [asyncio.create_task(work.call(number)) for number in range(5)]
+        await eventually(lambda: store.sizes)
+        for call in calls[1:]:
+            call.cancel()
+        store.gate.set()
+        await eventually(lambda: len(store.unwatched) == 4)
+        assert not waiting._callers
+        calls[0].cancel()
+        found = await asyncio.gather(*calls, return_exceptions=True)
+    assert all(isinstance(each, asyncio.CancelledError) for each in found)
+
+
+async def test_a_caller_hears_though_another_who_waits_for_its_job_gives_up(
+    counted: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calls_module, "POLL", 40.0)
+    gate, ids = asyncio.Event(), list[str]()
+
+    @counted.task()
+    async def work(job: Job, number: int) -> int:
+        ids.append(job.id)
+        await gate.wait()
+        return number
+
+    async with working(counted):
+        callers = [asyncio.create_task(work.call_within(None, number)) for number in range(3)]
+        await eventually(lambda: len(ids) == 3)
+        for id in ids:
+            with pytest.raises(JobTimeout):
+                await work.result(id, timeout=0.01)
+        await eventually(lambda: not counted.registry.client._waiting._leaving)
+        gate.set()
+        assert await asyncio.wait_for(asyncio.gather(*callers), 20) == [0, 1, 2]
+
+
+async def test_a_call_that_was_not_sent_when_the_app_closed_is_told_so(counted: Holdfast, store: Any) -> None:
+    @counted.task()
+    async def work(number: int) -> int:
+        return number
+
+    async with counted:
+        await counted.registry.client.listener()
+        store.gate = asyncio.Event()
+        callers = [asyncio.create_task(work.call(number)) for number in range(5)]
+        await eventually(lambda: store.sizes)
+    callers[0].cancel()
+    found = await asyncio.gather(*callers[1:], return_exceptions=True)
+    assert all(isinstance(each, StoreClosed) for each in found), found
+    assert not counted.sync.home.is_open
+
+
+def test_a_loop_that_ended_in_the_middle_of_calls_leaves_the_next_one_free(counted: Holdfast, store: Any) -> None:
+    @counted.task()
+    async def work(number: int) -> int:
+        return number
+
+    async def begin() -> None:
+        await counted.open()
+        await counted.registry.client.listener()
+        store.gate = asyncio.Event()
+        tasks.append(asyncio.create_task(work.call(0)))
+        await eventually(lambda: store.sizes)
+        await counted.close()
+        store.gate = None
+
+    async def call() -> list[int]:
+        async with working(counted):
+            return await asyncio.wait_for(asyncio.gather(*(work.call(number) for number in range(5))), 20)
+
+    tasks = list[asyncio.Task[int]]()
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(begin())
+    loop.close()  # with nobody cancelled
+    assert asyncio.run(call()) == [0, 1, 2, 3, 4]
 
 
 async def test_an_enqueue_that_fails_is_told_to_all_who_shared_it(counted: Holdfast, store: Any) -> None:

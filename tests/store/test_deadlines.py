@@ -85,3 +85,21 @@ async def test_a_waiter_that_asks_for_more_time_when_it_is_told_gets_it() -> Non
         rounds += 1
     assert rounds == 3
     assert not deadlines._until
+
+
+async def test_a_waiter_that_asks_for_more_time_within_the_look_does_not_keep_the_next_one_waiting() -> None:
+    loop = asyncio.get_running_loop()
+    deadlines, next_one, began = Deadlines(loop), Prompt[None](loop), loop.time()
+
+    async def wait_twice() -> None:
+        for seconds in (0.0, 30.0):
+            waiter: Prompt[None] = Prompt(loop)
+            deadlines.add(waiter, seconds)
+            await waiter
+
+    twice = asyncio.create_task(wait_twice())
+    await asyncio.sleep(0)
+    deadlines.add(next_one, 0.01)
+    await next_one
+    assert loop.time() - began < 15
+    twice.cancel()

@@ -86,6 +86,8 @@ class Client:
         """Open the store. May be nested."""
         await self._own.open()
         self._waiting.loop = asyncio.get_running_loop()
+        if self._opened == 0:  # what was called in a loop that has ended is still under way there
+            self._calls = Calls(self._enqueue_calls, self._waiting)
         self._opened += 1
         self.use(self._own)
 
@@ -213,6 +215,8 @@ class Client:
         return await self.wait(queue, answer.id, answer.run, timeout, answer, watched=True)
 
     async def _enqueue_calls(self, queue: str, jobs: Sequence[NewJob]) -> Sequence[Answer]:
+        if self.listening is None:
+            raise StoreClosed("the app was closed before this call was sent; keep it open until its callers have ended")
         answers = await self.store.enqueue(queue, jobs, KEEP, None)
         self.tell_enqueued(queue, jobs, answers)
         return answers

@@ -104,6 +104,9 @@ class Waiting:
         told = self._early.pop(which, None)
         if told is not None:
             caller.tell(told)
+        elif caller.done:  # it was cancelled before the answer came
+            if self._listener is not None:
+                self._unwatch(self._listener, which)
         else:
             self._callers[which] = caller
             self.deadlines.add_until(caller, until)
@@ -185,7 +188,7 @@ class Waiting:
                 self._waiters.pop(which, None)
                 if over:
                     self._left.pop(which, None)
-                else:
+                elif which not in self._callers:
                     self._unwatch(listener, which)
 
     async def _hear(self, future: Waiter, seconds: float) -> Finished | None:

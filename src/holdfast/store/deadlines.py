@@ -52,6 +52,8 @@ class Deadlines:
         for waiter in over:
             self._until.pop(waiter, None)
             waiter.tell(None)
-        if self._until and self._timer is None:
+        if self._until:
             soonest = min(self._until.values())
-            self._set(soonest if len(self._until) <= FEW else max(soonest, now + LATE))
+            at = soonest if len(self._until) <= FEW else max(soonest, now + LATE)
+            if at < self._soonest:  # one that was told may have asked for more time already
+                self._set(at)

@@ -156,6 +156,30 @@ async def test_a_kept_task_that_somebody_cancels_takes_no_job_with_it(app: Holdf
     assert len(set(tasks)) == 4
 
 
+async def test_a_kept_task_that_somebody_cancels_before_it_goes_on_takes_no_job_with_it(
+    app: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks: list[asyncio.Task[Any]] = []
+    share = AttemptTasks._share
+
+    def share_and_cancel(self: AttemptTasks, *args: Any) -> None:
+        share(self, *args)
+        for task in tasks[-1:]:
+            task.cancel()
+
+    monkeypatch.setattr(AttemptTasks, "_share", share_and_cancel)
+
+    @app.task()
+    async def work(number: int) -> int:
+        tasks.append(task_here())
+        return number
+
+    async with app:
+        handles = [await work.enqueue(number) for number in range(4)]
+        await burst(app, slots=1)
+        assert [await handle.result() for handle in handles] == [0, 1, 2, 3]
+
+
 async def test_the_time_out_of_a_handler_that_shares_a_task_counts_from_its_start(app: Holdfast) -> None:
     starts: list[int] = []
 

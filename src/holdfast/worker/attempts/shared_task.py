@@ -79,8 +79,14 @@ class AttemptTasks:
     async def _run_parts(self, part: SharedPart | None) -> None:
         """Run one part after the other, for as long as no handler keeps the task for itself."""
         while part is not None and await self._run_shared(part) and self._kept is None:
-            part, self._kept = None, Prompt(asyncio.get_running_loop())
-            part = await self._kept
+            part, kept = None, Prompt[SharedPart | None](asyncio.get_running_loop())
+            self._kept = kept
+            try:
+                part = await kept
+            except asyncio.CancelledError:
+                if kept.done and not kept.failed and (told := kept.result()) is not None:
+                    kept.loop.create_task(self._run_parts(told))  # which it was given a moment before
+                raise
 
     def close(self) -> None:
         """End the task that is kept."""
