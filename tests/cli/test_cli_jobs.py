@@ -298,6 +298,13 @@ def test_requeue_by_id(shop: Shop) -> None:
     assert result.stderr.startswith("holdfast: not requeued: nope (not there, not finished, or its id is in use")
 
 
+@pytest.mark.parametrize("command", ["requeue", "jobs"])
+def test_an_empty_prefix_is_refused_as_it_would_choose_every_job(shop: Shop, command: str) -> None:
+    assert shop.error(command, "--id-prefix", "") == (
+        "--id-prefix is empty, and every id begins so: say how they begin, or leave it out"
+    )
+
+
 def test_requeue_of_many_is_asked_about_first(shop: Shop) -> None:
     failures(shop, 3)
     assert shop.error("requeue", "--queue", "mail") == (

@@ -78,6 +78,13 @@ def as_instant(ctx: click.Context, param: click.Parameter, value: str | None) ->
         ) from None
 
 
+def as_prefix(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Return how ids begin; refuse nothing, which may be a variable of a shell that is not set: all begin so."""
+    if value == "":
+        raise ConfigError("--id-prefix is empty, and every id begins so: say how they begin, or leave it out")
+    return value
+
+
 by_option = click.option(
     "--by", type=click.Choice(["enqueued", "started", "finished"]), default="enqueued", show_default=True,
     help="What --since and --until look at: when jobs came, when their latest attempt began, or when they ended.",

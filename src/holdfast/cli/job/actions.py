@@ -22,7 +22,7 @@ from ..command import Command, Halfway, NotDone, OptionValue, Source, acting_opt
 from ..complete import complete_queues, complete_tasks
 from ..interruption import command_again, interruptible
 from ..output import console, json_out, say, table
-from ..parse import as_instant, by_option
+from ..parse import as_instant, as_prefix, by_option
 
 Running = Literal["refuse", "signal", "kill"]
 Run = tuple[str, str, int]
@@ -130,7 +130,7 @@ class JobSelection:
     type=click.Choice(["failed", "completed", "cancelled"]),
     help="In this state; default: failed, or any with ids.",
 )
-@click.option("--id-prefix", metavar="TEXT", help="With an id that begins with this.")
+@click.option("--id-prefix", metavar="TEXT", callback=as_prefix, help="With an id that begins with this.")
 @click.option("--signature", metavar="HEX", help="That failed with errors of this signature.")
 @click.option("--since", metavar="WHEN", callback=as_instant, help="That came since then: an instant, or 2h ago.")
 @click.option("--until", metavar="WHEN", callback=as_instant, help="That came before: an instant, or 2h ago.")

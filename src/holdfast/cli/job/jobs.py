@@ -19,7 +19,7 @@ from ...store.contract import JobPage
 from ..command import CommandGroup, OptionValue, Source, json_option, source_options
 from ..complete import complete_queues, complete_tasks
 from ..output import console, duration, json_out, json_text, say_more, table
-from ..parse import as_instant, by_option
+from ..parse import as_instant, as_prefix, by_option
 from .watch import watch
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ jobs.add_command(watch)
 @click.option("--tag", metavar="WORD", help="With this tag.")
 @click.option("--worker", metavar="NAME", help="Held by this worker, by its name or session.")
 @click.option("--id", "ids", multiple=True, metavar="ID", help="With this id, as it stands; may be given again.")
-@click.option("--id-prefix", metavar="TEXT", help="With an id that begins with this.")
+@click.option("--id-prefix", metavar="TEXT", callback=as_prefix, help="With an id that begins with this.")
 @click.option("--signature", metavar="HEX", help="That failed, or are failing, with errors of this signature.")
 @click.option("--since", metavar="WHEN", callback=as_instant, help="That came since then: an instant, or 2h ago.")
 @click.option("--until", metavar="WHEN", callback=as_instant, help="That came before: an instant, or 2h ago.")
