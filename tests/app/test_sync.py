@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from support import burst, run, working
 
-from holdfast import ConfigError, Holdfast, Job, JobMissing, State, StoreError
+from holdfast import ConfigError, Holdfast, Job, JobMissing, State, StoreClosed, StoreError
 
 
 @pytest.fixture
@@ -143,3 +143,22 @@ def test_a_job_in_a_transaction_of_the_caller_opens_nothing(app: Holdfast, doubl
     assert {each.name for each in set(threading.enumerate()) - others} <= {"holdfast-commit"}
     assert len(app.sync(app.jobs()).jobs) == 2
     app.sync.close()
+
+
+async def test_a_home_that_starts_while_the_app_is_opened_elsewhere_says_so(app: Holdfast) -> None:
+    """It waited for its own opening, for ever; a caller who asked for it goes to where the app is open."""
+    async with app:
+        error = await asyncio.to_thread(lambda: app.sync.home.start().exception(20))
+        assert isinstance(error, ConfigError)
+        assert await asyncio.to_thread(lambda: app.sync(where())) is asyncio.get_running_loop()
+
+
+def test_a_caller_in_a_home_that_ends_is_told_so(app: Holdfast) -> None:
+    """It waited for the lock of whoever ended the home, who waited for the home's loop."""
+    with pytest.raises(StoreClosed, match="was closed while this call was on its way"):
+        app.sync(app.sync.home.open())
+    app.sync.close()
+
+
+async def where() -> asyncio.AbstractEventLoop:
+    return asyncio.get_running_loop()

@@ -116,7 +116,7 @@ class Holdfast:
     async def open(self) -> Holdfast:
         """Open the app in this event loop. May be nested. Where it had opened by itself, it is closed there."""
         loop = asyncio.get_running_loop()
-        if self._opened and self.loop is not loop and self.sync.home.is_open and not self.sync.is_held:
+        while self._opened and self.loop is not loop and self.sync.home.has_it_open and not self.sync.is_held:
             await asyncio.to_thread(self.sync.close)
         if self._opened and self.loop is not loop:
             raise ConfigError("this app is open in another event loop; open one app in each, or use app.sync")

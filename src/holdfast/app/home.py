@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Protocol
 
-from ..errors import ConfigError
+from ..errors import ConfigError, StoreClosed
 from ..store.contract import Store
 
 log = logging.getLogger("holdfast")
@@ -47,6 +47,7 @@ class Home:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._opening: Future[asyncio.AbstractEventLoop] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._finalizer: weakref.finalize[..., Home] | None = None
         """Ends the thread of an app that was dropped unclosed."""
 
@@ -55,11 +56,16 @@ class Home:
         """True from the first call on, until it is closed."""
         return self._opening is not None
 
+    @property
+    def has_it_open(self) -> bool:
+        """True where the app is open here, or about to be, and not in another event loop whose caller was quicker."""
+        return self.is_open and self._app.loop is self._loop
+
     def start(self) -> Future[asyncio.AbstractEventLoop]:
         """Return the loop to come, in which the app is open; the first who asks starts it."""
         with self._lock:
             if self._opening is None:
-                loop = asyncio.new_event_loop()
+                loop = self._loop = asyncio.new_event_loop()
                 opening = self._opening = asyncio.run_coroutine_threadsafe(self._open(loop), loop)
                 opening.add_done_callback(self._opened)
                 _homes.add(self)
@@ -89,6 +95,8 @@ class Home:
         """Have the app open for a call from whatever loop, unless somebody has opened it, or is about to."""
         if self._opening is None and self._app.loop is not None:
             return
+        if asyncio.get_running_loop() is self._loop:  # it ends: whoever waited here for that would keep it from ending
+            raise StoreClosed("the app was closed while this call was on its way; close it after its callers have ended")
         try:
             await asyncio.shield(asyncio.wrap_future(self.start()))
         except ConfigError:

@@ -68,7 +68,12 @@ class Sync:
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         if self._app.loop is not None and not self.home.is_open:
             return self._app.loop
-        return self.home.start().result()
+        try:
+            return self.home.start().result()
+        except ConfigError:
+            if (loop := self._app.loop) is None:
+                raise
+            return loop  # somebody was quicker, and has it open elsewhere
 
     def close(self) -> None:
         """The app and the facade's thread are closed."""

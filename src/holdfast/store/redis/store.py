@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from ...core.job import JobRecord, Progress
 from ...core.limit import QueueSettings
 from ...core.policy import Policy
 from ...core.transition import Reply
+from ..any_loop_lock import AnyLoopLock
 from ..contract import (
     KEEP,
     Answer,
@@ -92,7 +92,7 @@ class RedisStore:
         self.url = where if isinstance(where, str) and namespace is None else self.address.url
         self._clock = clock
         self._opened = 0
-        self._opening = asyncio.Lock()
+        self._opening = AnyLoopLock()
         self._compose()
 
     def _compose(self) -> None:

@@ -15,6 +15,7 @@ from psycopg.rows import dict_row, tuple_row
 
 from ....core.bound import MOST_MENDED
 from ....errors import ConfigError, StoreClosed
+from ...any_loop_lock import AnyLoopLock
 from ...other_loop import done_in
 from .. import migration, sql
 from ..call.entry import entry
@@ -47,7 +48,7 @@ class PostgresCaller:
         self._statements = sql.statements(address.schema)
         self._calls: dict[str, str] = {}
         self._opened = 0
-        self._opening = asyncio.Lock()
+        self._opening = AnyLoopLock()
         self._to_close: list[Callable[[], Awaitable[None]]] = []
 
     async def absent(self) -> str | None:
