@@ -96,7 +96,9 @@ class Home:
         if self._opening is None and self._app.loop is not None:
             return
         if asyncio.get_running_loop() is self._loop:  # it ends: whoever waited here for that would keep it from ending
-            raise StoreClosed("the app was closed while this call was on its way; close it after its callers have ended")
+            raise StoreClosed(
+                "the app was closed while this call was on its way; close it after its callers have ended"
+            )
         try:
             await asyncio.shield(asyncio.wrap_future(self.start()))
         except ConfigError:

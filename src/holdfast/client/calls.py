@@ -10,6 +10,8 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
+import msgspec
+
 from ..core.bound import ASKED_AT_ONCE, MOST_CALL_BYTES
 from ..core.duration import Duration
 from ..core.state import FINISHED
@@ -21,18 +23,15 @@ from .wait import POLL, Waiter, Waiting, seconds_of
 Enqueue = Callable[[str, Sequence[NewJob]], Awaitable[Sequence[Answer]]]
 
 
-class WaitingCall:
+class WaitingCall(msgspec.Struct, eq=False):
     """One caller, and what became of its enqueue."""
 
-    __slots__ = ("answer", "answered_at", "job", "seconds", "waiter")
-
-    def __init__(self, job: NewJob, seconds: float | None, waiter: Waiter | None = None) -> None:
-        self.job = job
-        self.seconds = seconds
-        self.waiter = waiter
-        """Of a caller that others call beside: it goes on with the result."""
-        self.answer: Answer | None = None
-        self.answered_at = 0.0
+    job: NewJob
+    seconds: float | None
+    waiter: Waiter | None = None
+    """Of a caller that others call beside: it goes on with the result."""
+    answer: Answer | None = None
+    answered_at: float = 0.0
 
 
 class Calls:

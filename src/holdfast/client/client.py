@@ -102,7 +102,8 @@ class Client:
     @property
     def listening(self) -> Listener | None:
         """The listener of this client, for all waiters; `None` where it is still to be made, or in another loop."""
-        return self._waiting.listening if self._opened else None
+        waiting = self._waiting
+        return waiting.current if self._opened and waiting.loop is asyncio.get_running_loop() else None
 
     async def listener(self) -> Listener:
         """Return the one listener of this client, for all waiters."""

@@ -30,7 +30,8 @@ class Waiting:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self._listener: Listener | None = None
+        self.current: Listener | None = None
+        """The one listener, once somebody has asked for it."""
         self._waiters: dict[Run, set[Waiter]] = {}
         self._callers: dict[Run, Waiter] = {}
         """Those who wait in the loop of the client since their enqueue was answered. No two have the same run."""
@@ -44,31 +45,26 @@ class Waiting:
         self._left: dict[Run, None] = {}
         """Runs that were waited for in vain: a watch that came with an enqueue may have been ended by that."""
 
-    @property
-    def listening(self) -> Listener | None:
-        """The one listener, where it is there and in the loop that asks."""
-        return self._listener if self.loop is asyncio.get_running_loop() else None
-
     async def listener(self) -> Listener:
         """Return the one listener, which is in the loop of the client."""
-        if (listening := self.listening) is not None:
-            return listening
+        if self.current is not None and self.loop is asyncio.get_running_loop():
+            return self.current
         if self.loop is not None and self.loop is not asyncio.get_running_loop():
             return await done_in(self.loop, self.listener())
         made = await self.store.listen(lambda: None, self._on_finished)
-        if self._listener is None:
-            self._listener = made
+        if self.current is None:
+            self.current = made
         else:
             made.close()  # another caller was quicker
-        return self._listener
+        return self.current
 
     def close(self) -> None:
         """Close the listener."""
         for task in self._leaving.values():
             task.cancel()
-        if self._listener is not None:
-            self._listener.close()
-            self._listener = None
+        if self.current is not None:
+            self.current.close()
+            self.current = None
 
     def _on_finished(self, finished: Finished) -> None:
         run = (finished.queue, finished.id, finished.run)
@@ -105,8 +101,8 @@ class Waiting:
         if told is not None:
             caller.tell(told)
         elif caller.done:  # it was cancelled before the answer came
-            if self._listener is not None:
-                self._unwatch(self._listener, which)
+            if self.current is not None:
+                self._unwatch(self.current, which)
         else:
             self._callers[which] = caller
             self.deadlines.add_until(caller, until)
@@ -219,7 +215,7 @@ class Waiting:
             with suppress(RuntimeError):  # it is closed, and the listener with it
                 self.loop.call_soon_threadsafe(self._unwatch, listener, which)
             return
-        if listener is not self._listener or which in self._leaving:
+        if listener is not self.current or which in self._leaving:
             return
         self._left[which] = None
         if len(self._left) > MOST_EARLY:

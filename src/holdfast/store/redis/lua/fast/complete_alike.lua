@@ -4,10 +4,10 @@
 local append, COMPLETED = H.append_bytes, H.bytes.COMPLETED
 local MOST_UNLIKE = 3 -- so many in a row, and the call looks no further
 
-local function is_alike(kind, token, raw, result, watched, holder)
+local function is_alike(kind, token, id, raw, result, watched, holder)
   return #raw == kind.size and #result == kind.result_size and watched == kind.watched
     and string.sub(raw, 1, kind.names_at - 1) == kind.head and string.sub(token, 7, 10) == kind.attempt
-    and string.sub(raw, kind.names_at, kind.task_at - 1) == string.sub(token, 11)
+    and string.sub(raw, kind.names_at, kind.task_at - 1) == id
     and string.sub(raw, kind.task_at, kind.task_to) == kind.task and (not kind.key or holder == kind.holder)
 end
 
@@ -24,10 +24,10 @@ local function note_kind(q, kind, token, raw, result, record)
 end
 
 function H.complete_alike(q, session, token, raw, result, watched, holder)
-  local kind, unlike = q.completed_kind, q.unlike or 0
-  if kind and is_alike(kind, token, raw, result, watched, holder) then
+  local kind, unlike, id = q.completed_kind, q.unlike or 0, string.sub(token, 11)
+  if kind and is_alike(kind, token, id, raw, result, watched, holder) then
     q.unlike = 0
-    append(q, string.sub(token, 11), COMPLETED .. string.sub(token, 1, 6) .. kind.tail)
+    append(q, id, COMPLETED .. string.sub(token, 1, 6) .. kind.tail)
     return kind.record .. string.sub(raw, kind.names_at) .. result, kind.expires_at, kind.key
   end
   local record, expires_at, key, names_at, tail = H.complete_plain(q, session, token, raw, result, watched, holder)
