@@ -65,27 +65,29 @@ bytes.COMPLETED = COMPLETED
 local function watchers_of(q, entries, tokens)
   if #tokens > MOST_HANDED_OVER and not H.any(q, 'watchers') then return {} end
   local ids = {}
-  for index, at in ipairs(tokens) do ids[index] = string.sub(entries[at].token, 11) end
+  for index = 1, #tokens do ids[index] = string.sub(entries[tokens[index]].token, 11) end
   return redis.call('HMGET', q.key.watchers, unpack(ids))
 end
 
 -- Many plain completions are written together; the words have gaps where an entry needs a closer look.
 function H.complete_all_plain(q, session, entries)
-  local words, plain, rids = {}, {}, {}
-  for index, entry in ipairs(entries) do
+  local words, plain, rids, count = {}, {}, {}, 0
+  for index = 1, #entries do
+    local entry = entries[index]
     if entry.more == '' then
-      plain[#plain + 1] = index
-      rids[#rids + 1] = string.sub(entry.token, 1, 6)
+      count = count + 1
+      plain[count], rids[count] = index, string.sub(entry.token, 1, 6)
     end
   end
-  if #plain == 0 then return words end
+  if count == 0 then return words end
   H.start_log(q)
   local raws, watchers = redis.call('HMGET', q.key.jobs, unpack(rids)), watchers_of(q, entries, plain)
   local holders = H.any(q, 'lanes') and redis.call('HMGET', q.key.active, unpack(rids)) or NOTHING
-  local records, ends, gone, done, watched_ends, at = {}, {}, {}, {}, {}, 0
+  local records, ends, gone, done, watched_ends, at, watched_count = {}, {}, {}, {}, {}, 0, 0
   local freed = H.tally()
-  for number, index in ipairs(plain) do
-    local entry, rid = entries[index], rids[number]
+  for number = 1, count do
+    local index, rid = plain[number], rids[number]
+    local entry = entries[index]
     local watched = watchers[number] or false
     if raws[number] and not done[rid] then
       local record, expires_at, key =
@@ -94,8 +96,12 @@ function H.complete_all_plain(q, session, entries)
         if key then H.count(freed, key, -1) end
         done[rid], words[index] = true, 'ok completed'
         records[at + 1], records[at + 2], ends[at + 1], ends[at + 2] = rid, record, expires_at, rid
-        at, gone[#gone + 1] = at + 2, rid
-        if watched then watched_ends[#watched_ends + 1] = { string.sub(entry.token, 11), rid, watched, entry.body } end
+        at = at + 2
+        gone[at / 2] = rid
+        if watched then
+          watched_count = watched_count + 1
+          watched_ends[watched_count] = { string.sub(entry.token, 11), rid, watched, entry.body }
+        end
       end
     end
   end

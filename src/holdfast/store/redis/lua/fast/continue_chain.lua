@@ -16,11 +16,12 @@ function H.continue_plain(q, session, token, raw)
   return bytes.completed(raw, flags, at, after, ends), expires_at, chain
 end
 
--- Entries by the queue in which they continue.
-local function by_target(q, entries)
+-- Entries without a word by the queue in which they continue.
+local function by_target(q, entries, words)
   local groups, by_name = {}, {}
-  for index, entry in ipairs(entries) do
-    local wanted = H.next_of(q, entry.more)
+  for index = 1, #entries do
+    local entry = entries[index]
+    local wanted = not words[index] and H.next_of(q, entry.more)
     local target = wanted and #wanted.task < 256 and q.near[wanted.queue]
     if target then
       local group = by_name[target.name]
@@ -118,7 +119,7 @@ end
 
 -- The words have gaps where an entry needs a closer look.
 function H.continue_all_plain(q, session, entries, words)
-  local groups = by_target(q, entries)
+  local groups = by_target(q, entries, words)
   if #groups == 0 or H.keeps_payloads(q) or H.any(q, 'watchers') then return end
   for _, group in ipairs(groups) do continue_in(q, session, entries, words, group) end
 end

@@ -8,7 +8,8 @@ end
 local function idle_worker(q, batch)
   if #batch > MOST_HANDED_OVER or H.keeps_payloads(q) then return nil end
   local task, spec
-  for _, wanted in ipairs(batch) do
+  for index = 1, #batch do
+    local wanted = batch[index]
     if wanted.spec ~= spec or wanted.task ~= task then -- mostly all have the same
       task, spec = wanted.task, wanted.spec
       if not H.is_plain(wanted) or not H.can_start(spec) then return nil end
@@ -76,7 +77,8 @@ function H.insert_all(q, batch)
   local first, pages, cut = H.next_runs(q, #batch), new_pages(worker), not H.keeps_payloads(q)
   local watched, task, spec, insert = pages.watched, nil, nil, nil
   H.start_log(q)
-  for index, wanted in ipairs(batch) do
+  for index = 1, #batch do
+    local wanted = batch[index]
     if wanted.spec ~= spec or wanted.task ~= task then
       task, spec = wanted.task, wanted.spec
       insert = cut and H.is_plain(wanted) and insert_plain or insert_any

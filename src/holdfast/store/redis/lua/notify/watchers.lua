@@ -127,13 +127,15 @@ end
 -- The same for many runs at once, with one message for each listener. An entry is an id, a run as keys have it, the id's
 -- watchers and the result.
 function H.notify_all(q, entries, state)
-  local addressed, over = {}, {}
-  for _, entry in ipairs(entries) do
+  local addressed, over, gone = {}, {}, 0
+  for index = 1, #entries do
+    local entry = entries[index]
     local id, rid = entry[1], entry[2]
     local address = sole(entry[3], rid)
     if address then
       address_news(addressed, address, news(id, rid, state, entry[4]))
-      over[#over + 1] = id
+      gone = gone + 1
+      over[gone] = id
     else
       local run = H.run_of(rid)
       local found, kept = parted(entry[3], run, run)
@@ -141,7 +143,7 @@ function H.notify_all(q, entries, state)
       keep(q, id, kept)
     end
   end
-  if #over > 0 then redis.call('HDEL', q.key.watchers, unpack(over)) end
+  if gone > 0 then redis.call('HDEL', q.key.watchers, unpack(over)) end
   send_news(q, addressed)
 end
 

@@ -72,7 +72,9 @@ local function settle_all(q, session, entries)
   end
   local words = busy and {} or H.complete_all_plain(q, session, entries)
   if not busy and not H.any(q, 'lanes') then H.continue_all_plain(q, session, entries, words) end
-  for index, entry in ipairs(entries) do words[index] = words[index] or settle(q, session, entry_of(q, entry)) end
+  for index = 1, #entries do
+    if not words[index] then words[index] = settle(q, session, entry_of(q, entries[index])) end
+  end
   return words
 end
 

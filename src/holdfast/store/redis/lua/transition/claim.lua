@@ -177,8 +177,8 @@ local function hand_out(q, session, rids, claimed, raws)
   raws = raws or redis.call('HMGET', q.key.jobs, unpack(rids))
   H.start_log(q)
   local at, given, claim_plain = 0, #claimed, #rids > 1 and H.claim_alike or H.claim_plain
-  for index, rid in ipairs(rids) do
-    local raw = raws[index] or ''
+  for index = 1, #rids do
+    local rid, raw = rids[index], raws[index] or ''
     local record, holder, timeout = claim_plain(q, session, rid, raw)
     if not record then
       record, holder, timeout = claim_any(q, session, rid, raw)

@@ -118,15 +118,17 @@ end
 local function all_new(q, batch)
   if H.is_one_plain(q, batch) then return H.insert_one(q, batch[1]) end
   local seen, ids = {}, {}
-  for index, wanted in ipairs(batch) do
-    if wanted.spec.dedup or wanted.spec.blockers or seen[wanted.id] then return nil end
-    seen[wanted.id] = true
-    ids[index] = wanted.id
+  for index = 1, #batch do
+    local wanted = batch[index]
+    local id, spec = wanted.id, wanted.spec
+    if spec.dedup or spec.blockers or seen[id] then return nil end
+    seen[id], ids[index] = true, id
   end
   local free = true
   H.in_parts(ids, function(...)
-    for _, rid in ipairs(redis.call('HMGET', q.key.ids, ...)) do
-      if rid then free = false end
+    local rids = redis.call('HMGET', q.key.ids, ...)
+    for index = 1, #rids do
+      if rids[index] then free = false end
     end
   end)
   if not free then return nil end
