@@ -403,7 +403,7 @@ async def test_enqueue_waits_for_the_disk_and_says_when_replicas_lack(server: se
         ("redis+cluster://x/1", "only the database 0"),
         ("redis+sentinel://x", "name the master"),
         ("redis://x?namespace=a:b", r"namespace=\*\*\*: a letter or _, then letters, digits, _ and -, 63 at most"),
-        ("redis://x?wait_replicas=²", "is not an option"),
+        ("redis://x?wait_replicas=²", "is not wait_replicas=N"),
         ("redis://x?timeout=0", "at least 0.1 s"),
         ("redis://:a/b@x", "written %2F"),
         ("redis://:12#b@x", r"'redis://\*\*\*': host and port, .* were expected; in a login / \? # @ % & are written"),
