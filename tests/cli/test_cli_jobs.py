@@ -155,7 +155,11 @@ def test_who_ends_the_wait_is_told_which_job_goes_on(shop: Shop, monkeypatch: py
         await asyncio.sleep(PATIENCE)
 
     monkeypatch.setattr(Handle, "result", waits)
-    ended = shop.run("enqueue", "send", "to=ann", "--id", "a", "--wait")
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background job ignores
+    try:
+        ended = shop.run("enqueue", "send", "to=ann", "--id", "a", "--wait")
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert ended.exit_code == 130
     assert ended.stderr.split("\n\n") == [
         "holdfast: mail/a run 1 is enqueued, and goes on", "holdfast: interrupted\n",
