@@ -1,7 +1,8 @@
 -- New jobs that are taken in together: flat arguments of one command each, and who is notified afterwards.
 
 local function new_pages(worker)
-  return { jobs = {}, ids = {}, waiting = {}, letters = {}, keys = {}, lanes = {}, worker = worker, watched = { ids = {}, rids = {}, by = {} } }
+  local watched = { ids = {}, rids = {}, by = {} }
+  return { jobs = {}, ids = {}, waiting = {}, letters = {}, keys = {}, lanes = {}, watched = watched, worker = worker }
 end
 
 -- The idle worker that claims a few plain jobs at once, which then never wait.
